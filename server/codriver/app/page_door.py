@@ -40,8 +40,7 @@ class PageDoor:
         """The scope of the page, while it is open."""
 
     async def open(self) -> Mapping[str, object]:
-        """Open the page, unless it is open; its port, or in words why it cannot be opened. Its token is in the record
-        alone."""
+        """Open the page, unless it is open; its port, or in words why it cannot be opened. The record has the token."""
         try:
             async with self._opening:
                 if self._port is None:

@@ -1,21 +1,22 @@
 """The pure core: one immutable state, changed only by dispatched actions.
 
 `dispatch` is the door: `Core` takes actions (`actions`), finds their handlers by class (`handlers`), and has effects
-performed. It fills in what both name instead of holding (`records`). `state` is the one value, made of those in
-`values`, which adapters and tools use as they are.
+performed. It fills in the values that both only name (`records`). `state` is the one value, made of the classes in
+`values`, which adapters and tools use unchanged.
 
 *The way of an evaluation's request*, from the wire to the REPL, in five shapes:
 
 1. the line of JSON-RPC that a client sent, read to a dictionary (`protocol.plain_requests`);
 2. the checked arguments of the tool, such as `EvaluateArguments` (`tools.evaluate_code`);
-3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state keeps it while it
+3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state keeps the request
+while it
    waits, the effect `RunEvaluation` carries it, and the adapter is given it;
 4. the fields of the REPL's message, one such message a form (`repls.nrepl.evaluator`);
 5. the message's bytes (`wire.bencode`).
 
 *The way of a failure back*, in three:
 
-1. what the server sent of it (`repls.nrepl.failures.SentFailure`);
-2. `values.Failure`, which ending, action, state and tools pass on as it is;
+1. the fields that the server sent (`repls.nrepl.failures.SentFailure`);
+2. `values.Failure`, which ending, action, state and tools pass on unchanged;
 3. the fields of the answer (`tools.answers.evaluation_answers.failure_json`).
 """

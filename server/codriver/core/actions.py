@@ -1,4 +1,4 @@
-"""Everything that can happen to the state: the server's life, clients, REPLs, evaluations, messages of its own."""
+"""Actions: all events and wishes that change the state: the server's life, clients, REPLs, evaluations, messages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Stop(Action):
 
 @dataclass(frozen=True)
 class Stopped(Action):
-    """All is closed."""
+    """The server has closed everything."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,21 @@ class ClientConnected(Action):
 
 @dataclass(frozen=True)
 class ClientGone(Action):
-    """A connection is over; what it held is freed."""
+    """A connection is over; all that it held is freed."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class GraceOver(Action):
-    """The grace of a client that is gone is over: nothing that it left may hold up others any more."""
+    """The grace of a client that is gone is over: nothing that the client left may hold up others any more."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class CallerNamed(Action):
-    """A caller gave its name, which holds until it gives another; its name was `formerly` before, given or made up."""
+    """A caller gave its name, which holds until the next; the name before, given or made up, is `formerly`."""
 
     conversation: str
     formerly: str
@@ -88,9 +88,9 @@ class CallerNamed(Action):
 
 @dataclass(frozen=True)
 class ClientTold(Action):
-    """The caller that asks has been told how the others' evaluations stand, and how a session of its own does.
+    """The caller that asks was told the standing of the others' evaluations, and of a session of its own.
 
-    `session` is its key and `seen` how it stands; None where the answer is about no session.
+    `session` is the session's key and `seen` its standing; None for an answer about no session.
     """
 
     client: Later[str] = from_context("client")
@@ -101,23 +101,23 @@ class ClientTold(Action):
 
 @dataclass(frozen=True)
 class ResourcesChanged(Action):
-    """The list of resources (skills) is another one now."""
+    """The list of resources (skills) has changed."""
 
 
 @dataclass(frozen=True)
 class ToolsChanged(Action):
-    """The list of tools is another one now, for another reason than what the REPLs can do."""
+    """The list of tools has changed, for another reason than the abilities of the REPLs."""
 
 
 @dataclass(frozen=True)
 class LanguagesSeen(Action):
-    """The files of the workspace were looked at, and these languages are spoken in them."""
+    """The files of the workspace were looked at; these are their languages."""
 
     languages: frozenset[str]
     repl: str = ""
-    """The text for the setting `repl` that the files call for; empty where they show no project."""
+    """The text for the setting `repl` that the files call for; empty if the files show no project."""
     needs_trust: bool = False
-    """Whether the user has to accept the workspace before that REPL is started."""
+    """Whether the user has to accept the workspace before the REPL is started."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ProgramsSeen(Action):
 
 @dataclass(frozen=True)
 class ReplFound(Action):
-    """A REPL to connect to or to start. Harmless when `id` is known and not given up."""
+    """A REPL to connect to or to start. Harmless for an `id` that is known and not given up."""
 
     id: str
     key: str
@@ -138,24 +138,24 @@ class ReplFound(Action):
     keyed: bool = True
     dialect: str = "unknown"
     rewritten: bool = False
-    """Its port file was written again: a REPL that could not be reached may listen now, also at the same port."""
+    """Whether the port file was written again: an unreachable REPL may listen now, also at the same port."""
     notebook: str | None = None
-    """Of a kernel: the notebook whose it is."""
+    """The notebook of a kernel."""
     problem: str | None = None
-    """Why nothing is tried: it is listed as stopped, with this note."""
+    """The reason why no connection is tried: the REPL is listed as stopped, with this note."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class ReplForgotten(Action):
-    """Its port file is gone and it is not connected: drop it."""
+    """A REPL that is not connected has lost its port file: drop the REPL."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class ReplProgress(Action):
-    """Progress of a REPL on its way, for a person who waits for it."""
+    """Progress of a REPL that is starting, for a person who waits for it."""
 
     id: str
     note: str
@@ -165,7 +165,7 @@ class ReplProgress(Action):
 class ReplStarted(Action):
     """The process runs and listens at `address`; connecting is next.
 
-    `caution`: for whoever evaluates there first. `awaits_trust`: it is another than in a workspace that was accepted.
+    `caution`: for the first evaluation of each caller. `awaits_trust`: an accepted workspace would get another process.
     """
 
     id: str
@@ -176,7 +176,7 @@ class ReplStarted(Action):
 
 @dataclass(frozen=True)
 class ReplConnected(Action):
-    """The connection stands and shows this profile; `key` is the REPL's where nobody gave it one."""
+    """The connection stands and shows this profile; `key` is the REPL's if it was given none."""
 
     id: str
     profile: Profile
@@ -192,7 +192,7 @@ class SeamSeen(Action):
     id: str
     seam: str
     provider: str | None = None
-    """Of a seam that is asked by evaluation."""
+    """The provider, for a seam that is asked by evaluation."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class AppStreamBegan(Action):
 
 @dataclass(frozen=True)
 class AppStreamRenewed(Action):
-    """The renewal of a stream: whether the application still has it."""
+    """The renewal of a stream: whether the application still has the stream."""
 
     stream: AppStream
     is_there: Later[bool] = from_result()
@@ -219,13 +219,13 @@ class AppStreamEnded(Action):
 
 @dataclass(frozen=True)
 class ReplLost(Action):
-    """The connection, or the try to make one, ended. `final`: no use in trying again."""
+    """The connection, or the try to make one, ended. `final`: another try is of no use."""
 
     id: str
     cause: str
     final: bool = False
     is_unreachable: bool = False
-    """Nobody listens at its address."""
+    """Whether nobody listens at the REPL's address."""
     now: Later[int] = from_context("now")
 
 
@@ -235,7 +235,7 @@ class RetryDue(Action):
 
     id: str
     failures: int
-    """Of which failure; a later one makes this retry stale."""
+    """The number of the failure; a later failure makes this retry stale."""
     now: Later[int] = from_context("now")
 
 
@@ -249,7 +249,7 @@ class RestartRepl(Action):
 
 @dataclass(frozen=True)
 class SessionOpened(Action):
-    """A session of its own for the caller that asks, which ends with its client."""
+    """A session was opened for the caller that asks; it ends with the caller's client."""
 
     id: str
     name: str
@@ -259,7 +259,7 @@ class SessionOpened(Action):
 
 @dataclass(frozen=True)
 class LaneWanted(Action):
-    """A connection evaluates in a lane, which is made if it is not there."""
+    """A connection evaluates in a lane; a missing lane is made."""
 
     id: str
     lane: Lane
@@ -276,13 +276,13 @@ class SessionClosed(Action):
 
 @dataclass(frozen=True)
 class Evaluate(Action):
-    """Accept an evaluation; it runs when its queue is free. `head`: the beginning of its code, to be shown."""
+    """Accept an evaluation, to be run when its queue is free. `head`: the beginning of its code, to be shown."""
 
     repl: str
     request: Request
     head: str = ""
     lane: Lane | None = None
-    """The caller's lane, where the request is not for its session: then for the lane if the REPL comes to give one."""
+    """The caller's lane, if the request is not for the caller's session: used if the REPL proves to give lanes."""
     who: Later[str] = from_context("who")
     client: Later[str | None] = from_context("client")
     now: Later[int] = from_context("now")
@@ -290,7 +290,7 @@ class Evaluate(Action):
 
 @dataclass(frozen=True)
 class OthersEvaluation(Action):
-    """An evaluation by somebody else, past this server, runs in a REPL already. `evaluation`: the id that it gets."""
+    """Another program, past this server, evaluates in a REPL already. `evaluation`: the id that the evaluation gets."""
 
     repl: str
     evaluation: str
@@ -328,14 +328,14 @@ class EvaluationEnded(Action):
 
 @dataclass(frozen=True)
 class RunningTold(Action):
-    """The caller of an evaluation was answered that it runs, or waits for input. Harmless when it is over."""
+    """The caller was answered that the evaluation runs, or waits for input. Harmless for one that is over."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
 class StopAsked(Action):
-    """A running evaluation is asked to end: `why` says by whom, and is told with its end."""
+    """A running evaluation is asked to end: `why` says by whom, and is told with the end."""
 
     evaluation: str
     why: str
@@ -343,7 +343,7 @@ class StopAsked(Action):
 
 @dataclass(frozen=True)
 class CancelQueued(Action):
-    """Take a queued evaluation out of its queue; it never runs. Harmless when it is not queued."""
+    """Take an evaluation out of its queue; it never runs. Harmless for one that is not queued."""
 
     evaluation: str
     why: str
@@ -358,7 +358,7 @@ class Say(Action):
     error: bool = False
     repl: str | None = None
     who: str | None = None
-    """Whose doing it tells."""
+    """The `who` of the caller whose act the line tells."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,7 @@ class LatchError(Action):
 
 @dataclass(frozen=True)
 class WithdrawError(Action):
-    """Forget the error that was latched with this `code`, as it is over; harmless where there is none."""
+    """Forget the latched error with this `code`, as it is over; harmless for an unknown code."""
 
     code: str
 

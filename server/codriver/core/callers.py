@@ -1,23 +1,23 @@
-"""Callers: the connected MCP clients and the names given over them, their lanes, what each was told, and their end.
+"""Callers: the connected MCP clients and the names given over them, their lanes, the news told to each, and their end.
 
-A `who` that is given once is the caller's until another is given. What came over the same connection before any name
-was given is that caller's own too, whatever it is called now; sub-agents that give names of their own stay apart. A
-caller is told of each evaluation of others that began or ended since its last answer.
+A given `who` is the caller's until another is given. The evaluations that came over the same connection before any name
+are that caller's own too, whatever its name is now; sub-agents that give names of their own stay apart. A caller is
+told of each evaluation of others that began or ended since its last answer.
 
-A lane is the session that each client has of its own in a REPL, without asking for one: with its own namespace, `*1`,
-`*e` and queue, while what is defined is shared. It is given where a REPL keeps sessions apart and runs them side by
-side, made at the client's first evaluation there, and found again by whoever comes back under the same names. It ends
-when its client is gone, the grace after that is over, and nothing runs in it. A REPL has so many lanes at most; who
-comes later uses the session that all share.
+A lane is the session that each client has in a REPL without asking for one: with its own namespace, `*1`, `*e` and
+queue, while definitions are shared. Lanes exist in a REPL that keeps sessions apart and runs them side by side. A lane
+is made at the client's first evaluation there, and found again by a client that returns under the same names. It ends
+when its client is gone, the grace after that is over, and nothing runs in it. The number of lanes of a REPL is bounded;
+later clients use the session that all share.
 
-An evaluation whose client is gone, and a grace after that is over, is an *orphan*. In a session that is shared, and in
-a lane, it runs on as long as it holds nobody up, and anyone can fetch its result. It is ended when it waits for input,
-which nobody will think of giving, when it runs in the background, and when a caller who is still there waits for its
+An evaluation whose client is gone, and whose grace after that is over, is an *orphan*. In a shared session, and in a
+lane, an orphan runs on as long as it holds nobody up, and anyone can fetch its result. It is ended when it waits for
+input, which nobody will think of giving, when it runs in the background, and when a present caller waits for its
 session.
 
-A session that the client asked for ends with it, after the evaluations that still run there. Its lane stays for the
-grace, to be found by a client that comes back, and then until nothing runs in it. A stream of an application's events
-is renewed for as long as its client and its REPL's connection are there; the application ends by itself what nobody
+A session that the client asked for ends with the client, after the evaluations that still run there. Its lane stays for
+the grace, for a client that comes back, and then until nothing runs in it. A stream of an application's events is
+renewed for as long as its client and its REPL's connection are there; the application itself ends a stream that nobody
 renews (see the lease in `codriver_seam.streams`).
 """
 
@@ -82,7 +82,8 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MOST: Final = 64
-"""Callers, and conversations, of one connection that are remembered, the newest; lanes of one REPL, a thread each."""
+"""The bound of the callers, and conversations, remembered of one connection, the newest; of the lanes of one REPL, each
+a thread."""
 
 
 def named(state: State, action: CallerNamed) -> Outcome:
@@ -119,13 +120,13 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
 
 
 def name_of(state: State, client: str, conversation: str) -> str | None:
-    """The name that was given last over a connection, in this conversation; None where none was."""
+    """The name that was given last over a connection, in this conversation; None for none."""
     known = state.clients.get(client)
     return known.names.get(conversation) if known is not None else None
 
 
 def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:
-    """True where what was done `by` a client and a who is the own of the caller `who` of `client`."""
+    """True for an act `by` a client and a who, if it is the own of the caller `who` of `client`."""
     other, name = by
     if other != client:
         return False
@@ -134,7 +135,7 @@ def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str
 
 
 def is_first(state: State, evaluation: Evaluation) -> bool:
-    """Whether its caller evaluated nothing before it in its REPL, since that was connected."""
+    """Whether this is its caller's first evaluation in the REPL since the REPL was connected."""
     return not any(
         (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
         and is_own(state, evaluation.client, evaluation.who, (other.client, other.who))
@@ -164,11 +165,11 @@ def _with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V
 
 
 MAX_CALLERS = 64
-"""Callers of one client that are remembered; each needs a name of its own, so more are hardly ever met."""
+"""Callers of one client that are remembered; each needs a name of its own, so more are hardly ever seen."""
 MAX_SESSIONS = 64
-"""Sessions that a caller's answers were about and that are remembered."""
+"""The bound of the sessions remembered from a caller's answers."""
 MOST_OWN = 16
-"""Evaluations of a caller itself that it may be behind: to pass over them costs less than to note each as told."""
+"""The bound of a caller's own evaluations since it was told: to pass over them costs less than to note each as told."""
 NOTHING = Told(0, frozenset())
 _NUMBER = attrgetter("number")
 
@@ -180,22 +181,22 @@ def told_to(state: State, client: str, who: str) -> Told | None:
 
 
 def since_told(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
-    """The evaluations of others that began or ended since this was told to the caller, by number."""
+    """The evaluations of others that began or ended since the caller was last told, by number."""
     unknown = _unknown(state, told, client, who)
     return [e for e in unknown if e.over or e.number > told.number] if unknown else unknown
 
 
 def is_current(state: State, told: Told, session: str | None, stands: Seen | None) -> bool:
-    """Whether a caller to whom nothing can be told knows all that is to be noted, and how this session stands.
+    """Whether a caller without news knows the standing of everything, and of this session.
 
-    Its own evaluations are no news to it, whether they are noted or not.
+    The caller's own evaluations are no news, whether noted or not.
     """
     is_near = not told.live and state.evaluated - told.number < MOST_OWN
     return is_near and (session is None or told.seen.get(session) == stands)
 
 
 def with_told(state: State, client: Client, who: str) -> Client:
-    """The client after its caller `who` was told how every evaluation stands."""
+    """The client after its caller `who` was told the standing of every evaluation."""
     told = client.told.get(who, NOTHING)
     live = frozenset([e.id for e in _unknown(state, told, client.id, who) if not e.over])
     others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
@@ -204,7 +205,7 @@ def with_told(state: State, client: Client, who: str) -> Client:
 
 
 def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
-    """The client after its caller `who` was told how this session stands."""
+    """The client after its caller `who` was told the standing of this session."""
     told = client.told.get(who, NOTHING)
     if told.seen.get(session) == stands:
         return client
@@ -214,7 +215,7 @@ def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
 
 
 def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
-    """The evaluations of other callers whose beginning or end this caller was not told, by number."""
+    """The evaluations of other callers of whose beginning or end this caller was not told, by number."""
     known = state.evaluations
     found = [known[name] for name in told.live if name in known] if told.live else []
     # The newest come last, so only they are looked at, however many are kept.
@@ -230,7 +231,7 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
 
 
 def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """The session of a lane for the connection `client`: its own, else one whose client left, else None."""
+    """The session of a lane for the connection `client`: the client's own, else a left one, else None."""
     left = None
     for session in repl.sessions.values():
         if session.lane != lane:
@@ -243,12 +244,12 @@ def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | 
 
 
 def wanted(state: State, repl: Repl, action: LaneWanted) -> Outcome:
-    """The lane is the connection's: found, taken over with what runs in it, or made if there is room."""
+    """The lane is the connection's: found, taken over with its evaluations, or made if there is room."""
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 
 
 def place_waiting(state: State, repl_id: str) -> State:
-    """The state in which what waited for a REPL, that is connected now, waits in the lanes of its callers."""
+    """The state in which evaluations that waited for a REPL, now connected, wait in the lanes of their callers."""
     if not state.repls[repl_id].gives_lanes:
         return state
     for one in state.unfinished():
@@ -277,7 +278,7 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
 
 
 def _taken_over(state: State, repl: Repl, session: Session, client: str | None) -> State:
-    """The state in which what runs in a session of a client that left is that of its next one."""
+    """The state in which the evaluations in a session left by one client belong to the next client."""
     for one in state.unfinished_in(repl.id, session.name):
         if one.client == session.client:
             evaluation = replace(one, client=client, is_orphan=False)
@@ -286,18 +287,18 @@ def _taken_over(state: State, repl: Repl, session: Session, client: str | None) 
 
 
 def _is_ending(state: State, repl: Repl, session: Session) -> bool:
-    """Whether a session is being closed in the REPL by now, and not only when what runs in it is over."""
+    """Whether a session is being closed in the REPL now, and not only after its last evaluation."""
     return session.is_leaving and not state.unfinished_in(repl.id, session.name)
 
 
 def connected(state: State, action: ClientConnected) -> Outcome:
-    """One client more."""
+    """Add a client."""
     client = Client(action.client, since=state.evaluated)
     return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 
 def told(state: State, action: ClientTold) -> Outcome:
-    """A caller knows now how every evaluation stands."""
+    """Note that a caller knows the standing of all evaluations."""
     if action.client not in state.clients:
         return Outcome(state)
     client = with_told(state, state.clients[action.client], action.who)
@@ -307,7 +308,7 @@ def told(state: State, action: ClientTold) -> Outcome:
 
 
 def gone(state: State, action: ClientGone) -> Outcome:
-    """One client less; what was its own ends with it."""
+    """Remove a client; its own sessions and streams end with it."""
     without = replace(state, clients=without_item(state.clients, action.client))
     left = end_streams_of(without, action.client)
     outcome = leave(left.state, action.client)
@@ -341,14 +342,14 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """The effect that begins the grace of a client that has just gone; none when it left nothing behind."""
+    """The effect that begins the grace of a client that has just gone; none for a client that left nothing behind."""
     if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
 
 
 def end_grace(state: State, client: str) -> Outcome:
-    """The state after the grace of a client: what it left is orphaned, and ended where nobody wants it."""
+    """The state after the grace of a client: its evaluations are orphans, and end where nobody wants them."""
     for one in state.unfinished():
         if one.client == client:
             orphan = replace(one, is_orphan=True)
@@ -362,7 +363,7 @@ def end_grace(state: State, client: str) -> Outcome:
 
 
 def end_unwanted(state: State) -> Outcome:
-    """The state in which an end is asked for of every orphan that somebody waits for, or that waits for input."""
+    """The state in which the end is asked for of every orphan that waits for input, or that somebody waits for."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted(state):
@@ -400,9 +401,9 @@ def _unwanted(state: State) -> list[_Unwanted]:
 
 
 def leave(state: State, client: str) -> Outcome:
-    """End the sessions of a client's own: nothing new runs in them, queued code is dropped, running code is stopped.
+    """End the sessions of a client's own: they take nothing new, queued code is dropped, running code is stopped.
 
-    In shared sessions its code goes on, as an orphan.
+    In shared sessions the client's code goes on, as an orphan.
     """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
@@ -421,12 +422,12 @@ def leave(state: State, client: str) -> Outcome:
 
 
 def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
-    """The effects on a session that is leaving: it is closed once nothing is unfinished in it."""
+    """The effects on a session that is leaving: the session is closed once nothing is unfinished in it."""
     return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
 
 
 def forget_session(state: State, repl: str, name: str) -> State:
-    """The state without a session that was left and is closed now."""
+    """The state without a session that a client left and that is closed now."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
         return state
@@ -440,13 +441,13 @@ def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
 
 
 CALLS: Final = "calls"
-"""The topic of a capture, which ends when it has told enough."""
+"""The topic of a capture, which ends by itself after so many events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
-"""By topic the op-type of its events, if that is another word."""
+"""By topic: the op-type of its events, if that differs from the topic."""
 
 
 def began(state: State, action: AppStreamBegan) -> Outcome:
-    """Keep a stream, and renew it from now on; one whose client has left meanwhile is ended."""
+    """Keep a stream, and renew it from now on; a stream whose client has left meanwhile is ended."""
     stream = action.stream
     if stream.client not in state.clients:
         return Outcome(state, (EndAppStream(stream=stream),))
@@ -454,7 +455,7 @@ def began(state: State, action: AppStreamBegan) -> Outcome:
 
 
 def renewed(state: State, action: AppStreamRenewed) -> Outcome:
-    """Renew a stream again later, or forget it where the application has."""
+    """Renew a stream again later, or forget it if the application has forgotten it."""
     stream = action.stream
     if stream not in state.app_streams:
         return Outcome(state)
@@ -466,7 +467,7 @@ def renewed(state: State, action: AppStreamRenewed) -> Outcome:
 
 
 def over_with(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State, Repl, Any], Outcome]:
-    """The handler of the end of a REPL's connection, with which its streams are over."""
+    """The handler of the end of a REPL's connection, which ends the REPL's streams."""
 
     def handled(state: State, repl: Repl, action: ReplLost | RestartRepl) -> Outcome:
         outcome = handle(state, repl, action)
@@ -498,7 +499,7 @@ def live(state: State) -> list[AppStream]:
 
 
 def _over(state: State, streams: list[AppStream], why: str) -> Outcome:
-    """The end of streams that nobody asked for, which whoever waits for their events is told."""
+    """The end of streams that nobody asked for; the callers that wait for their events are told."""
     return Outcome(_without(state, streams), tuple(TellAppStreamOver(stream=stream, why=why) for stream in streams))
 
 

@@ -1,15 +1,15 @@
 """The dispatch: actions in, a new state and effects out. Every kind of effect is here.
 
-An *action* is a frozen dataclass that says what happened or is wanted; its handler is a pure function. An *effect* is
-a frozen dataclass that says what to do outside; the shell performs it and reports back only by dispatching. Handlers
-and performers are found by class. One dispatch runs in this order:
+An *action* is a frozen dataclass for an event or a wish; its handler is a pure function. An *effect* is a frozen
+dataclass for an act outside; the shell performs it and reports back only by dispatching. Handlers and performers are
+found by class. One dispatch runs in this order:
 
 1. the handlers, in the order of the actions, each seeing the state the one before left;
 2. the new state is set;
 3. the follow-up actions are dispatched, each handler's in turn;
 4. the effects are performed.
 
-Values that actions and effects name instead of holding are filled in before: see `codriver.core.records`.
+Values that actions and effects only name are filled in before: see `codriver.core.records`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Announce(Effect):
 
 @dataclass(frozen=True)
 class WindDown(Effect):
-    """Refuse new calls, interrupt what runs, answer what can be answered, close everything."""
+    """Refuse new calls, interrupt running code, answer the open calls, close everything."""
 
     reason: str = ""
 
@@ -93,7 +93,7 @@ class StartRepl(Effect):
 
 @dataclass(frozen=True)
 class EndRepl(Effect):
-    """Close the connection and end the process, if it is ours."""
+    """Close the connection and end the process, if the process is ours."""
 
     id: str
 
@@ -108,7 +108,7 @@ class RetryRepl(Effect):
 
 @dataclass(frozen=True)
 class RunEvaluation(Effect):
-    """Send the code to the REPL and report its end. Whatever runs longer than `max_run_ms` is interrupted."""
+    """Send the code to the REPL and report its end. Code that runs longer than `max_run_ms` is interrupted."""
 
     repl: str
     request: Request
@@ -127,7 +127,7 @@ class CloseSession(Effect):
 
 @dataclass(frozen=True)
 class StopEvaluation(Effect):
-    """Interrupt an evaluation that nobody wants any more, where its REPL can."""
+    """Interrupt an evaluation that nobody wants any more, if its REPL can."""
 
     evaluation: str
     why: str
@@ -142,7 +142,7 @@ class AwaitGrace(Effect):
 
 @dataclass(frozen=True)
 class RenewAppStream(Effect):
-    """Tell the application, before its lease is over, that a stream is still watched. Continuation: whether it is."""
+    """Tell the application, before its lease is over, that a stream is still watched. Continuation: true if so."""
 
     stream: AppStream
 
@@ -156,7 +156,7 @@ class EndAppStream(Effect):
 
 @dataclass(frozen=True)
 class TellAppStreamOver(Effect):
-    """Tell whoever waits for the events of a stream that no more come, and why."""
+    """Tell the callers that wait for the events of a stream that no more come, and why."""
 
     stream: AppStream
     why: str
@@ -164,7 +164,7 @@ class TellAppStreamOver(Effect):
 
 @dataclass(frozen=True)
 class WakeWaiters(Effect):
-    """Wake whoever waits for the evaluation: it is over, or its status changed."""
+    """Wake the callers that wait for the evaluation: it is over, or its status changed."""
 
     evaluation: str
 
@@ -191,7 +191,7 @@ class LogMessage(Effect):
     level: Literal["info", "warning"]
     text: str
     repl: str | None = None
-    """The key of the REPL that it is about."""
+    """The key of the REPL that the message is about."""
 
 
 EFFECTS: Final = tuple(Effect.__subclasses__())
@@ -204,18 +204,18 @@ Context = Mapping[str, object]
 """Facts about who dispatches, such as the client that asks. The core adds the time, as `now`."""
 
 NOBODY: Final[Context] = MappingProxyType({})
-"""The context of what happens by itself."""
+"""The context of an event without a caller."""
 
 
 class UnhandledError(CodriverError):
-    """Actions or effects that nobody handles. A programming error."""
+    """Actions or effects without a function that serves them. A programming error."""
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
         super().__init__(f"nobody handles the {kind} {', '.join(names)}: name a function for it where the core is made")
 
 
 class UnresolvedError(CodriverError):
-    """A value that was named where nothing of that name is known. A programming error."""
+    """A value is named where no value of that name is known. A programming error."""
 
     def __init__(self, later: Later[Any]) -> None:
         super().__init__(f"cannot fill in {later}: nothing of that name is known here")
@@ -223,7 +223,7 @@ class UnresolvedError(CodriverError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The state after an action, what to do outside, and which actions come next."""
+    """The state after an action, the effects outside, and the actions that come next."""
 
     state: State
     effects: tuple[Effect, ...] = ()
@@ -248,7 +248,7 @@ class Core:
     ) -> None:
         """Take the functions for actions and effects, by class. `now` gives epoch milliseconds.
 
-        `performers` is given this core, as who performs reports back to it; it must not dispatch yet.
+        `performers` is given this core, as a performer reports back to it; it must not dispatch yet.
 
         Raises:
             UnhandledError: an action or effect of the core has no function.
@@ -256,7 +256,7 @@ class Core:
         self.state = state
         """The state now; only a dispatch sets it."""
         self.settings = settings
-        """The settings now, for what names one."""
+        """The settings now, for values that name one."""
         self.now = now
         self._handlers = handlers
         self._performers = performers(self)
@@ -264,17 +264,17 @@ class Core:
         _check_all("effect", EFFECTS, self._performers)
 
     def report(self, *actions: Action) -> None:
-        """Dispatch what happened by itself, on behalf of nobody."""
+        """Dispatch events that have no caller."""
         self.dispatch(NOBODY, actions)
 
     def dispatch(self, context: Context, actions: Sequence[Action]) -> None:
         """Run `actions` in the order the module's docstring gives.
 
         Raises:
-            UnhandledError: nobody handles an action or effect of this class.
-            UnresolvedError: a value that is named cannot be filled in.
-                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed,
-                and so their effects are performed.
+            UnhandledError: an action or effect of this class has no function. UnresolvedError: a named value cannot be
+            filled in.
+                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed, and
+                so their effects are performed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 
@@ -306,17 +306,17 @@ class Core:
         try:
             if follow_ups:
                 self._dispatch(context, follow_ups)
-        finally:  # what the state says is to be done, whatever becomes of what follows from it
+        finally:  # the effects of the new state are performed, whatever becomes of its follow-ups
             for effect in effects:
                 self._performers[type(effect)](effect)
 
 
 NOT_YET: Final = object()
-"""Stands in the sources for a result that comes later: fields that name it are left as they are."""
+"""Stands in the sources for a result that comes later: fields that name the result are left unchanged."""
 
 
 def fill(record: R, sources: Mapping[str, object]) -> R:
-    """The action or effect with its values filled in from `sources`, by their names; itself when it names none."""
+    """The action or effect with its named values filled in from `sources`; itself if it names none."""
     changes: dict[str, object] = {}
     for name in later_fields(type(record)):
         later = record.__dict__[name]
@@ -337,7 +337,7 @@ def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
-    """The effect with all filled in but what its continuation, which it has, takes from its result."""
+    """The effect with all values filled in, except those that its continuation takes from its result."""
     then = tuple(fill(action, {**sources, "result": NOT_YET}) for action in effect.then)
     return fill(replace(effect, then=then), sources)
 

@@ -3,10 +3,10 @@
 Within a queue (`core.state.queue_of`) those of a client run in the order in which they came, and clients take turns. An
 evaluation accepted while its REPL is on its way waits for it.
 
-A turn is one evaluation, however long. Its place in the order is a number, that each evaluation gets as it comes. Where
-more of a client's wait as one of them ends, the first of these goes behind all that has come until then. So nobody
-waits longer than for the one that runs and one of each client that waits, and whoever comes anew overtakes nobody for
-ever. A client is a connection: callers that share one share its turns, under whatever names.
+A turn is one evaluation, however long. Its place in the order is a number that each evaluation gets on arrival. When
+one evaluation of a client ends while more of them wait, the first of these goes behind all that have arrived until
+then. So nobody waits longer than for the running evaluation and one of each waiting client, and a new client overtakes
+nobody for ever. A client is a connection: callers that share one share its turns, under whatever names.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 
 KEPT = 1000
-"""How many evaluations that are over can still be asked about."""
+"""The number of finished evaluations that can still be asked about."""
 TRIMMED_AT_ONCE = 250
-"""How many more are there before the oldest are dropped: each change copies the mapping, in 3 µs, so it stays small."""
+"""The surplus at which the oldest are dropped: each change copies the mapping, in 3 µs, so the mapping stays small."""
 HEAD_CHARACTERS = 200
 
 
 def next_id(state: State) -> str:
-    """The id of the next evaluation: unique also across restarts, as it begins with the server's own."""
+    """The id of the next evaluation: unique also across restarts, as the id begins with the server's own."""
     return id_of(state, state.evaluated + 1)
 
 
@@ -64,7 +64,7 @@ def id_of(state: State, number: int) -> str:
 
 
 def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
-    """A handler for actions about one evaluation, which is given it; of one that is over nothing more is to be done."""
+    """A handler for actions about one evaluation, which gets it; actions about a finished one do nothing."""
 
     def handled(state: State, action: Any) -> Outcome:
         evaluation = state.evaluations.get(action.evaluation)
@@ -81,7 +81,7 @@ def endings(state: State, repl: str, cause: str, *, restarted: bool = False) -> 
 
 
 def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationEnded:
-    """The end of an evaluation: code that ran may have done its work, code that was queued was never sent."""
+    """The end of an evaluation: code that ran may have done its work, queued code was never sent."""
     if evaluation.is_others:
         return _lost(evaluation, f"{cause}; how far it came is not known here")
     if evaluation.status == "queued":
@@ -109,15 +109,15 @@ def fill_queues(state: State, repl: str, now: int) -> Outcome:
 
 
 def accept(state: State, action: Evaluate) -> Outcome:
-    """Run it now if its queue is free, else put it there."""
+    """Run the evaluation now if its queue is free, else queue it."""
     repl = state.repls[action.repl]
-    # A session that ended in this very moment: the REPL refuses the evaluation, and that ends what is put here.
+    # A session that ended in this very moment: the REPL refuses the evaluation, which ends it.
     name = action.request.session
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
     state = callers.with_used(state, action.client, action.who, repl.id)
     evaluation = _accepted(state, action, repl, session)
     if state.life.phase in ("stopping", "stopped"):
-        # A connected client goes on calling until its connection is closed, which is the last thing.
+        # A connected client calls on until its connection is closed, which happens last.
         why = "the server stops, so this code was never sent"
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
@@ -155,7 +155,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
 
 
 def note_others(state: State, action: OthersEvaluation) -> Outcome:
-    """Note what somebody evaluates past this server: it holds the queue as ours do, and the log has its code."""
+    """Note an evaluation past this server: it holds the queue as ours do, and the log has its code."""
     repl = state.repls.get(action.repl)
     if repl is None:
         return Outcome(state)
@@ -207,7 +207,7 @@ def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session,
 
 
 def _trimmed(state: State) -> Mapping[str, Evaluation]:
-    """The evaluations that can be asked about: those that are not over, and the newest of the others."""
+    """The evaluations that can be asked about: the unfinished ones, and the newest of the others."""
     excess = len(state.evaluations) - KEPT
     if excess < TRIMMED_AT_ONCE:
         return state.evaluations
@@ -220,9 +220,9 @@ def _running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
 
 
 def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
-    """The effects that run it. The log gets its description, then its code, before anything it prints.
+    """The effects that run the evaluation. The log gets its description, then its code, before its output.
 
-    It is sent first: the log is written while the REPL works, and what that says is heard in a later turn.
+    The code is sent first: the log is written while the REPL works, and the REPL's answer is read in a later turn.
     """
     session = repl.sessions.get(evaluation.session)
     code = Append(
@@ -246,7 +246,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
 
 
 def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
-    """The checkpoint that a description sets, if it does: a name for this moment, which outlives the server."""
+    """The checkpoint that a description sets, if any: a name for this moment, which outlives the server."""
     name = checkpoint_name(description)
     if not name:
         return ()
@@ -255,24 +255,24 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
 
 
 def note_told(state: State, evaluation: Evaluation, _action: RunningTold) -> Outcome:
-    """Remember that its caller knows that it runs: what the caller sends behind it would wait for nobody else."""
+    """Remember that the caller knows that the evaluation runs: later calls of the caller wait for nobody else."""
     return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 
 
 def ask_to_stop(state: State, evaluation: Evaluation, action: StopAsked) -> Outcome:
-    """Remember who wants it to end, to be told with its end."""
+    """Remember who wants the evaluation to end, to be told with its end."""
     return Outcome(with_evaluation(state, replace(evaluation, stop_asked=action.why)))
 
 
 def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
-    """End an evaluation that has not begun; it never runs."""
+    """End an evaluation that has not begun; the evaluation never runs."""
     if evaluation.status != "queued":
         return Outcome(state)
     return end(state, evaluation, EvaluationEnded(evaluation.id, "interrupted", notes=(action.why,), now=action.now))
 
 
 def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
-    """Wait for input, unless nobody will think of giving it."""
+    """Wait for input, or end the evaluation if nobody will think of giving any."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     ended = callers.end_unwanted(waiting.state)
     own = queue_of(state, evaluation)
@@ -282,14 +282,14 @@ def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Ou
 
 
 def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
-    """Let the evaluation run on, as it was given its input."""
+    """Let the evaluation run on after its input."""
     if evaluation.status != "needs-input":
         return Outcome(state)
     return _set_status(state, replace(evaluation, status="running"))
 
 
 def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
-    """End it, wake who waits for it, and run the next in its queue."""
+    """End the evaluation, wake its waiting callers, and run the next in its queue."""
     state = _ended(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
     repl = state.repls.get(evaluation.repl)
@@ -346,7 +346,7 @@ def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Sta
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
-    """The note that says who ended an evaluation and why; none for code that ended by itself meanwhile."""
+    """The note that says who ended an evaluation and why; none for code that has ended by itself."""
     if evaluation.stop_asked is None or action.status not in ("interrupted", "failed"):
         return ()
     how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
@@ -358,7 +358,7 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 
 def next_in(state: State, repl: str) -> list[Evaluation]:
-    """The evaluations of a REPL that are to run now: of each queue that is free, the one whose turn it is."""
+    """The evaluations of a REPL that are to run now: from each free queue, the one whose turn has come."""
     unfinished = [one for one in state.unfinished() if one.repl == repl]
     taken = {queue_of(state, one) for one in unfinished if one.status in HELD}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
@@ -374,9 +374,9 @@ def next_in(state: State, repl: str) -> list[Evaluation]:
 
 
 def pass_on(state: State, evaluation: Evaluation) -> State:
-    """The state after the end of an evaluation, in which its client's next in the same queue has its place.
+    """The state after the end of an evaluation, in which its place goes to its client's next in the same queue.
 
-    Of one that ran that is the last place; of one that was taken back, its own, so that this brings no turn forward.
+    An evaluation that ran leaves the last place; one that was cancelled leaves its own, which brings no turn forward.
     """
     if not state.live:
         return state

@@ -1,4 +1,4 @@
-"""The handlers: one table of the function that serves each class of action; here are those of the server's own life.
+"""The handlers: one table of the function for each class of action; those of the server's own life are here.
 
 The server's phase goes stopped → starting → started → stopping → stopped. An action that does not fit the phase changes
 nothing. The server's messages about itself are lines in the log, and errors that are latched until they are over.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def start(state: State, action: Start) -> Outcome:
-    """Open the listener first: until it is open nobody is told of the server."""
+    """Open the listener first: until then nobody is told of the server."""
     if state.life.phase != "stopped":
         return Outcome(state)
     life = Life(
@@ -96,7 +96,7 @@ def stopped(state: State, _action: Stopped) -> Outcome:
 
 
 def say(state: State, action: Say) -> Outcome:
-    """Append a line to the output log, and tell the clients that want to hear of it at once."""
+    """Append a line to the output log, and tell it at once to the clients that ask for such messages."""
     said = Append(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
@@ -108,7 +108,7 @@ def say(state: State, action: Say) -> Outcome:
 
 
 def latch_error(state: State, action: LatchError) -> Outcome:
-    """Remember an error; one that is known already is counted, under its newest text."""
+    """Remember an error; a known one is counted, under its newest text."""
     known = state.latches.get(action.code)
     latch = Latch(action.code, action.text, action.now)
     if known is not None:

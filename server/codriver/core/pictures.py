@@ -1,4 +1,4 @@
-"""Pictures in texts: a `data:` address is found, told by facts of its header, or left out with a mark in its place.
+"""Pictures in texts: a `data:` address is found, described by facts of its header, or replaced by a mark.
 
 A mark says the kind, width and height in pixels, the size and the digest: `<<image/png 640x480, 22 KB, sha256:…>>`. It
 can be read again. Sizes are read of headers alone, by no library. Source: PNG 5.6 "IHDR"; GIF89a 18 "Logical Screen
@@ -26,17 +26,17 @@ MARK: Final = re.compile(
     r"<<(image/[a-z0-9.+-]+)(?: (\d+)x(\d+))?, (\d+) KB(?:, sha256:([0-9a-f]{16})|, not kept whole)>>"
 )
 SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
-"""By subtype: the ending of a file's name, where the subtype is not it."""
+"""By subtype: the ending of a file's name, if it differs from the subtype."""
 _DIGEST: Final = 16
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""Markers among those of JPEG's frames that begin none: tables, extensions, arithmetic coding."""
+"""Markers among those of JPEG's frames that begin no frame: tables, extensions, arithmetic coding."""
 _LONGEST_HEADER: Final = 2**20
 """Bytes of a JPEG in which its frame is looked for: profiles and thumbnails come before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The facts of a picture. `size` is width and height in pixels, None where the header does not tell.
+    """The facts of a picture. `size` is width and height in pixels, None for a header that does not tell.
 
     `digest`: the beginning of its SHA-256; blank where the picture was not kept whole.
     """
@@ -54,25 +54,25 @@ class Picture:
 
     @property
     def mark(self) -> str:
-        """The mark that stands in its place."""
+        """The mark that stands in the picture's place."""
         return f"<<{self.words}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
 
     @property
     def suffix(self) -> str:
-        """The ending of a file of it."""
+        """The ending of a file with the picture."""
         kind = self.kind.removeprefix("image/")
         return SUFFIXES.get(kind, f".{kind}")
 
 
 def picture(kind: str, data: str, *, is_whole: bool = True) -> Picture:
-    """The facts of a picture of this kind, by its base64, which may be the beginning alone."""
+    """The facts of a picture of this kind, by its base64, which may be cut."""
     content = decoded(data)
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST] if is_whole and content else ""
     return Picture(kind, pixels(content), -(-len(content) // 1024), digest)
 
 
 def decoded(data: str) -> bytes:
-    """The bytes of base64, as far as it is whole."""
+    """The bytes of base64, up to the first fault."""
     whole = data.rstrip("=")
     whole = whole[: len(whole) - (len(whole) % 4 == 1)]
     try:
@@ -82,14 +82,14 @@ def decoded(data: str) -> bytes:
 
 
 def without_data(text: str, told: Callable[[Picture], str] = lambda one: one.mark) -> str:
-    """The text with what `told` says, else a mark, in the place of each picture's data, cut data too."""
+    """The text with the words of `told`, else a mark, in place of each picture's data, cut data too."""
     if "data:image/" not in text:
         return text
     return _CUT_DATA.sub(lambda found: told(picture(found[1], found[2], is_whole=not found[3])), text)
 
 
 def marked(text: str, told: Callable[[Picture], str]) -> str:
-    """The text with what `told` says in the place of each mark."""
+    """The text with the words of `told` in place of each mark."""
     return MARK.sub(lambda found: told(_of_mark(found)), text) if "<<image/" in text else text
 
 
@@ -104,8 +104,8 @@ def _of_mark(found: re.Match[str]) -> Picture:
 
 
 def pixels(content: bytes) -> tuple[int, int] | None:
-    """The width and height that the header of a picture tells; None of one that tells none."""
-    if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # where height ends
+    """The width and height that the header of a picture tells; None for a header that tells none."""
+    if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # the height ends at this byte
         return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
     if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:  # as above
         return int.from_bytes(content[6:8], "little"), int.from_bytes(content[8:10], "little")
@@ -128,12 +128,12 @@ def _webp_pixels(content: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_pixels(content: bytes) -> tuple[int, int] | None:
-    at, end = 2, min(len(content), _LONGEST_HEADER) - 9  # a frame's sizes end there
+    at, end = 2, min(len(content), _LONGEST_HEADER) - 9  # the sizes in a frame end there
     while at < end and content[at] == 0xFF:
         marker = content[at + 1]
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
             return int.from_bytes(content[at + 7 : at + 9], "big"), int.from_bytes(content[at + 5 : at + 7], "big")
-        # A byte more of filling may stand before a marker; a marker of a restart has no length.
+        # A byte of filling may stand before a marker; a restart marker has no length.
         is_bare = marker == 0xFF or 0xD0 <= marker <= 0xD8
         at += (1 if marker == 0xFF else 2) if is_bare else 2 + int.from_bytes(content[at + 2 : at + 4], "big")
     return None

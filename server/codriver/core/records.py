@@ -1,15 +1,16 @@
-"""Records: frozen dataclasses that are made and changed in a fraction of the time that the library takes.
+"""Records: frozen dataclasses that are made and changed in a fraction of the time that the standard library takes.
 
 The library sets each field of a frozen dataclass by a call that looks it up by its name, and its `replace` calls the
 constructor with every field. An evaluation makes some sixty records with three hundred fields. Here the fields go into
 the record's dictionary at once, or each into its slot. To a type checker it is the library's own dataclass. `Recent`
 keeps the newest records, or other values, and lets the oldest go.
 
-A field may name its value instead of holding it. One of type `Later[int]` holds an int, or a `Later` that says where
-the int comes from: the *context* of the dispatch (the time, who asks), the *settings*, the *state*, or, in a
+A field may name its value instead of holding it. A field of type `Later[int]` holds an int, or a `Later` with the
+source of the int: the *context* of the dispatch (the time, who asks), the *settings*, the *state*, or, in a
 continuation, the *result* of the effect before it. The dispatch fills it in before an action's handler sees it, and in
-an effect with the state that its handler left; what cannot be filled in is an error. Only fields that default to a
-`Later` are looked at: a value of any other is data, and nothing that a client sends is ever taken for a `Later`.
+an effect from the state that its handler left; a value that cannot be filled in is an error. Only fields that default
+to a `Later` are looked at: the value of any other field is data, and nothing that a client sends is ever taken for a
+`Later`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ else:
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """The class as a dataclass; with `kw_only`, `slots` and `eq` as the library takes them.
 
-        One that is not frozen, or does more when it is made (`__post_init__`), is made as the library makes it.
+        A class that is not frozen, or that has a `__post_init__`, is made as the library makes it.
         """
         if cls is None:
             return lambda decorated: dataclass(decorated, **options)
@@ -42,7 +43,7 @@ else:
         return made
 
     def replace(record: T, /, **changes: object) -> T:
-        """The record, which has no slots, with other values in the fields named; the given one is not changed."""
+        """The record, which has no slots, with other values in the named fields; the given record is not changed."""
         changed = object.__new__(type(record))
         values = changed.__dict__
         values |= record.__dict__
@@ -51,7 +52,7 @@ else:
 
 
 class _Factory:
-    """Stands in a signature for a default that is made anew for each record. Source: `dataclasses`."""
+    """Stands in a signature for a default that each record makes anew. Source: `dataclasses`."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -99,7 +100,7 @@ class Later(Generic[T]):
     get: Callable[[Any], Any] = dataclasses.field(default=_whole, compare=False, repr=False)
 
     if TYPE_CHECKING:
-        # To a type checker such a field takes both and gives the value: whoever reads it comes after `fill`.
+        # To a type checker such a field takes both and gives the value: every reader comes after `fill`.
         def __get__(self, holder: object, owner: type) -> T: ...
         def __set__(self, holder: object, value: T | Later[T]) -> None: ...
 
@@ -125,7 +126,7 @@ def from_result(part: int | None = None) -> Later[Any]:
 
 
 class Recent(dict[K, V]):
-    """The newest entries, at most so many. To set one that is there makes it the newest."""
+    """The newest entries, at most so many. To set an existing entry makes it the newest."""
 
     __slots__ = ("_most",)
 
@@ -134,14 +135,14 @@ class Recent(dict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Set an entry as the newest one, and let the oldest go if there is one too many."""
+        """Set an entry as the newest, and drop the oldest if there is one too many."""
         self.pop(key, None)
         super().__setitem__(key, value)
         if len(self) > self._most:
             del self[next(iter(self))]
 
     def setdefault(self, key: K, default: V) -> V:
-        """The value of an entry, which stays as old as it is, else this one."""
+        """The value of an entry, which keeps its age, else this value as a new entry."""
         if key not in self:
             self[key] = default
         return self[key]

@@ -1,8 +1,8 @@
 """The REPLs: found or started, connected, lost, tried again, given up.
 
 A REPL that cannot be reached is tried again after 0.25 s, doubling to 10 s. A process of ours that ends is started
-again the same way, at most three times in a minute; then it is given up with its reason. A kernel that was
-merely found is given up after five tries, and without an alarm: its file may be left from one that is gone.
+again the same way, at most three times in a minute; then it is given up with its reason. A kernel that was merely found
+is given up after five tries, without an alarm: its file may be left from a kernel that is gone.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ if TYPE_CHECKING:
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
 STALE_RETRY_S = 60.0
-"""The longest pause where nobody listens at the port of a file, which is read at once when it is written again."""
+"""The longest pause if nobody listens at the port of a file; the file is read at once when written again."""
 STARTS_PER_MINUTE = 4
-"""The first start and three more."""
+"""The starts of a process in a minute: the first and three more."""
 FOUND_TRIES = 5
-"""Tries to reach a kernel that nobody named: by the last, some 8 s later, also one that was restarted is back."""
+"""Tries to reach a kernel that nobody named: the last comes some 8 s later, time enough for a restart."""
 MINUTE_MS = 60_000
 KEPT_STARTS = 8
 SEAM: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
-"""The op by which Codriver's worker asks it."""
+"""The op by which Codriver's worker asks the seam."""
 
 
 def announcing(handle: Handler) -> Handler:
     """The handler, which also notifies the clients when tools come or go: by capability, or by language.
 
-    With an application that shows itself a guide comes as well, and goes with it.
+    A guide comes and goes with an application that shows itself.
     """
 
     def announced(state: State, action: Action) -> Outcome:
@@ -80,7 +80,7 @@ def announcing(handle: Handler) -> Handler:
 
 
 def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
-    """A handler for actions about one REPL, which is given that REPL; for one that is unknown nothing happens."""
+    """A handler for actions about one REPL, which gets that REPL; actions about an unknown REPL do nothing."""
 
     def handled(state: State, action: Any) -> Outcome:
         repl = state.repls.get(action.id)
@@ -90,7 +90,7 @@ def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
 
 
 def found(state: State, action: ReplFound) -> Outcome:
-    """Connect to a REPL or start it, unless it is known already at this address."""
+    """Connect to a REPL or start it, unless the REPL is known already at this address."""
     known = state.repls.get(action.id)
     if known is not None and known.phase != "stopped":
         return _found_again(state, known, action)
@@ -118,13 +118,13 @@ def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
         state = with_repl(state, known)
     if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
         return Outcome(state)
-    # Its port file was rewritten while it could not be reached: try the address in it at once.
+    # Its port file was rewritten while the REPL could not be reached: try the file's address at once.
     moved = replace(known, address=action.address, phase="connecting", note=None)
     return Outcome(with_repl(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
 
 
 def forgotten(state: State, repl: Repl, _action: ReplForgotten) -> Outcome:
-    """Drop a REPL whose port file is gone. If the file comes back, the REPL's generation goes on from here."""
+    """Drop a REPL whose port file is gone. If the file comes back, the REPL's generation counts on from here."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
     generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
@@ -133,7 +133,7 @@ def forgotten(state: State, repl: Repl, _action: ReplForgotten) -> Outcome:
 
 
 def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
-    """Keep what a person waiting for the REPL would want to know."""
+    """Keep the progress for a person who waits for the REPL."""
     return Outcome(with_repl(state, replace(repl, note=action.note)))
 
 
@@ -147,7 +147,7 @@ def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
 
 
 def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
-    """Take a connection into use: a new generation, in which what was queued runs."""
+    """Take a connection into use: a new generation, which runs the queued evaluations."""
     connected = replace(
         repl,
         key=repl.key if repl.keyed else _free_key(state, action.key, repl.id),
@@ -162,7 +162,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         formerly=frozenset(action.profile.capabilities),
         sessions=_main_alone(repl),
     )
-    # What was said of its end is true no more.
+    # The note on its end is true no more.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     says = _connected_says(state, connected)
     placed = callers.place_waiting(with_repl(state, connected), repl.id)
@@ -170,7 +170,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
 
 
 def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
-    """Know the application's seam, for as long as the connection stands."""
+    """Remember the application's seam, for as long as the connection stands."""
     if repl.profile is None or repl.profile.seam == action.seam:
         return Outcome(state)
     support = Capability(action.provider or SEAM_OP, adapted=action.provider is not None)
@@ -188,8 +188,8 @@ def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:
 
 
 def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
-    """Try again after a pause, or give up; what ran or waited in a connection that stood ends with it."""
-    # A clock that was set back makes starts of long ago lie ahead.
+    """Try again after a pause, or give up; the evaluations of a connection that stood end with it."""
+    # If a clock was set back, starts of long ago lie ahead.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
     if repl.owned and len(recent) >= STARTS_PER_MINUTE:
@@ -221,7 +221,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
 
 
 def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
-    """The outcome of losing, or not reaching, a kernel that was merely found: it is said once."""
+    """The outcome of losing, or not reaching, a kernel that was merely found: the log tells it once."""
     effects = () if final else (_retry(state.repls[repl.id]),)
     is_news = repl.phase == "connected" or not (repl.failures or repl.generation)
     words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"
@@ -243,7 +243,7 @@ def _lost_says(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action
 
 
 def _given_up(key: str) -> str:
-    """The code of the error that a REPL was given up."""
+    """The code of the error for a REPL that was given up."""
     return f"repl-given-up:{key}"
 
 
@@ -255,7 +255,7 @@ def retry_due(state: State, repl: Repl, action: RetryDue) -> Outcome:
 
 
 def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
-    """End the process and start it anew; a REPL that is not ours is left alone."""
+    """End the process and start it anew; another's REPL is left alone."""
     if not repl.owned:
         return Outcome(state)
     restarting = replace(
@@ -276,13 +276,13 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
 
 
 def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
-    """One session more."""
+    """Add a session."""
     session = Session(action.name, action.who, action.client)
     return Outcome(with_session(state, repl.id, session))
 
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
-    """One session less, if it is one that was left."""
+    """Remove a session, if its client has left it."""
     return Outcome(callers.forget_session(state, repl.id, action.name))
 
 
@@ -300,5 +300,5 @@ def _begin(state: State, repl: Repl, now: int) -> Outcome:
 
 
 def _main_alone(repl: Repl) -> Mapping[str, Session]:
-    """The sessions that a lost connection leaves: all but the main one live in the REPL, and end with it."""
+    """The sessions that a lost connection leaves: the main one; all others live in the REPL and end with it."""
     return MappingProxyType({MAIN_SESSION: replace(repl.sessions[MAIN_SESSION], namespace=None)})

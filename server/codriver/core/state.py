@@ -1,4 +1,4 @@
-"""The state of the server at this moment, as one immutable value; and the queue that each evaluation waits in.
+"""The state of the server, as one immutable value; and the queue that each evaluation waits in.
 
 Everything that outlives a call is here: the life cycle, the REPLs with their sessions, the clients, the evaluations.
 Live things (sockets, tasks, buffers) are elsewhere, found by the ids kept here, so that the state can always be
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
 
 Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
-"""`starting`: its process comes up; `connecting`: being reached; `waiting`: between two tries; `stopped`: given up."""
+"""`starting`: the process comes up; `connecting`: being reached; `waiting`: between two tries; `stopped`: given up."""
 
 MOST_BESIDE = 2
-"""Programs that are named as others than a REPL."""
+"""The number of listening programs that a warning about a REPL names."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 def with_item(mapping: Mapping[K, V], key: K, value: V) -> MappingProxyType[K, V]:
-    """The mapping with `key` set to `value`; the given one is not changed."""
+    """The mapping with `key` set to `value`; the given mapping is not changed."""
     # A proxy's `|` copies the dict below it at once, 20 times as fast as unpacking the proxy.
     return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
 
 
 def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    """The mapping without `key`; the given one is not changed."""
+    """The mapping without `key`; the given mapping is not changed."""
     return MappingProxyType({k: v for k, v in mapping.items() if k != key})
 
 
 def with_evaluation(state: State, evaluation: Evaluation) -> State:
-    """The state with this evaluation in place of the one with its id, or as one more."""
+    """The state with this evaluation in place of the one with the same id, or added."""
     return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
 
 
 def with_repl(state: State, repl: Repl) -> State:
-    """The state with this REPL in place of the one with its id, or as one more."""
+    """The state with this REPL in place of the one with the same id, or added."""
     return replace(state, repls=with_item(state.repls, repl.id, repl))
 
 
 def with_session(state: State, repl: str, session: Session) -> State:
-    """The state with this session in place of the one with its name in a REPL, or as one more."""
+    """The state with this session in place of the REPL's session of the same name, or added."""
     known = state.repls[repl]
     known = replace(known, sessions=with_item(known.sessions, session.name, session))
     return replace(state, repls=with_item(state.repls, repl, known))  # for each evaluation, so a call less
@@ -69,7 +69,7 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Life:
-    """The server's own life cycle. `port_note` names the port asked for when it was taken."""
+    """The server's own life cycle. `port_note` names the wanted port, if that was taken."""
 
     phase: Phase = "stopped"
     session_id: str = ""
@@ -81,7 +81,7 @@ class Life:
     port_note: str | None = None
     started_at: int = 0
     is_searching: bool = False
-    """The first search for REPLs is under way, and decides whether the server starts one of its own."""
+    """Whether the first search for REPLs is under way, which decides if the server starts one of its own."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Told:
-    """The evaluations that a caller knows: those up to `number`, of which those in `live` were not over."""
+    """The evaluations that a caller knows: those up to `number`; those in `live` were unfinished when told."""
 
     number: int
     live: frozenset[str]
     seen: Mapping[str, Seen] = field(default_factory=lambda: MappingProxyType({}))
-    """By session key: how its last answer said that the session stands, the newest last."""
+    """By session key: the session's standing in the caller's last answer about it, the newest last."""
 
 
 @dataclass(frozen=True)
@@ -108,54 +108,55 @@ class Client:
 
     id: str
     since: int = 0
-    """The number of the newest evaluation when it connected."""
+    """The number of the newest evaluation when the client connected."""
     told: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`, as several callers can share one connection: what each knows, the newest last."""
+    """By `who`, as several callers can share one connection: the knowledge of each, the newest last."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By conversation, the client's own session: the `who` that was given last."""
     unnamed: str = ""
-    """The `who` that was made for a caller before it gave one."""
+    """The `who` that was made up for a caller before it gave one."""
     used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`: the ids of the REPLs that it has evaluated in."""
+    """By `who`: the ids of the REPLs that the caller has evaluated in."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """One session of a REPL. `who` of `client` owns it when it is a lane or isolated, and it ends with `client`."""
+    """One session of a REPL. A lane or an isolated session is owned by `who` of `client`, and ends with `client`."""
 
     name: str = MAIN_SESSION
     who: str | None = None
     client: str | None = None
     is_leaving: bool = False
-    """Its client is gone: it is closed as soon as nothing runs in it, and takes nothing new."""
+    """Whether its client is gone: the session takes nothing new, and is closed as soon as nothing runs in it."""
     namespace: str | None = None
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`: the number of their newest evaluation here; in the shared session also of those in lanes."""
+    """By `who`: the number of the newest evaluation here; in the shared session also of those in lanes."""
     lane: Lane | None = None
-    """Whose lane it is; None of the shared session, and of one that somebody asked for."""
+    """The lane's owner; None for the shared session, and for a session that somebody asked for."""
     is_used: bool = False
-    """An evaluation ended in it."""
+    """Whether an evaluation has ended in the session."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a REPL: an address, a port file, something that we start, or a Jupyter kernel that runs.
+    """The origin of a REPL: an address, a port file, a program that we start, or a running Jupyter kernel.
 
-    Such a `kernel` is known by its connection file, or by the `server` that serves it.
+    A `kernel` is known by its connection file, or by the `server` that serves it.
     """
 
     kind: Literal["address", "port-file", "process", "kernel", "server"]
     text: str
     """The address, the port file's path, the word or command line to start, the connection file, or the URL."""
     is_merely_found: bool = False
-    """Nobody named the kernel to us: it is a human's, used by its key alone, or as the only REPL."""
+    """Whether nobody named the kernel to us: it is a human's, used only by its key, or as the only REPL."""
     stands_in: str = ""
-    """Of one that we start: which it is, where the project's own cannot be started, and why, as everybody is told."""
+    """The words, told to everybody, for a program of ours that stands in: which it is, and why the project's cannot
+    start."""
 
     @property
     def is_claim(self) -> bool:
-        """True where nothing but a file led to the REPL: whoever wrote it may be gone, and its port somebody else's."""
+        """True if only a file led to the REPL: the file's writer may be gone, and its port another program's."""
         return self.kind == "port-file" or (self.kind == "kernel" and self.is_merely_found)
 
 
@@ -171,38 +172,39 @@ class Repl:
     phase: ReplPhase = "connecting"
     address: str | None = None
     expected_dialect: str = "unknown"
-    """The dialect that the REPL is likely to speak, until its connection shows the dialect."""
+    """The dialect that the REPL is expected to speak, until its connection shows the dialect."""
     note: str | None = None
     caution: str | None = None
     """A sentence for each caller's first answer from a REPL that is easily mistaken for another one."""
     awaits_trust: bool = False
     """True of a stand-in until the user has accepted the workspace; another REPL takes its place then."""
     notebook: str | None = None
-    """The path of the notebook whose kernel it is: absolute, or as its server has it."""
+    """The path of the kernel's notebook: absolute, or as the notebook's server has it."""
     generation: int = 0
     ended: str | None = None
-    """Why the generation before the present one ended, if known; of a generation that is ending, why."""
+    """The reason, if known, why the generation before the present one ended; for one that is ending, why it ends."""
     failures: int = 0
     starts: tuple[int, ...] = ()
-    """The starts of its process, the newest last; only those of the last minute matter."""
+    """The starts of the REPL's process, the newest last; only those of the last minute matter."""
     profile: Profile | None = None
     formerly: frozenset[str] = frozenset()
-    """The capabilities of its last connection: those to expect while it is on its way back."""
+    """The capabilities of its last connection: the ones to expect while the REPL is on its way back."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     def session_key(self, session: str) -> str:
-        """The name clients know a session by: the REPL's key, and behind a slash the name of an isolated one."""
+        """The name by which clients know a session: the REPL's key, and behind a slash the name of an isolated one."""
         return self.key if session == MAIN_SESSION else f"{self.key}/{session}"
 
     def in_common(self, session: Session) -> Session:
-        """The session that keeps who evaluated last: lanes and the shared session keep it together."""
+        """The session that remembers who evaluated last: lanes and the shared session have one in common."""
         return session if session.lane is None else self.sessions.get(MAIN_SESSION, session)
 
     @property
     def gives_lanes(self) -> bool:
-        """Whether it is connected, and gives lanes.
+        """Whether the REPL is connected, and gives lanes.
 
-        A server that can interrupt one session listens while it runs, so that sessions do not wait for each other.
+        A server that can interrupt one session reads messages while it runs code, so sessions do not wait for each
+        other.
         """
         profile = self.profile
         return (
@@ -214,25 +216,25 @@ class Repl:
 
     @property
     def dialect(self) -> str:
-        """The dialect it speaks, or is expected to."""
+        """The dialect that the REPL speaks, or is expected to speak."""
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
     def other_tree(self) -> str | None:
-        """The other working tree of the workspace's repository that it runs in, where a port file led to it.
+        """The other working tree of the repository in which the REPL runs, if a port file led to the REPL.
 
-        None of a REPL that was named or is our own: whoever named it means it.
+        None for a REPL that was named or is our own: the user who named it means it.
         """
         return self.profile.other_tree if self.profile is not None and self.origin.kind == "port-file" else None
 
     @property
     def is_stand_in(self) -> bool:
-        """True of a REPL that stands in for the project's own, and gives way to that."""
+        """True of a REPL that stands in for the project's own, and gives way to it."""
         return self.awaits_trust or bool(self.origin.stands_in)
 
     @property
     def is_coming(self) -> bool:
-        """Whether it is on its way for the first time, or a process of ours on its way back.
+        """Whether the REPL is on its way for the first time, or our process is on its way back.
 
         A kernel that was merely found is never waited for.
         """
@@ -285,36 +287,36 @@ class State:
     """The ids of the evaluations that are not over, in the order in which they came."""
     evaluated: int = 0
     turns: int = 0
-    """The last place in the order of turns."""
+    """The last given place in the order of turns."""
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By id: the generation of REPLs that were forgotten with their port file, so that none comes twice."""
+    """By id: the generation of REPLs that were forgotten with their port file, so that no generation repeats."""
     languages_of_files: frozenset[str] | None = None
-    """The languages that files of the workspace are written in; None before they were looked at."""
+    """The languages that files of the workspace are written in; None before the first look at them."""
     repl_of_files: str = ""
-    """The text for the setting `repl` that the workspace's files call for; empty where they show no project."""
+    """The text for the setting `repl` that the workspace's files call for; empty if they show no project."""
     repl_needs_trust: bool = False
-    """Whether the user has to accept the workspace before that REPL is started."""
+    """Whether the user has to accept the workspace before the REPL is started."""
     programs: tuple[ListeningProgram, ...] = ()
-    """Of the workspace, that listen on a port, each port once."""
+    """The programs of the workspace that listen on a port, each port once."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
-    """In the order in which they came."""
+    """The streams of applications' events, in the order in which they were opened."""
 
     def key_of(self, evaluation: Evaluation) -> str:
-        """The key of the session an evaluation belongs to, also when its REPL is gone."""
+        """The key of an evaluation's session, also for a REPL that is gone."""
         repl = self.repls.get(evaluation.repl)
         return repl.session_key(evaluation.session) if repl else evaluation.repl
 
     def unfinished(self) -> list[Evaluation]:
-        """The evaluations that are not over, in the order in which they came."""
+        """The unfinished evaluations, in the order in which they came."""
         return [self.evaluations[name] for name in self.live]
 
     def unfinished_in(self, repl: str, session: str) -> list[Evaluation]:
-        """The evaluations in one session of a REPL that are not over."""
+        """The unfinished evaluations in one session of a REPL."""
         return [one for one in self.unfinished() if (one.repl, one.session) == (repl, session)]
 
     def languages(self) -> frozenset[str]:
-        """The languages of the workspace, by its files and its REPLs; tools of no other are of use."""
+        """The languages of the workspace, by its files and its REPLs; tools of other languages are of no use."""
         dialects = {repl.dialect for repl in self.repls.values()}
         by_repls = ({LISP} if dialects - NOT_LISP else set()) | (dialects & {PYTHON})
         return (self.languages_of_files or frozenset()) | by_repls
@@ -330,7 +332,7 @@ class State:
         return False
 
     def waiting_for_trust(self) -> list[Repl]:
-        """The REPLs to be started here that are others once the user has accepted the workspace, or that come then."""
+        """The REPLs to be started here that change, or start at all, once the user has accepted the workspace."""
         owned = [repl for repl in self.repls.values() if repl.owned]
         return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
 
@@ -339,28 +341,28 @@ class State:
         names = {"evaluate"} if self.life.is_searching else set()
         for repl in self.repls.values():
             if repl.owned:
-                # Also while it is stopped: that is when it is wanted most.
+                # Also while the REPL is stopped: that is when the capability is wanted most.
                 names.add("restart")
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
             elif repl.is_coming:
-                # What is evaluated waits for it, and so do tests and cells of one that could run them before.
+                # Evaluations wait for the REPL, and so do tests and cells for a REPL that could run them before.
                 names.update({"evaluate"} | ({"test", "cells"} & repl.formerly))
         return frozenset(names)
 
     def promised(self) -> frozenset[str]:
-        """The capabilities that the tools on offer follow from: a REPL on its way back has those of before.
+        """The capabilities that decide which tools are on offer: a REPL on its way back keeps its former ones.
 
-        So a restart takes no tool from a list, and gives none back to it.
+        So a restart changes no list of tools.
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_coming]
-        # Of one that waits for the user's word, so that a client which lists once has the tool when that is given.
+        # Also of a REPL that waits for the user's yes, so that a client which lists once has the tool after the yes.
         waits = self.repl_needs_trust and any(r.owned and r.phase == "stopped" for r in self.waiting_for_trust())
         return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
 
 
 def without_merely_found(repls: Iterable[Repl]) -> list[Repl]:
-    """The REPLs without the kernels that were merely found; with them where there is nothing else."""
+    """The REPLs without the kernels that were merely found; with them if there are no others."""
     known = list(repls)
     return [repl for repl in known if not repl.origin.is_merely_found] or known
 
@@ -373,7 +375,7 @@ def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
 
 
 def queue_at(state: State, repl_id: str, place: str) -> tuple[str, str]:
-    """The queue of what runs in a session of a REPL."""
+    """The queue of the evaluations in a session of a REPL."""
     repl = state.repls.get(repl_id)
     profile = repl.profile if repl is not None else None
     shared = profile is not None and (profile.is_serial or profile.isolation == "none")
@@ -381,7 +383,7 @@ def queue_at(state: State, repl_id: str, place: str) -> tuple[str, str]:
 
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
-    """The evaluation that holds the queue in which this one waits, if any."""
+    """The evaluation that holds the queue in which the given one waits, if any."""
     if not state.live:
         return None
     own = queue_of(state, evaluation)
@@ -394,8 +396,8 @@ def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
 def stray(state: State, repl: Repl) -> str | None:
     """The warning about a REPL that a port file led to and that runs elsewhere; None when nothing speaks for that.
 
-    At home is what runs in the workspace, or above it. A REPL that somebody named by its address is never suspected:
-    in a container, or behind a tunnel, it has other folders.
+    A REPL at home runs in the workspace, or above it. A REPL that somebody named by its address is never suspected: in
+    a container, or behind a tunnel, it has other folders.
     """
     root = repl.profile.project_root if repl.profile is not None else None
     if repl.origin.kind != "port-file" or not root or not state.life.workspace:
@@ -422,7 +424,7 @@ def cautions(state: State, repl: Repl) -> tuple[str, ...]:
 
 
 def _beside(state: State, repl: Repl) -> str:
-    """The warning about a Python that we started while a program of the workspace, without a REPL known, listens."""
+    """The warning about our Python, started while another program of the workspace listens without a known REPL."""
     if not repl.owned or repl.dialect != PYTHON:
         return ""
     profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
@@ -439,5 +441,5 @@ def _beside(state: State, repl: Repl) -> str:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    """Whether an absolute path is a folder's own or of something in it."""
+    """Whether an absolute path is a folder, or lies in it."""
     return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

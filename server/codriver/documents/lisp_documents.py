@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The test library of a dialect. `anything`: the class of every error; `own`: the alias for names of other
-    namespaces."""
+    """The test library of a dialect. `anything`: the class of every error; `own`: the alias of other namespaces."""
 
     library: str
     anything: str

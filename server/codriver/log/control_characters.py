@@ -1,7 +1,8 @@
-r"""Control characters made visible, so that text of strangers can be shown to a person.
+r"""Control characters made visible, so that strangers' text can be shown to a person.
 
-A terminal obeys what it is sent: text can set the clipboard, the window's title or the cursor, hide itself, or turn the
-direction of what follows. Here such characters become what source code writes for them, `\x1b` or `\u202e`.
+A terminal obeys the characters sent to it: text can set the clipboard, the window's title or the cursor, hide itself,
+or turn the direction of the text behind it. Here such characters become their escapes in source code, `\x1b` or
+`\u202e`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ OBEYED = re.compile(
     "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0001\U000e0020-\U000e007f"
-    "\ud800-\udfff"  # halves of character pairs, which no encoding can say
+    "\ud800-\udfff"  # halves of surrogate pairs, which no encoding can hold
     "]"
 )
-"""Characters that are no text: the categories Cc, Cf, Cs, Zl and Zp, but the two joiners of Cf, which words and emoji
-have.
+"""Characters that are no text: the categories Cc, Cf, Cs, Zl and Zp, except the two joiners of Cf, which occur in words
+and emoji.
 Source: Unicode 16, UnicodeData.txt."""
 BREAKS = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 
 def visible(text: str) -> str:
-    """The text with its lines and tabs as they are, and every other control character spelt out."""
+    """The text with its lines and tabs unchanged, and every other control character spelt out."""
     return OBEYED.sub(_spelt, text.replace("\r\n", "\n"))
 
 

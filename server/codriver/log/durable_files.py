@@ -1,8 +1,7 @@
 """The files of a history: read in pieces, whole whenever the process or the machine ends, never through a link.
 
-Everything here blocks, and raises `OSError` where the disk does not allow it, or where something else than a regular
-file of this user lies in a file's place. Disk trouble, that a store's files cannot be written, is told when that
-changes and not at each try.
+Everything here blocks, and raises `OSError` if the disk refuses, or if anything but a regular file of this user lies in
+a file's place. Disk trouble, a store whose files cannot be written, is told at its begin and end and not at each try.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def read(path: Path, most_bytes: int) -> Iterator[bytes]:
-    """The file, in pieces; nothing where there is none.
+    """The file, in pieces; nothing for a missing file.
 
     Raises:
-        UnsafeFileError: it is no regular file of this user alone, or has more bytes.
+        UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
     """
     with contextlib.suppress(FileNotFoundError):
         yield from files.read_pieces(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
 
 
 def append(path: Path, content: bytes) -> None:
-    """Append to a file that only its owner can read, and wait until it is on disk.
+    """Append to a file that only its owner can read, and wait until the new bytes are on disk.
 
-    What a failure tears is taken back. A line that was torn all the same is ended first, so that it takes no other
-    with it.
+    The torn end of a failed append is removed. If a torn line stays all the same, it is ended first, so that it spoils
+    no other.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     try:
@@ -74,19 +73,19 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = True) -> None:
-    """Replace a file, as a whole or not at all, and wait until it is on disk if it is to be durable."""
+    """Replace a file, as a whole or not at all, and wait until a durable one is on disk."""
     files.replace(path, content, links=Links.NEVER, root=path.parent, is_durable=is_durable)
 
 
 def sweep(path: Path) -> None:
-    """Remove what a crash left of files that were to replace this one, or those beside it with longer names."""
+    """Remove the rests that a crash left of replacements for this file, or for files with longer names beside it."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
             files.remove(leftover)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file to one that says when; the new path."""
+    """Rename a file to a name with the date; the new path."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     number = 0
     while True:
@@ -105,21 +104,22 @@ FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
 class DiskTrouble:
     """Trouble in writing the files of one store, for the store's life.
 
-    `name`: the store's, in words. `place`: where its files are. `meanwhile`: where its content is while they cannot be
-    written, and what becomes of it.
+    `name`: the store's, in words. `place`: the folder of its files. `meanwhile`: the place and the fate of its content
+    while the files cannot be written.
     """
 
     def __init__(self, name: str, place: Path | None, meanwhile: str) -> None:
         self.why: str | None = None
-        """Why nothing can be written at the moment; None while writing works."""
+        """The reason why nothing can be written now; None while writing works."""
         self.tell: Callable[[str | None], None] | None = None
-        """Told of a trouble that begins, in words, and by None that it is over; in the thread that met it."""
+        """The function that is told of a trouble that begins, in words, and of its end by None; in the thread that met
+        it."""
         self._name = name
         self._place = place
         self._meanwhile = meanwhile
 
     def met(self, error: OSError) -> None:
-        """Writing failed."""
+        """Note that writing failed."""
         is_news, self.why = self.why is None, error.strerror or str(error)
         if is_news:
             mend = "make room on its disk" if error.errno in FULL else "make that a place that you can write"
@@ -129,7 +129,7 @@ class DiskTrouble:
             )
 
     def over(self) -> None:
-        """Writing worked."""
+        """Note that writing worked."""
         if self.why is not None:
             self.why = None
             self._say(None)

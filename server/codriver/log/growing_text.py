@@ -1,4 +1,4 @@
-"""Texts that grow, of any length: the newest part in memory, what is before it in files, and the oldest dropped."""
+"""Texts that grow, of any length: the newest part in memory, the part before it in files, and the oldest dropped."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART_CHARACTERS = 256 * 2**10
-"""The length at which a text in memory goes to the disk. Writing less at a time costs more: for a MiB 0.2 ms like
-this, 0.9 ms by 64 KiB. More would be held of every evaluation whose text is shorter."""
+"""The length at which a text in memory goes to the disk. Smaller parts cost more time: a MiB takes 0.2 ms like this,
+0.9 ms in parts of 64 KiB. Larger parts cost memory for every evaluation with a shorter text."""
 WRITTEN_CHARACTERS = 4 * 2**20
 """The most that is written at a time. While others compute, each use of the disk costs the thread some 5 ms of waiting
-for its turn: by 256 KiB at a time 20 MiB a second could be written, and a program prints twenty times as fast."""
+for its turn: parts of 256 KiB would allow 20 MiB a second, and a program prints twenty times as fast."""
 TAIL_CHARACTERS = 64 * 2**10
-"""The end that stays in memory of a text on disk: answers show the end of output, a few KB as a rule."""
+"""The end of a text on disk that stays in memory too: answers show the end of output, a few KB as a rule."""
 
 
-# What is read is whole blocks: this many characters take 0.05 ms, and an index of them 100 bytes.
+# Whole blocks are read: this many characters take 0.05 ms, and an index of them 100 bytes.
 BLOCK_CHARACTERS = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a text. In characters: where it stands, how long the whole is, and how much of that is dropped."""
+    """A piece of a text. In characters: its place, the length of the whole, and the length of the dropped part."""
 
     text: str
     start: int
@@ -59,9 +59,9 @@ def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
 
 
 class Text:
-    """A text that grows at its end. Places in it count from its beginning, also when that is not held any more.
+    """A text that grows at its end. Places in it count from its beginning, also when that beginning is dropped.
 
-    Where it cannot go to the disk, at most `store.max_held` characters are held, or one piece as it came: the oldest is
+    If the text cannot go to the disk, at most `store.max_held` characters are held, or one whole piece: the oldest is
     dropped. Everything but `move` and `drop_file` may be called from any thread.
     """
 
@@ -71,13 +71,13 @@ class Text:
     )  # fmt: skip
 
     def __init__(self, store: Store, name: str, age: int) -> None:
-        """`name`: for the files, and a part of a file's name. `age`: the lower, the earlier its files are dropped."""
+        """`name`: for the files, and a part of a file's name. `age`: texts of a lower age lose their files earlier."""
         self.age = age
         self.total = 0
-        """The length in characters, with what was dropped."""
+        """The length in characters, with the dropped part."""
         self._store = store
         self._name = name
-        # In order: what is in files, of which `_tail` is the end once more, then what is not written, in pieces.
+        # In order: the part in files, whose end `_tail` repeats, then the unwritten part, in pieces.
         self._files: list[SpillFile] = []
         self._sizes: list[int] = []
         self._written = 0
@@ -89,7 +89,7 @@ class Text:
         self._moving = 0
         self._is_moving = False
         self._try_at = 0
-        """The length from which on writing is tried, after it failed."""
+        """The length from which on writing is tried again, after a failure."""
         self._is_forgotten = False
 
     @property
@@ -102,11 +102,11 @@ class Text:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether reading any of it needs no disk."""
+        """Whether the whole text can be read without the disk."""
         return not self._files
 
     def add(self, text: str) -> None:
-        """Add at the end. Never waits for the disk."""
+        """Add a piece at the end. Never waits for the disk."""
         store, size = self._store, len(text)
         if not size:
             return
@@ -131,7 +131,7 @@ class Text:
                 store.submit(self.move)
 
     def read(self, start: int, end: int) -> Piece:
-        """The characters from the place `start` to before `end`, as far as they are held. Uses the disk if not near."""
+        """The characters from `start` to before `end`, as far as held. A place far from the end needs the disk."""
         while True:
             with self._store.lock:
                 if not self._written and start <= 0 and end >= self.total:
@@ -160,14 +160,14 @@ class Text:
         return self.read(max(0, total - count), total) if total else NOTHING
 
     def all(self) -> str:
-        """All that is held, as one string: for texts that are known to be short."""
+        """The whole text, as far as held, as one string: for texts that are known to be short."""
         with self._store.lock:
             if not self._written:
                 return "".join(self._pieces)
         return self.read(0, self.total).text
 
     def chunks(self) -> Iterator[str]:
-        """All that is held, as it is now, in pieces of bounded length."""
+        """The whole text, as far as held now, in pieces of bounded length."""
         place, total = 0, self.total
         while place < total:
             piece = self.read(place, min(total, max(place, self.dropped) + PART_CHARACTERS))
@@ -177,7 +177,7 @@ class Text:
             place = piece.start + len(piece.text)
 
     def forget(self) -> None:
-        """Hold nothing of it any more, in memory nor on disk, and take no more."""
+        """Drop the text, in memory and on disk, and take no more."""
         with self._store.lock:
             self._is_forgotten = True
             self._drop_files()
@@ -196,7 +196,7 @@ class Text:
     def _spans(self, skipped: int, most: int) -> list[tuple[str, int, int]]:
         """The pieces of characters that are not written, each from a place to another.
 
-        `skipped` of them are left out, then there are `most`, or all that there are.
+        The first `skipped` are left out, then come at most `most`.
         """
         found: list[tuple[str, int, int]] = []
         start = self._offset + skipped
@@ -225,7 +225,7 @@ class Text:
         del self._pieces[:taken]
 
     def _drop_excess(self) -> None:
-        """Drop the oldest pieces in memory while there are too many, and with them all that is before."""
+        """Drop the oldest pieces in memory while there are too many, and with them all text before them."""
         while len(self._pieces) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
             self._drop_files()
             self._keep_tail("")
@@ -236,7 +236,7 @@ class Text:
         self._tail = tail
 
     def drop_file(self) -> SpillFile:
-        """Drop what is in the oldest file, and give that to be removed. With the store's lock held."""
+        """Drop the text in the oldest file, and give the file to be removed. With the store's lock held."""
         self._store.dropped(self._sizes.pop(0))
         if len(self._files) == 1:
             self._store.emptied(self)
@@ -247,9 +247,9 @@ class Text:
             self._store.submit(self.drop_file().remove)
 
     def _lose(self, file: SpillFile, error: OSError) -> None:
-        """A file cannot be read: what is in it, and what is before, counts as dropped. Takes the lock itself."""
+        """Count the text in an unreadable file, and all text before it, as dropped. Takes the lock itself."""
         with self._store.lock:
-            if file in self._files:  # else it was dropped meanwhile
+            if file in self._files:  # else the file was dropped meanwhile
                 logger.warning("a part of a long text is lost: %s", error)
                 while file in self._files:
                     self._store.submit(self.drop_file().remove)
@@ -257,7 +257,7 @@ class Text:
     # In the thread for the disk
 
     def move(self) -> None:
-        """Write what is in memory alone, until that is little again. Called by the store, in its thread."""
+        """Write the text that only memory holds, until little of it is left. Called by the store, in its thread."""
         while (part := self._next_part()) is not None:
             spans, start, file = part
             self._store.use(file)
@@ -273,19 +273,19 @@ class Text:
             self._store.trim()
 
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
-        """The next part to write, its place, and the file for it; None when nothing is to be written."""
+        """The next part to write, its place, and the file for it; None when there is no such part."""
         with self._store.lock:
             if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
                 self._end_moving()
                 return None
             last = self._files[-1] if self._files else None
             file = self._store.file_for(last, self._name, self._written)
-            # A file is dropped as a whole: one that took much at once would take too much of the text with it.
+            # A file is dropped as a whole: a large one would take too much of the text with it.
             most = min(WRITTEN_CHARACTERS, max(PART_CHARACTERS, self._store.max_file_bytes))
             return self._spans(0, most), self._written, file
 
     def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
-        """A part is in a file now, which may not be wanted any more, or push out another."""
+        """Note that a part is in a file now, which may be unwanted by now, or push out another."""
         gone: list[SpillFile] = []
         store, length = self._store, sum(map(len, parts))
         end = "".join(parts[-2:])[-TAIL_CHARACTERS:]
@@ -310,14 +310,14 @@ class Text:
             useless.remove()
 
     def _stay(self, error: OSError) -> None:
-        """Keep in memory the part that could not be written. It is tried again when there is more of it."""
+        """Keep in memory the part that could not be written; the next try comes when there is more text."""
         with self._store.lock:
             self._try_at = self.total + PART_CHARACTERS
             self._store.failed(error)
             self._end_moving()
 
     def _end_moving(self) -> None:
-        if self._offset:  # the rest of a piece would hold the whole of it
+        if self._offset:  # the rest of a piece would hold the whole piece
             self._pieces[0] = self._pieces[0][self._offset :]
             self._offset = 0
         self._is_moving = False
@@ -328,7 +328,7 @@ class Text:
 
 
 class Stream(Text):
-    """A text without secrets. What may be the beginning of one is kept back until more comes, or the end."""
+    """A text without secrets. A possible beginning of a secret is kept back until more text comes, or the end."""
 
     __slots__ = ("_redactor", "_within")
 
@@ -336,10 +336,10 @@ class Stream(Text):
         super().__init__(store, name, age)
         self._redactor = redactor
         self._within: StreamRedactor | None = None
-        """The redactor of this stream, from the first text on: most evaluations print nothing."""
+        """The redactor of this stream, from its first text on: most evaluations print nothing."""
 
     def append(self, text: str) -> str:
-        """Add `text` at the end; what of it, and of what was kept back, may be seen."""
+        """Add `text` at the end; the part of it, and of the text kept back, that may be seen."""
         if self._within is None:
             self._within = self._redactor.stream()
         seen = self._within.feed(text)
@@ -347,7 +347,7 @@ class Stream(Text):
         return seen
 
     def end(self) -> str:
-        """Add what was kept back, and give it: nothing comes that could make it a secret."""
+        """Add the text kept back, and give it: no more text comes that could make it a secret."""
         if self._within is None:
             return ""
         rest = self._within.flush()

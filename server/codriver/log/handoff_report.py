@@ -1,11 +1,11 @@
-"""The handoff: how things stand in a workspace's REPLs, for an agent that takes over, or that has forgotten.
+"""The handoff: the standing of the work in a workspace's REPLs, for an agent that takes over, or that has forgotten.
 
 Pure: the entities of the log in, a text out, of 4,000 bytes at most, which are about 1,000 tokens. First evaluations
 and runs of tests are put together again from their entities, as a `Story`. A server that still knows an evaluation
-knows better how it ended; of the others the log alone tells: an error without a result. What no log tells comes as a
-`Present`. The text says first what to look at first; of what does not fit, each kind keeps its newest.
+knows its outcome; for all others the log alone tells: an error without a result. Facts that no log tells come as a
+`Present`. The text begins with the most urgent things; if not all fit, each kind keeps its newest.
 
-Names are found, in evaluated code and in source files, by the shape of what defines them, at the beginning of a line:
+Names are found, in evaluated code and in source files, by the shape of their definitions, at the beginning of a line:
 nothing is parsed, as this serves an overview over hundreds of texts, some of them cut.
 """
 
@@ -38,19 +38,18 @@ RAN: Final = re.compile(
 )
 EDITED: Final = re.compile(r"(\S+) edited (.+)")
 COUNTED: Final = re.compile(r"(.+?) \(\d+\)(?:, |\Z)")
-"""One of the files of a batch, behind which stands how many edits it got."""
+"""One of the files of a batch, followed by the number of its edits."""
 LOADED: Final = re.compile(r"(?:load|(?:an edit|edit_files|run_tests) loads) (\S.*?)(?:, line [\d, ]+)?", re.DOTALL)
-"""A description that a tool gave: by it a file was loaded, or the forms of one that were edited."""
+"""A description that a tool gave: a file was loaded, or its edited forms were."""
 TOOK_BACK: Final = re.compile(r"\S+ took back what failed tests \((\S+)\) in .+")
 WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluation. `life` is the line where its REPL was connected, 0 if that is not known; `goal` why it was.
+    """One evaluation. `life` is the line of its REPL's connection, 0 if unknown; `goal` its purpose.
 
-    `error` is the error in a line, blank if it went well; `meant` are the names in its definitions; `file` was
-    loaded.
+    `error` is the error in a line, blank if it went well; `meant` are the names of its definitions; `file` was loaded.
     """
 
     id: str
@@ -66,20 +65,20 @@ class Step:
     error: str = ""
     meant: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    """The names that the code assigned at the top of a module; of Python alone, as Lisp defines them."""
+    """The names that the code assigned at the top of a module, in Python alone: in Lisp these are definitions."""
     life: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that it defined."""
+        """The names that the code defined."""
         return () if self.error else self.meant
 
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """A run of tests: `selection` in words, and the names of those that failed, which may be cut.
+    """A run of tests: `selection` in words, and the names of the failed tests, which may be cut.
 
-    Of one that was stopped, which `is_cut_short`, the test that it was in is red, too.
+    A stopped run `is_cut_short`: the test that ran at that moment is red, too.
     """
 
     who: str
@@ -94,21 +93,21 @@ class TestsRun:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The log, put together: in line order, but for `checkpoints` and `edits`, which have the newest last."""
+    """The log, put together: in line order, except `checkpoints` and `edits`, whose newest are last."""
 
     steps: tuple[Step, ...] = ()
     runs: tuple[TestsRun, ...] = ()
     checkpoints: tuple[Entry, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
-    """The callers that edited, each with the file."""
+    """The callers that edited, each with the edited file."""
     lives: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By key of a REPL: the line of its last connection in this run."""
+    """By a REPL's key: the line of its last connection in this run."""
     first_line: int = 0
     last_line: int = 0
 
 
 def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Story:
-    """Put the entities of the log together. `known`: by id of an evaluation that is over, its error if it has one."""
+    """Put the entities of the log together. `known`: by id of a finished evaluation, its error if it has one."""
     steps: dict[str, list[Entry]] = {}
     begun: dict[str, int] = {}
     lives: dict[str, tuple[int, str, str | None]] = {}
@@ -125,7 +124,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
         elif ran := _run(entry):
             runs.append(ran)
         elif took := TOOK_BACK.fullmatch(entry.text) if entry.evaluation is None else None:
-            runs = [run for run in runs if run.evaluation != took[1]]  # what it tested is not there any more
+            runs = [run for run in runs if run.evaluation != took[1]]  # the tested code is not there any more
         elif entry.evaluation:
             key = _repl_of(entry)
             steps.setdefault(entry.evaluation, []).append(entry)
@@ -153,7 +152,7 @@ def _repl_of(entry: Entry) -> str:
 
 
 def _run(entry: Entry) -> TestsRun | None:
-    """The run of tests in an entity; None for other entities, and for a run without a test."""
+    """The run of tests in an entity; None for other entities, and for a run without tests."""
     ran = RAN.fullmatch(entry.text.strip()) if entry.category.startswith("other") and entry.evaluation else None
     if ran is None:
         return None
@@ -174,7 +173,7 @@ def _run(entry: Entry) -> TestsRun | None:
 
 
 def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], life: int, dialect: str) -> Step | None:
-    """One evaluation from its entities; None of one whose code is not there, as of tests that ended early."""
+    """One evaluation from its entities; None for one without code, such as tests that ended early."""
     code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
     if code is None:
         return None
@@ -201,7 +200,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
 
 
 def _error_in(entries: list[Entry], code: Entry) -> str:
-    """The error of an evaluation in a line, as the log has the error; blank without one."""
+    """The error of an evaluation in a line, as the log has it; blank for none."""
     ends = [e.text for e in entries if e.line > code.line and e.text.startswith(f"evaluation {code.evaluation} of ")]
     if ends:
         return ends[-1].partition(": ")[2] or ends[-1]
@@ -227,7 +226,7 @@ ASSIGNED: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]
 
 
 def _assigned(code: str) -> tuple[str, ...]:
-    """The names that code of Python assigns at the top, in its order, but for those of its own (`_x`)."""
+    """The names that code of Python assigns at the top, in its order, without private ones (`_x`)."""
     names = [name.strip() for found in ASSIGNED.findall(code) for name in found.split(",")]
     return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
 
@@ -240,7 +239,7 @@ def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:
 def names_on_disk(workspace: Path, wanted: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
     """The names among `wanted` that a source file of the workspace defines, as far as time and size allow. Blocks.
 
-    `suffixes`: the endings of source files. Where it is not allowed to look everywhere, all of them: nothing is said
+    `suffixes`: the endings of source files. If time or size forbid to look everywhere, all of `wanted`: nothing is said
     that may be wrong.
     """
     asked, found = frozenset(wanted), set[str]()
@@ -261,25 +260,25 @@ def names_on_disk(workspace: Path, wanted: Iterable[str], suffixes: Sequence[str
 
 if TYPE_CHECKING:
     Failed = tuple[Step, bool, str]
-    """A step, whether nothing later makes up for it, and how it ended in words."""
+    """A step, whether no later step makes up for it, and its end in words."""
 
 MOST_BYTES: Final = 4000
 PART_CHARACTERS: Final = 200
 MOST_PARTS: Final = 12
-"""Of each kind of thing, before what is too much is left out."""
+"""The parts of each kind, before the excess is left out."""
 AGAIN: Final = "what failed in a new process"
-"""The words of a run that looks at another one's failures again; that one tells of them."""
+"""The words of a run that repeats another run's failures; the repetition tells of them."""
 FRESH: Final = " in a new process"
 """The end of the words about a run in a process of its own."""
 MOST_FAILURES: Final = 50
-"""The newest, for each of which it is looked for what made up for it."""
+"""The newest failures, for each of which a later success is looked for."""
 TYPO: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
-"""How the words of an error begin that a slip of the pen may be the cause of."""
+"""The beginnings of errors that a slip of the pen may have caused."""
 MOST_TYPO_CHARACTERS: Final = 500
 ALIKE: Final = 0.75
-"""From here on, of 1, two codes count as one that was corrected."""
+"""From this likeness on, of 1, a code counts as the correction of another."""
 PART: Final = re.compile(r"[^\s./:]+")
 """A part of a test's name, or of a selection: a namespace's, a folder's, a file's, a test's."""
 
@@ -290,11 +289,11 @@ class Present:
 
     now: int
     repls: tuple[str, ...] = ()
-    """Each in words."""
+    """The REPLs, each in words."""
     running: tuple[str, ...] = ()
-    """The evaluations that run or wait, each in words, its evaluation's id first."""
+    """The evaluations that run or wait, each in words, the evaluation's id first."""
     others: tuple[str, ...] = ()
-    """The other clients that are connected, by the names of their callers."""
+    """The other connected clients, by the names of their callers."""
     on_disk: frozenset[str] = frozenset()
     drift: tuple[str, ...] = ()
     """The differences of loaded code from the files, in lines."""
@@ -308,16 +307,16 @@ class Section:
     parts: tuple[str, ...]
 
     def text(self, count: int) -> str:
-        """The line with so many of its parts."""
+        """The line with so many of the section's parts."""
         left = len(self.parts) - count
         more = f"; {left} more" if left else ""
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
 def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MOST_BYTES) -> str:
-    """The handoff for `reader`, a caller's name; empty where there is nothing to tell.
+    """The handoff for `reader`, a caller's name; empty if there is nothing to tell.
 
-    What others did is told since the reader's own last call, where it made one.
+    The acts of others are told since the reader's own last call, if it made one.
     """
     sections = [section for section in _sections(story, present, reader) if section.parts]
     if not sections:
@@ -371,7 +370,7 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
 def _first(
     present: Present, failed: Sequence[Failed], red: Sequence[str], living: Sequence[str], former: Sequence[str]
 ) -> Iterator[str]:
-    """The things to look at first, in this order, each with the call that does it."""
+    """The most urgent things, in this order, each with the call that does it."""
     if present.running:
         yield f"what runs: get_evaluation {present.running[0].partition(' ')[0]}"
     if red:
@@ -398,7 +397,7 @@ def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Sect
 
 
 def _by_who(steps: Iterable[Step], now: int) -> tuple[str, ...]:
-    """A line for each caller with its evaluations, in numbers and names; who came last comes first."""
+    """A line for each caller with its evaluations, in numbers and names; the latest caller comes first."""
     by_who: dict[str, list[Step]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
@@ -414,9 +413,9 @@ def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
 
 
 def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
-    """The descriptions, each once: the reader's first, else anybody's, which says what all began for; then the newest.
+    """The descriptions, each once: the reader's first, else anybody's, which tells the purpose of all; then the newest.
 
-    Later ones are mostly steps on the way.
+    Later descriptions are mostly steps on the way.
     """
     goals = [(step.goal, step.who) for step in steps if step.goal]
     first = [one for one in goals if one[1] == reader][:1] or goals[:1]
@@ -435,7 +434,7 @@ def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
 
 
 def _lives(step: Step, story: Story) -> bool:
-    """Whether its REPL is connected as it was then, as far as the log tells."""
+    """Whether the step's REPL is still connected as then, as far as the log tells."""
     return bool(step.life) and story.lives.get(step.key.partition("/")[0]) == step.life
 
 
@@ -459,7 +458,7 @@ def _named(step: Step) -> str:
 
 
 def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
-    """The failures, how each ended, and whether it is open; of the same thing its last time, the open ones first."""
+    """The last failure of each code, with its end, and whether it is open; the open ones first."""
     found: dict[tuple[str, object], Failed] = {}
     for place in [place for place, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
         step = steps[place]
@@ -472,7 +471,7 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
 
 
 def _is_same(failed: Step, later: Step) -> bool:
-    """Whether a step does what a failed one did: the same code or file in the same REPL, or a name of it."""
+    """Whether a step does what a failed one did: the same code or file in the same REPL, or a name from it."""
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
@@ -490,13 +489,13 @@ def _is_corrected(failed: Step, later: Step) -> bool:
 
 
 def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
-    """The tests that are red, each with the run that said so, and the selections that are green; the newest first."""
+    """The red tests, each with the run that says so, and the green selections; the newest first."""
     red: dict[str, TestsRun] = {}
     green: dict[str, None] = {}
     for run in runs:
         if run.selection.startswith(AGAIN):
             continue
-        if not run.is_cut_short:  # else nobody knows which of them it came to
+        if not run.is_cut_short:  # else nobody knows how far the run came
             red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
         green = {
             one: None for one in green if one != run.selection and not any(_selects(one, name) for name in run.red)

@@ -1,11 +1,11 @@
 """The history: the code evaluated in this workspace, over all runs of its servers.
 
-It is kept in a file of lines, each a value of transit, to which new entries are appended. When the file is twice as
-long as its newest entries need, it is replaced as a whole. A small file beside it holds the line up to which the log
-may count, ahead of what it has given.
+The history is kept in a file of lines, each a value of transit, to which new entries are appended. When the file is
+twice as long as its newest entries need, it is replaced as a whole. A small file beside it holds the line up to which
+the log may count, ahead of the lines that it has given.
 
-The promise: `kill -9` at any moment loses at most what was added in the last 500 ms, and never a line number's being
-unique. What is held is bounded in number and in bytes, in memory, on disk, and while a file is read that is larger.
+The promise: `kill -9` at any moment loses at most the entries of the last 500 ms, and no line number is ever given
+twice. The entities held are bounded in number and in bytes, in memory, on disk, and while a larger file is read.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ logger = logging.getLogger(__name__)
 MAX_ENTITIES = 10_000
 MAX_BYTES = 16 * 2**20
 MAX_READ_BYTES = 256 * 2**20
-"""The longest file that is read at all, in some 5 s; or four times what may be held, if more."""
+"""The longest file that is read at all, in some 5 s; or four times the most bytes held, if more."""
 FLUSH_EVERY_S = 0.2  # leaves 250 ms of the promised 500 for the disk, as an entry may wait for 50 in the log
 LINE_BYTES = 200
 """The bytes of a line beside its entity's texts, at most in nearly all."""
 SMALL_BYTES = 64 * 2**10
-"""A file may always be longer than needed by so much."""
+"""The bytes by which a file may always be longer than needed."""
 FORMER_JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
 
@@ -73,7 +73,7 @@ EVALUATED_CODE = "evaluatedCode"
 class Loaded:
     """Entries restored at the start, and the line to go on with.
 
-    `report` says in words what was wrong with the files, None if nothing was.
+    `report` names the faults of the files in words, None for none.
     """
 
     entities: tuple[Entry, ...]
@@ -84,8 +84,8 @@ class Loaded:
 class History:
     """The history of one workspace, for the life of one server, which holds the workspace's lock.
 
-    `load` comes first. `add` and `saw_line` may come from any thread and never wait for the disk; `run` writes what
-    they were given. `close` ends it.
+    `load` comes first. `add` and `saw_line` may come from any thread and never wait for the disk; `run` writes their
+    entries. `close` ends the history.
     """
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
@@ -101,18 +101,18 @@ class History:
         lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
         self._trouble = DiskTrouble("the history", path, lost)
         self._file_bytes = 0
-        """The length of the file that the next entries are appended to; 0 if it is to be written anew."""
+        """The length of the file that the next entries are appended to; 0 for a file to be written anew."""
         self._is_writable = False
         self._is_closed = False
         self._sleeper: Callable[[], object] | None = None
-        """Wakes who waits for work; None while nobody does."""
+        """Wakes the task that waits for work; None while none waits."""
 
     def load(self) -> Loaded:
-        """Read what there is, and reserve lines for the log. Blocks; comes before everything else.
+        """Read the files, and reserve lines for the log. Blocks; comes before everything else.
 
-        A file that cannot be read is set aside under a dated name. One of a newer format stays untouched, and then
-        nothing is written: this run's history is only in memory. Both are said in the report. Of a file that is larger
-        than what may be held, only that is in memory at any time, and afterwards on disk.
+        A file that cannot be read is set aside under a dated name. A file of a newer format stays untouched, and then
+        nothing is written: this run's history is only in memory. The report tells both. Of a file with too many
+        entities, only as many as may be held are in memory at any time, and on disk afterwards.
         """
         problems: list[str] = []
         self._is_writable = True
@@ -134,12 +134,12 @@ class History:
         return Loaded(tuple([entry for entry, _ in kept]), self._line_numbers.next_line, "; ".join(problems) or None)
 
     def snapshot(self) -> Snapshot:
-        """The entities as they are now, for a query: those restored, and those of this run."""
+        """The entities now, for a query: the restored ones, and those of this run."""
         with self._lock:
             return self._held.snapshot()
 
     def usage(self) -> dict[str, int]:
-        """The size of the history: entities, bytes in memory and on disk, and how many it may hold."""
+        """The size of the history: entities, bytes in memory and on disk, and the most that it may hold."""
         with self._lock:
             return {
                 "entities": len(self._held),
@@ -151,7 +151,7 @@ class History:
     def add(self, *entries: Entry) -> None:
         """Keep entries of the log, their lines rising: in memory now, on disk within 500 ms; evaluated code alone.
 
-        Of a text of more than 64 KiB its head and its tail are kept. What is then too much leaves, the oldest first.
+        A text of more than 64 KiB keeps its head and its tail. Entries beyond the bounds leave, the oldest first.
         """
         self.saw_line(entries[-1].line)
         for entry in entries:
@@ -163,13 +163,13 @@ class History:
             evicted = self._held.insert(tuple(entry), size_of(entry))
             if self._is_writable and not self._is_closed:
                 self._pending.append(entry)
-                # Where the disk is behind it must not hold them either.
+                # While the disk is behind, the entries waiting for it must not hold them either.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._pending = [e for e in self._pending if e.line > evicted[-1]]
                 self._wake()
 
     def saw_line(self, line: int) -> None:
-        """The log has given this line: no later run gives it again."""
+        """Note a line that the log has given: no later run gives it again."""
         if self._line_numbers.saw(line):
             self._wake()
 
@@ -179,7 +179,7 @@ class History:
             wake()
 
     async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
-        """Make durable what is added, until cancelled; where the disk fails, try again.
+        """Make added entries durable, until cancelled; if the disk fails, try again.
 
         `tell` learns that entries cannot be written, in words, and by None that they can be again.
         """
@@ -197,7 +197,7 @@ class History:
     async def _await_work(self) -> None:
         """Return when there is something to write."""
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
-        # Before it is asked whether there is work, so that none is overlooked that comes between.
+        # Made before the check for work, so that no work between the two is overlooked.
         self._sleeper = partial(loop.call_soon_threadsafe, woken.set)
         try:
             if not (self._pending or self._line_numbers.is_low):
@@ -209,7 +209,7 @@ class History:
         """Write all entries that are not on disk yet, and wait for the disk. Blocks.
 
         Raises:
-            OSError: they cannot be written; nothing is lost, and the next flush tries again.
+            OSError: the entries cannot be written; nothing is lost, and the next flush tries again.
         """
         with self._disk:
             self._line_numbers.renew()
@@ -220,7 +220,7 @@ class History:
             lines = b"".join(map(line_of, pending))
             if not self._file_bytes:
                 self._replace_file()
-            elif not (self._is_too_long(len(lines)) and self._rewrite()):  # to append needs less room on the disk
+            elif not (self._is_too_long(len(lines)) and self._rewrite()):  # appending needs less room on the disk
                 durable_files.append(self._file, lines)
                 self._file_bytes += len(lines)
             self._drop_pending(pending[-1].line)
@@ -232,12 +232,12 @@ class History:
         return self._file_bytes + more_bytes > 2 * needed + SMALL_BYTES
 
     def _drop_pending(self, line: int) -> None:
-        """Forget up to this line what waits for the disk."""
+        """Forget the entries up to this line that wait for the disk."""
         with self._lock:
             self._pending = [entry for entry in self._pending if entry.line > line]
 
     def close(self) -> None:
-        """Write everything, and the exact line to go on with. Blocks; twice is harmless."""
+        """Write everything, and the exact line to go on with. Blocks; a second call is harmless."""
         if self._is_closed:
             return
         try:
@@ -270,7 +270,7 @@ class History:
         return newest
 
     def _rewrite(self) -> bool:
-        """Replace the file; false if it cannot be."""
+        """Replace the file; false for a failure."""
         try:
             self._replace_file()
         except OSError as error:
@@ -292,16 +292,15 @@ class History:
 def _newest(
     path: Path, max_entities: int, max_bytes: int, sizes: list[int] | None = None
 ) -> tuple[Newest, EntityLines | None]:
-    """The newest entities of the file, and how its lines were read; a former version's has no lines.
+    """The newest entities of the file, and how its lines were read; a former version's file has no lines.
 
     Raises:
-        UnreadableError: the file holds no history, or there is none.
-        NewerFormatError: a newer version wrote it.
-        OSError: it cannot be read.
+        UnreadableError: the file holds no history, or there is none. NewerFormatError: a newer version wrote it.
+        OSError: the file cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
     lines = None
-    with closing(_pieces(path, max_bytes)) as read:  # some systems rename nothing that is open
+    with closing(_pieces(path, max_bytes)) as read:  # some systems rename no open file
         pieces = _noting([] if sizes is None else sizes, read)
         head = next(pieces, b"")
         if version_of(head) == FORMAT_VERSION:
@@ -316,17 +315,17 @@ def _newest(
 
 
 def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces; the length of each is noted."""
+    """The pieces, while the length of each is noted."""
     for piece in pieces:
         sizes.append(len(piece))
         yield piece
 
 
 def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
-    """The file, in pieces; nothing where there is none.
+    """The file, in pieces; nothing for a missing file.
 
     Raises:
-        UnreadableError: something else than a file of this user lies there, or it is too large.
+        UnreadableError: anything but a file of this user lies there, or the file is too large.
     """
     try:
         yield from durable_files.read(path, max(MAX_READ_BYTES, 4 * max_bytes))
@@ -335,10 +334,10 @@ def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
 
 
 def forget_history(path: Path) -> None:
-    """Remove the entities on disk, when no server holds them. Harmless where there are none.
+    """Remove the entities on disk, while no server holds them. Harmless for none.
 
     Raises:
-        OSError: they cannot be removed.
+        OSError: the entities cannot be removed.
     """
     for file in (path, path.with_name(f"{path.name}{FORMER_JOURNAL}")):
         with suppress(FileNotFoundError):
@@ -346,12 +345,11 @@ def forget_history(path: Path) -> None:
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:
-    """The entities on disk, for when no server holds them. Blocks; changes nothing.
+    """The entities on disk, while no server holds them. Blocks; changes nothing.
 
     Raises:
-        UnreadableError: the file holds no history.
-        NewerFormatError: a newer version wrote it.
-        OSError: it cannot be read.
+        UnreadableError: the file holds no history. NewerFormatError: a newer version wrote it. OSError: the file cannot
+        be read.
     """
     if not os.path.lexists(path):
         return ()
@@ -361,12 +359,12 @@ def read_history(path: Path) -> tuple[Entry, ...]:
 
 MAX_TEXT_BYTES = 64 * 2**10
 END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""The bytes that are kept of each end of a longer text; the words between them have room in the rest."""
+"""The bytes kept of each end of a longer text; the words between the two fit into the rest."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 def cut(entry: Entry) -> Entry:
-    """The entry, of a text of more than 64 KiB only head and tail, with words on what is left out between them."""
+    """The entry; a text of more than 64 KiB keeps its head and tail, with words between them on the part left out."""
     text = entry.text
     if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
         return entry
@@ -377,7 +375,7 @@ def cut(entry: Entry) -> Entry:
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes that the entry's texts take: in memory or in the file, the larger number."""
+    """The bytes that the entry's texts take, in memory or in the file, whichever are more."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
     names = [text for text in others if text]
     if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
@@ -391,10 +389,10 @@ def _written(text: str) -> int:
 
 
 class Newest:
-    """Bounded reading of entries in any order: those with the highest lines are kept, within the same limits.
+    """Bounded reading of entries in any order: the ones with the highest lines are kept, within the same limits.
 
-    Of two with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete` whether
-    all are here as they came.
+    Of two entries with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete`
+    tells whether all that came are here, uncut.
     """
 
     def __init__(self, max_entities: int, max_bytes: int) -> None:
@@ -407,7 +405,7 @@ class Newest:
         self.is_complete = True
 
     def add(self, entry: Entry) -> None:
-        """Take an entry, and let go the lowest that are then too much."""
+        """Take an entry, and drop the lowest beyond the limits."""
         kept = cut(entry)
         self.is_complete &= kept is entry
         self.last_line = max(self.last_line, entry.line)
@@ -423,25 +421,25 @@ class Newest:
             self.is_complete = False
 
     def with_sizes(self) -> list[tuple[Entry, int]]:
-        """The entries, their lines rising, each with what it takes in bytes."""
+        """The entries, their lines rising, each with its size in bytes."""
         return [self._entries[line] for line in sorted(self._entries)]
 
 
 MAX_LINE_FILE_BYTES = 64
 
-# At most that many line numbers are skipped by a crash. They are renewed when half are used; a log that is faster than
-# that renews them itself, which takes 0.2 ms, so 0.1 µs a line.
+# A crash skips at most this many line numbers. They are renewed when half are used; a faster log renews them itself,
+# which takes 0.2 ms, so 0.1 µs a line.
 RESERVED_LINES = 2_000
 MOST_UNTOLD = 64
-"""Lines that the log may have given beyond the last that it told of."""
-LOST_LINES = 200_000  # skipped when nobody knows any more which were given: more than a run of days is likely to give
+"""Lines that the log may have given beyond the last one reported."""
+LOST_LINES = 200_000  # skipped when the last given line is unknown: more than a run of days is likely to give
 LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
 
 
 class LineNumbers:
     """Line numbers that the log has given and may give, for the life of one server. `load` comes first.
 
-    The file is kept ahead of what is given, so that it is written once for many lines, and a crash skips some.
+    The file is kept ahead of the given lines: it is written once for many lines, and a crash skips some.
     """
 
     def __init__(self, path: Path) -> None:
@@ -450,21 +448,21 @@ class LineNumbers:
         self._file = path
         self._lock = threading.Lock()
         self._low_from = 0
-        """The last line of the first half of those that were reserved."""
+        """The last line of the first half of the reserved lines."""
         self._renew_at = 0
-        """The line that is not given before more are reserved, or before that was tried."""
+        """The line that waits until more lines are reserved, or until that was tried."""
         self._is_closed = False
 
     def load(self, last_known: int, problems: list[str]) -> None:
-        """Read from where to count, behind `last_known` in any case, and reserve lines. What is wrong is a problem."""
+        """Read the line to go on with, behind `last_known` in any case, and reserve lines. Faults go to `problems`."""
         self.next_line = max(self._read(last_known, problems), last_known + 1)
         if not self._reserve(self.next_line + RESERVED_LINES):
             problems.append(f"line numbers cannot be reserved in {self._file}: they may repeat after a crash")
 
     def saw(self, line: int) -> bool:
-        """The log has given this line; whether half of the lines that were reserved are used.
+        """Note a line that the log has given; true if half of the reserved lines are used.
 
-        Any thread may say so; the disk is waited for once in `RESERVED_LINES`.
+        Any thread may call; one call in `RESERVED_LINES` waits for the disk.
         """
         if line >= self.next_line:
             self.next_line = line + 1
@@ -474,11 +472,11 @@ class LineNumbers:
 
     @property
     def is_low(self) -> bool:
-        """Whether half of the lines that were reserved are used."""
+        """Whether half of the reserved lines are used."""
         return self.next_line > self._low_from
 
     def renew(self) -> None:
-        """Reserve more lines where few are left, and wait until that is on disk."""
+        """Reserve more lines if few are left, and wait until that is on disk."""
         if self.is_low and not self._is_closed:
             self._reserve(self.next_line + RESERVED_LINES)
 
@@ -504,14 +502,15 @@ class LineNumbers:
         return last_known + LOST_LINES + 1
 
     def _reserve(self, line: int, *, is_durable: bool = True) -> bool:
-        """Keep in a file that lines below this one may have been given. Whether that worked.
+        """Keep in a file that lines below this one may have been given; true if that worked.
 
-        What is not durable outlives the process, and the machine only when the system has written it meanwhile.
+        A record that is not durable survives the process, and survives the machine only if the system has written it by
+        then.
         """
         with self._lock:
-            if not self._is_closed:  # two threads may reserve, and the one that is behind takes nothing back
+            if not self._is_closed:  # two threads may reserve, and the slower one must take nothing back
                 line = max(line, self._renew_at)
-            # Where the disk cannot be written, the next lines are not held up by trying again for each.
+            # If the disk cannot be written, the next lines are not held up by a try for each.
             self._renew_at = line
             try:
                 durable_files.replace(self._file, f"{line}\n".encode(), is_durable=is_durable)

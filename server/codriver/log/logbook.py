@@ -1,8 +1,8 @@
-"""The writer of the output log: the one way in for all that REPLs, the server, and applications by their seams say.
+"""The writer of the output log: the one way in for all words of REPLs, the server, and applications by their seams.
 
-The history, the transcripts and whoever subscribed learn of each entry. Events of applications come by the thousand,
-and would push all evaluations out of the output log. So they have a store of their own, Datalog's source `$app`, and
-share only the counter of lines: what came first has the lower line, in whichever of the two it is.
+The history, the transcripts and the subscribers learn of each entry. Events of applications come by the thousand, and
+would push all evaluations out of the output log. So they have a store of their own, Datalog's source `$app`, and share
+only the counter of lines: the earlier entry has the lower line, in whichever of the two stores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Logbook:
     """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
 
     `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in. `app` has the
-    events of applications, none of which history or transcripts hold, and `runs` the calls that were recorded.
+    events of applications, which neither history nor transcripts hold, and `runs` the recorded calls.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Logbook:
         self._memory = memory
         self._transcripts = transcripts
         self._notification: _CoalescedNotification | None = None
-        """Only there while `run` runs."""
+        """The notification of growth, only while `run` runs."""
         self._redactor = redactor
         self._chunk_redactors: dict[tuple[str, str], StreamRedactor] = {}
         self.log = OutputLog(
@@ -72,10 +72,10 @@ class Logbook:
         self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
         self.runs = RecordedRuns(redact=redactor)
         self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
-        """Told the lines that have left the log."""
+        """The function that is told the lines that have left the log."""
 
     def perform(self, effect: Append) -> None:
-        """Record for the core."""
+        """Record the entry of an effect of the core."""
         self.record(
             Entry(
                 NO_LINE,
@@ -92,7 +92,7 @@ class Logbook:
         )
 
     def record(self, entry: Entry) -> int:
-        """Append to the log, and tell the transcript of the evaluation in which line it stands; give that line."""
+        """Append to the log, tell the transcript of the evaluation the entry's line, and give that line."""
         line = self.log.append(entry, may_wait=self._notification is not None)
         if self._notification is not None:
             self._notification.schedule()
@@ -102,9 +102,9 @@ class Logbook:
         return line
 
     def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
-        """A chunk of a REPL's stream, to be recorded for no evaluation: without what may be the beginning of a secret.
+        """A chunk of a REPL's stream, to be recorded for no evaluation: without any possible beginning of a secret.
 
-        That waits for the next chunk of the stream, or for `flush_chunks`.
+        The beginning waits for the next chunk of the stream, or for `flush_chunks`.
         """
         redactor = self._chunk_redactors.get((repl, stream))
         if redactor is None:
@@ -112,17 +112,17 @@ class Logbook:
         return redactor.feed(chunk)
 
     def flush_chunks(self, repl: str) -> list[tuple[str, str]]:
-        """The streams of a REPL that says no more, each with what waited of it, to be recorded."""
+        """The streams of a REPL that says no more, each with its waiting text, to be recorded."""
         ended = [key for key in self._chunk_redactors if key[0] == repl]
         return [(key[1], self._chunk_redactors.pop(key).flush()) for key in ended]
 
     def learn_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
-        """Know that the application in a REPL takes these texts, each with a name, for sensitive."""
-        self.log.add_waiting()  # what is learned may push out what was known
+        """Take these texts, each with a name, for secrets: the application in a REPL calls them sensitive."""
+        self.log.add_waiting()  # new secrets may push out older ones
         self._redactor.learn_sensitive(repl, texts)
 
     def forget_sensitive(self, repl: str) -> None:
-        """Know no more what the application in a REPL takes for sensitive: it is gone."""
+        """Forget the texts that the application in a REPL called sensitive: it is gone."""
         self.log.add_waiting()
         self._redactor.forget(repl)
 
@@ -141,7 +141,7 @@ class Logbook:
         """The answer to a Datalog query over all its sources. Meant for a thread: it takes up to two seconds.
 
         Raises:
-            QueryError: it cannot be read, or asks for too much.
+            QueryError: the query cannot be read, or asks for too much.
         """
         return self.log.query(
             asked.text,
@@ -163,7 +163,7 @@ class Logbook:
             tell()
 
         self._notification = _CoalescedNotification(grown)
-        self._notification.schedule()  # by what was logged before
+        self._notification.schedule()  # for the entries before
         try:
             await anyio.sleep_forever()
         finally:
@@ -178,9 +178,9 @@ class Logbook:
 
 
 class _CoalescedNotification:
-    """The notification that the log grew, given once for all that came in a while, until it is cancelled.
+    """The notification that the log grew, given once for all entries of a while, until it is cancelled.
 
-    A timer gives it, as a task for it takes three turns of the event loop, and nearly every evaluation schedules one.
+    A timer gives it, as a task would take three turns of the event loop, and nearly every evaluation schedules one.
     """
 
     def __init__(self, tell: Callable[[], None]) -> None:
@@ -189,12 +189,12 @@ class _CoalescedNotification:
         self._timer: asyncio.TimerHandle | None = None
 
     def schedule(self) -> None:
-        """Have it given after `NOTIFY_S`, unless one is due already."""
+        """Schedule the notification after `NOTIFY_S`, unless one is due already."""
         if self._timer is None:
             self._timer = self._loop.call_later(NOTIFY_S, self._due)
 
     def cancel(self) -> None:
-        """Have none given any more, unless it is scheduled again."""
+        """Cancel the scheduled notification; a later one may be scheduled."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -208,20 +208,20 @@ APP_EVENT: Final = "appEvent"
 MAX_EVENTS: Final = 2000
 MAX_BYTES: Final = 4 * 2**20
 MAX_TEXT_CHARACTERS: Final = 4000
-"""Twice the longest text that a seam shows; of a longer line the head is kept."""
+"""Twice the longest text that a seam shows; a longer line keeps its head."""
 MAX_NAME_CHARACTERS: Final = 300
 RECORD_BYTES: Final = 400
-"""Roughly what an event takes beside its texts."""
+"""The rough size of an event beside its texts."""
 LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
 WHO: Final = APP_SCHEMA.attributes.index("who")
 
 
 @dataclass(frozen=True, slots=True)
 class AppEvent:
-    """An event of an application. `timestamp` is epoch milliseconds; what is not known is None.
+    """An event of an application. `timestamp` is epoch milliseconds; unknown fields are None.
 
-    `text`: the event in one line. `op` and `name`: its kind and what it is about; `cause`: the dispatch that it came
-    of, `app_id` its number there, both as the seam has them. `who` and `evaluation`: of whom caused it through us.
+    `text`: the event in one line. `op` and `name`: its kind and its subject; `cause`: the dispatch that led to it,
+    `app_id` its number there, both as the seam has them. `who` and `evaluation`: the caller who caused it through us.
     """
 
     text: str
@@ -237,21 +237,21 @@ class AppEvent:
     session_key: str | None = None
 
     def to_record(self, line: int) -> Record:
-        """The event as the store holds it, in the order of `APP_SCHEMA`."""
+        """The event as a record of the store, in the order of `APP_SCHEMA`."""
         known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
-        # `ns`, `run`, `notebook` and `file` are of evaluations.
+        # `ns`, `run`, `notebook` and `file` belong to evaluations.
         return (*known, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
 
 
 def near(text: str, workspace: object) -> str:
-    """A line with its places as they are named from the workspace, and those of libraries from where they lie."""
+    """A line with the workspace's places named from the workspace, and those of libraries from their folders."""
     return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
 
 
 class AppLog(BoundedLog):
     """The app log of one server run: the newest events within a number and a length in bytes. Any thread may call.
 
-    `next_line` gives the next line of the output log's counter and lets nobody have the one after it meanwhile.
+    `next_line` gives the next line of the output log's counter, and locks the counter until the event is stored.
     `redact` is applied to every text on its way in.
     """
 
@@ -271,12 +271,12 @@ class AppLog(BoundedLog):
         self.kept = 0
         """The number of events recorded since the start."""
         self.dropped = 0
-        """The number of those told of and never recorded, as they came too fast: see `drop`."""
+        """The number of events that were told of and never recorded, as they came too fast: see `drop`."""
         self.last_evicted_line = 0
         """The highest line that has left."""
 
     def record(self, event: AppEvent) -> int:
-        """Add an event and give its line; what is then over the caps leaves. Its texts lose secrets and line ends."""
+        """Add an event and give its line; events beyond the caps leave. Its texts lose secrets and line ends."""
         event = self._clean(event)
         size = RECORD_BYTES + sum([len(text) for text in (event.text, event.op, event.name, event.frame) if text])
         with self._lock, self._next_line() as line:
@@ -292,7 +292,7 @@ class AppLog(BoundedLog):
             self.dropped += count
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """The number of events held that come after a line and from somebody."""
+        """The number of events held behind a line and of one caller."""
         return len(self._found(since, who))
 
     def entries(self, *, since: int | None = None, who: str | None = None, limit: int) -> list[dict[str, Value]]:

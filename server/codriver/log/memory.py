@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 MAX_RUN_BYTES = 2 * MEBIBYTE
 MAX_DOCUMENTS_BYTES = 8 * MEBIBYTE
-"""More than the most documents of the longest texts take."""
+"""The bytes of the documents' file: more than the most documents of the longest texts take."""
 MAX_DOCUMENTS = 500
 MAX_NAME_CHARACTERS = 200
 MAX_TEXT_CHARACTERS = 2000
@@ -64,7 +64,7 @@ class BrokenMemoryError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A small thing that is remembered. Of one kind, a name stands once. `time` is epoch milliseconds."""
+    """A small text that is remembered. Within a kind each name is unique. `time` is epoch milliseconds."""
 
     kind: str
     name: str
@@ -74,9 +74,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One server's run. `started` and `ended` are epoch milliseconds; one that was killed has no end.
+    """One server's run. `started` and `ended` are epoch milliseconds; a killed run has no end.
 
-    `id` is its start, as a file name can hold it; `session` that of the server; `entries` how many are remembered.
+    `id` is its start, in the form of a file name; `session` that of the server; `entries` the number remembered.
     """
 
     id: str
@@ -87,7 +87,7 @@ class Run:
 
 
 def run_id(started_ms: int) -> str:
-    """The id of a run that started then: the time in UTC, sortable, to the millisecond."""
+    """The id of a run with this start: the time in UTC, sortable, to the millisecond."""
     seconds, milliseconds = divmod(started_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime(seconds))}-{milliseconds:03}"
 
@@ -101,10 +101,10 @@ class ReplacedFile(Storage):
         self._max_bytes = max_bytes
 
     def read(self) -> Tables | None:
-        """All tables; None where there is no file.
+        """All tables; None for a missing file.
 
         Raises:
-            BrokenMemoryError: something else lies there, or it is too large.
+            BrokenMemoryError: anything else lies there, or the file is too large.
         """
         rules = Rules(Links.NEVER, self._max_bytes, is_granting=True)
         try:
@@ -121,7 +121,7 @@ class ReplacedFile(Storage):
         """Replace all tables.
 
         Raises:
-            OSError: it cannot be written, or would be too large.
+            OSError: the file cannot be written, or would be too large.
         """
         content = _encoded(data)
         if len(content) > self._max_bytes:
@@ -144,8 +144,8 @@ def _encoded(value: object) -> bytes:
 class Memory:
     """The memory of one workspace, in its state folder. Any thread may call, and may have to wait for the disk.
 
-    `redact` is applied to documents on their way in; runs are redacted as the log is. A file that is broken is set
-    aside under a dated name where `is_repairing`; in any case `report` is told, and the rest is read.
+    `redact` is applied to documents on their way in; runs come redacted from the log. With `is_repairing` a broken file
+    is set aside under a dated name; in any case `report` is told, and the rest is read.
     """
 
     def __init__(
@@ -164,10 +164,10 @@ class Memory:
         self._loaded: tuple[object, EntityStore] | None = None
 
     def remember(self, document: Document) -> None:
-        """Keep a document in place of the one of its kind and name; the oldest leave when there are too many.
+        """Keep a document in place of the one with its kind and name; the oldest beyond the bound leave.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the document cannot be written.
         """
         name = self._redact(document.name)[:MAX_NAME_CHARACTERS]
         text = self._redact(document.text)[:MAX_TEXT_CHARACTERS]
@@ -187,13 +187,13 @@ class Memory:
         """Drop the documents of a kind.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         with self._documents() as database:
             database.drop_table(kind)
 
     def run_ids(self) -> tuple[str, ...]:
-        """The runs that are remembered, the oldest first; none of them is read."""
+        """The runs that are remembered, the oldest first; no run is read."""
         return tuple(sorted([path.stem for path in self._runs_folder.glob("*.json")]))
 
     def runs(self) -> tuple[Run, ...]:
@@ -207,13 +207,13 @@ class Memory:
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 
     def write_run(self, run: Run, records: Iterable[Record]) -> None:
-        """Keep a run, with as many of its records as there is room for; they come newest first.
+        """Keep a run, with as many of its records as fit; they come newest first.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         output: dict[str, Any] = {}
-        left = MAX_RUN_BYTES - 1024  # for what is written around them
+        left = MAX_RUN_BYTES - 1024  # for the fields around the records
         for record in records:
             document = cut(Entry.from_record(record)).to_json()
             left -= len(_encoded(document)) + len(str(record[0])) + 4
@@ -228,23 +228,23 @@ class Memory:
         """Remove the files of these runs.
 
         Raises:
-            OSError: one cannot be removed.
+            OSError: a file cannot be removed.
         """
         for run in runs:
             with contextlib.suppress(FileNotFoundError):
                 files.remove(self._runs_folder / f"{run}.json")
 
     def sweep(self) -> None:
-        """Remove what a crash left of files that were being written."""
+        """Remove the rests that a crash left of files being written."""
         for folder, pattern in ((self._runs_folder, ".*.tmp"), (self.folder, ".memory.json*.tmp")):
             for leftover in folder.glob(pattern):
                 with contextlib.suppress(OSError):
                     files.remove(leftover)
 
     def snapshot(self, *, without: str | None = None) -> Snapshot:
-        """All of it as entities: of all runs but one, each with its `run`, and after those the documents.
+        """The whole memory as entities: of all runs but one, each with its `run`, and after those the documents.
 
-        A document's category is its kind; its text is its name, and what else there is to say.
+        A document's category is its kind; its text is its name, followed by any further text.
         """
         with self._lock:
             runs = [run for run in self.run_ids() if run != without]
@@ -298,7 +298,7 @@ class Memory:
         return self._read(path, MAX_RUN_BYTES, read)
 
     def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
-        """Something of a database; None for a broken one."""
+        """A part of a database; None for a broken one."""
         try:
             with TinyDB(path, self.folder, max_bytes, storage=ReplacedFile) as database:
                 return read(database)
@@ -308,7 +308,7 @@ class Memory:
 
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
-        """The documents for changing them, which one process does at a time."""
+        """The documents to be changed, by one process at a time."""
         make_private_folder(self.folder)
         with self._lock, _locked(self.folder / "memory.lock"):
             storage = ReplacedFile(self._documents_file, self.folder, MAX_DOCUMENTS_BYTES)
@@ -334,7 +334,7 @@ def _locked(path: Path) -> Iterator[None]:
     """Hold a lock file.
 
     Raises:
-        TimeoutError: another process holds it, and does not let it go.
+        TimeoutError: another process holds it, and does not release it.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     with os.fdopen(descriptor, "wb"):  # closes it
@@ -347,7 +347,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
-    """The state of a file: another one whenever it was replaced."""
+    """The stamp of a file, which differs after each replacement."""
     try:
         status = path.stat()
     except OSError:
@@ -370,8 +370,7 @@ def _run(database: TinyDB, run: str) -> Run:
     """The run whose log a database holds.
 
     Raises:
-        TypeError: there is none in it.
-        ValueError: it is another.
+        TypeError: the database holds no run. ValueError: the database holds another run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
@@ -383,8 +382,7 @@ def _record(document: Mapping[str, Any], run: str) -> Record:
     """The record of an entity of a run.
 
     Raises:
-        KeyError: an attribute is missing or unknown.
-        TypeError: one has another type.
+        KeyError: an attribute is missing or unknown. TypeError: an attribute has another type.
     """
     for name, value in document.items():
         if type(value) is not (int if name in NUMBERS else str):
@@ -397,19 +395,19 @@ def _line(record: Record) -> int:
 
 
 SHORTEST_REST_S = 2.0
-"""A short log takes some milliseconds to write, and a crash loses no more."""
+"""The rest after a short log, which takes some milliseconds to write; a crash loses no more than this time."""
 LONGEST_REST_S = 30.0
 REST_TIMES = 50
 """To write takes 2 % of the time at most: the longest log, a second or so on a slow disk."""
 
 
 def rest_s(took_s: float) -> float:
-    """The rest before a run that changes is written again, in seconds, after a write that took so long."""
+    """The rest in seconds until a changing run is written again, after a write that took so long."""
     return min(max(SHORTEST_REST_S, REST_TIMES * took_s), LONGEST_REST_S)
 
 
 class EarlierRuns:
-    """Source `$memory` of queries while a run goes on: all that is remembered but that run, which is in the log."""
+    """Source `$memory` of queries while a run goes on: the whole memory except that run, which is in the log."""
 
     def __init__(self, memory: Memory, run: str) -> None:
         self._memory = memory
@@ -421,10 +419,10 @@ class EarlierRuns:
 
 
 class RunRecorder:
-    """Writer of what one run leaves to the memory, for the life of its server.
+    """Writer of one run's part of the memory, for the life of its server.
 
-    `remember` never waits for the disk; `run` writes, off the loop, and `close` ends it. `keep`: how many runs are
-    kept, this one among them. What the disk refuses is told when that begins and when it ends, and is tried again.
+    `remember` never waits for the disk; `run` writes, off the loop, and `close` ends it. `keep`: the number of runs
+    kept, this one among them. A trouble of the disk is told at its begin and its end, and writing is tried again.
     """
 
     def __init__(
@@ -438,7 +436,7 @@ class RunRecorder:
         self._written_line = log.last_line
         self._woken = anyio.Event()
         self._is_idle = False
-        """True while all is written: nothing but the log's growth wakes it."""
+        """True while all is written: only the log's growth wakes the writer."""
         self._writing = threading.Lock()
         lost = "what passes through the REPLs is in memory only, and later servers will not know it"
         self._runs_trouble = DiskTrouble("the memory of runs", memory.folder, lost)
@@ -451,12 +449,12 @@ class RunRecorder:
         self._woken.set()
 
     def log_grew(self) -> None:
-        """Write the run within a moment. Called in the thread of the loop, once for all that came in a while."""
+        """Write the run within a moment. Called in the thread of the loop, once for all entries of a while."""
         if self._is_idle:
             self._woken.set()
 
     async def run(self, tells: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
-        """Write what there is to write, until cancelled. `tells`: gives `DiskTrouble.tell` by the code of an error."""
+        """Write all changes, until cancelled. `tells`: gives `DiskTrouble.tell` by the code of an error."""
         if tells is not None:
             self._runs_trouble.tell = tells("runs-unwritable")
             self._documents_trouble.tell = tells("checkpoints-unwritable")
@@ -490,7 +488,7 @@ class RunRecorder:
         return asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
 
     def close(self, ended_ms: int) -> None:
-        """Write all that is left, and when the run ended. Blocks; does not raise."""
+        """Write all the rest, and the end of the run. Blocks; does not raise."""
         self._write_documents()
         self._write_run(ended_ms)
 
@@ -509,7 +507,7 @@ class RunRecorder:
                 del self._pending[0]
 
     def _write_run(self, ended_ms: int | None) -> None:
-        """Write this run, if it has something to tell and that has changed, and drop what is then too old."""
+        """Write this run, if it has entries that have changed, and drop runs beyond the bound."""
         with self._writing:
             last_line = self._log.last_line
             is_news = last_line != self._written_line or ended_ms is not None
@@ -524,13 +522,13 @@ class RunRecorder:
         self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:
-        """Let so many files be there as are to be kept, this run's among them, whether or not it is written yet."""
+        """Drop the oldest runs beyond the number to keep, this run counted among them, written or not."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
         self._memory.forget_runs(others[: max(0, len(others) - max(0, self._keep() - 1))])
 
 
 def _try(write: Callable[[], None], trouble: DiskTrouble) -> bool:
-    """Whether the run was written; a trouble is told at its beginning and end."""
+    """Write the run; true if that worked. A trouble is told at its beginning and end."""
     try:
         write()
     except OSError as error:

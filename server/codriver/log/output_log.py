@@ -1,4 +1,4 @@
-"""The output log: everything that passed through the REPLs, as entities that can be asked about.
+"""The output log: all text of the REPLs, as entities that queries can find.
 
 A bounded store in memory: an insert and an eviction cost the same at ten entities and at ten thousand.
 """
@@ -69,7 +69,7 @@ SCHEMA = Schema(
     required=frozenset({"line", "category", "text", "timestamp"}),
     indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run"}),
 )
-"""The attributes of an entity, in the log, the history and the memory alike; only in the memory is there a `run`."""
+"""The attributes of an entity, in the log, the history and the memory alike; the memory alone has a `run`."""
 
 APP_SCHEMA = replace(
     SCHEMA,
@@ -80,7 +80,7 @@ APP_SCHEMA = replace(
 """The attributes of an event of an application: see `codriver.log.logbook`."""
 
 ASKED_SCHEMA = replace(APP_SCHEMA, beside=(RUN_SCHEMA,))
-"""The attributes that queries may name: also those of `codriver.log.recorded_runs`."""
+"""The attributes that queries may name: those of `codriver.log.recorded_runs` too."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
@@ -91,19 +91,19 @@ MAX_BYTES = 16 * 2**20
 MAX_ROWS = 10_000
 TIME_LIMIT_S = 2.0
 LIGHT_CHARACTERS = 2**12
-"""Of a text that may wait to be added."""
+"""The characters of a text that may wait to be added."""
 MOST_WAITING = 32
-"""Entities: so many are added within a millisecond or two."""
-PARSED_QUERIES = 64  # kept to be asked again, as most are
+"""The entities that may wait: so many are added within a millisecond or two."""
+PARSED_QUERIES = 64  # kept for the next time, as most queries are asked again
 
 
 NO_LINE = 0
 
 
 class Entry(NamedTuple):
-    """One entity of the log. `timestamp` is epoch milliseconds; what is not known is None.
+    """One entity of the log. `timestamp` is epoch milliseconds; unknown fields are None.
 
-    Its fields stand in the order of `SCHEMA`: as a plain tuple it is the record that a store holds.
+    Its fields stand in the order of `SCHEMA`: as a plain tuple the entity is the record in a store.
     """
 
     line: int
@@ -119,7 +119,7 @@ class Entry(NamedTuple):
     notebook: str | None = None
     """The path of the notebook that code was evaluated from, past this server."""
     file: str | None = None
-    """The path of the file whose text this is, as it was loaded."""
+    """The path of the file whose text this is, as loaded."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
@@ -127,7 +127,7 @@ class Entry(NamedTuple):
         return cls._make(cast("tuple[Any, ...]", record))
 
     def to_json(self) -> dict[str, Value]:
-        """The entity by its attributes' names without namespace; what is not known has no key."""
+        """The entity by its attributes' names without namespace; unknown ones have no key."""
         return SCHEMA.document(self)
 
 
@@ -145,8 +145,8 @@ class Report:
 class Question:
     """A Datalog query over the log (`$`), applications, the history, the memory and recorded runs (`$app` …).
 
-    `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
-    after this line. `every_row`: all rows, also where `:find` asks for only one.
+    `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: the last line that the
+    query sees. `every_row`: all rows, also if `:find` asks for only one.
     """
 
     text: str
@@ -160,20 +160,20 @@ Listener = Callable[[Report], None]
 
 
 Follower = Callable[[int], None]
-"""Given the line of an entity that came."""
+"""A function that is given the line of each new entity."""
 
 
 class Queryable(Protocol):
     """Another database that a query may look into, such as the history."""
 
     def snapshot(self) -> Snapshot:
-        """Its entities as they are now, with the log's attributes."""
+        """The database's entities now, with the log's attributes."""
 
 
 class BoundedLog:
-    """The common part of the output log and the app log: a bounded store, its lock, and who follows what comes.
+    """The common part of the output log and the app log: a bounded store, its lock, and the followers of new entities.
 
-    Followers are called in the thread that brought the entity, with no lock held. When one raises, that is logged and
+    Followers are called in the thread that brought the entity, with no lock held. An exception in one is logged, and
     the entity stays.
     """
 
@@ -204,7 +204,7 @@ class BoundedLog:
 
     @contextmanager
     def followed_by(self, follower: Follower) -> Iterator[None]:
-        """Tell `follower` of all that comes, for the length of the context."""
+        """Tell `follower` of all new entities, for the length of the context."""
         with self._lock:
             self._followers = (*self._followers, follower)
         try:
@@ -214,20 +214,20 @@ class BoundedLog:
                 self._followers = tuple([known for known in self._followers if known is not follower])
 
     def snapshot(self) -> Snapshot:
-        """The entities as they are now."""
+        """The entities now."""
         store = self._current_store()
         with self._lock:
             return store.snapshot()
 
     def _current_store(self) -> BoundedStore:
-        """The store, with all in it that came."""
+        """The store, with all entities that came."""
         return self._store
 
     def _tell(self, line: int) -> None:
         for follower in self._followers:
             try:
                 follower(line)
-            except Exception:  # whatever it raises is its own trouble, and the entity is there
+            except Exception:  # an exception is the follower's trouble, and the entity is there
                 logger.exception("a follower of the log failed at line %d", line)
 
 
@@ -235,8 +235,8 @@ class OutputLog(BoundedLog):
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in, and to its caller and namespace. `listener` is given the report of every transaction, one after the
-    other, in the thread that made it; when it raises, that is logged and the entities stay.
+    way in, and to its caller and namespace. `listener` is given the report of every transaction, one after the other,
+    in the thread that made it; an exception in it is logged, and the entities stay.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class OutputLog(BoundedLog):
         self._waiting: list[Entry] = []
         """Entities that have their lines, and are not in the store yet."""
         self._adding = threading.RLock()
-        """Held by the one who moves them there and tells the listener, who may append and read."""
+        """The lock of the thread that moves them there and tells the listener, which may append and read."""
 
     @property
     def next_line(self) -> int:
@@ -268,7 +268,7 @@ class OutputLog(BoundedLog):
     @property
     def last_line(self) -> int | None:
         """The highest line held."""
-        # Asked after each evaluation, so what waits is not hurried for it.
+        # Asked after each evaluation, so waiting entities are not hurried for the answer.
         waiting = self._waiting
         return waiting[-1].line if waiting else super().last_line
 
@@ -280,7 +280,7 @@ class OutputLog(BoundedLog):
 
     @contextmanager
     def line_for_another(self) -> Iterator[int]:
-        """Give the next line to an entity of another store, which has it before anybody gets the line after it."""
+        """Give the next line to an entity of another store, which takes it before the line after it is given."""
         with self._lock:
             yield self._next_line
             self._next_line += 1
@@ -292,14 +292,14 @@ class OutputLog(BoundedLog):
         return self._evicted
 
     def without_secrets(self, text: str) -> str:
-        """A text as the log would have it: before it is cut, since a cut could leave half of a secret."""
+        """A text as the log would have it: redacted before it is cut, since a cut could leave half of a secret."""
         return self._redact(text)
 
     def append(self, entry: Entry, *, may_wait: bool = False) -> int:
         """Add an entity without a line, and give the line that it gets; entities beyond the caps leave.
 
-        One that `may_wait` has its line at once, and is added with those after it: by `add_waiting`, or as soon as
-        anybody reads. That takes half of the time, and none of it while the caller waits.
+        An entity that `may_wait` has its line at once, and is added with later ones: by `add_waiting`, or at the next
+        read. That takes half of the time, and none of it while the caller waits.
         """
         with self._lock:
             line = self._next_line
@@ -311,7 +311,7 @@ class OutputLog(BoundedLog):
         return line
 
     def add_waiting(self) -> None:
-        """Add what waits to be added, and tell the listener of it, in the order of the lines, whoever calls."""
+        """Add the waiting entities, and tell the listener of them, in the order of the lines, whoever calls."""
         with self._adding:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
@@ -329,11 +329,11 @@ class OutputLog(BoundedLog):
                 report = Report(added, tuple(retracted), self._store.first_line or last, last)
             try:
                 self._listener(report)
-            except Exception:  # whatever it raises is its own trouble, and the entities are in the log
+            except Exception:  # an exception is the listener's trouble, and the entities are in the log
                 logger.exception("the listener of the output log failed at line %d", last)
 
     def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
-        """The entity as it may be seen. `names`: callers and namespaces, as they may be seen; it learns new ones."""
+        """The entity without secrets. `names`: callers and namespaces by their redacted texts; new ones are added."""
         line, category, text, timestamp, who, namespace, *others = entry
         for name in (who, namespace):
             if name not in names:
@@ -357,7 +357,7 @@ class OutputLog(BoundedLog):
     ) -> tuple[Entry, ...]:
         """The entities that pass every filter given, in line order.
 
-        `since`: lines after it. `until`: lines up to it, itself included. `limit`: the newest so many.
+        `since`: lines after it. `until`: lines up to and with it. `limit`: the newest so many.
         """
         snapshot = self.snapshot()
         equal = [(p, v) for p, v in ((WHO, who), (EVALUATION, evaluation), (SESSION_KEY, session_key)) if v is not None]
@@ -392,10 +392,9 @@ class OutputLog(BoundedLog):
     ) -> QueryAnswer:
         """The answer of a Datalog query over `$`, the log, and `$app`, `$history`, `$memory`, `$run`, as they are now.
 
-        The memory and the runs are loaded only where the query asks for them. `inputs`: JSON values in the order of
-        `:in`, without the sources; rules as an EDN string. `until`: as if nothing had come after this line.
-        `every_row`: a list of rows, also where `:find` asks for only one. Meant for a thread of its own: it takes up to
-        `time_limit_s`.
+        The memory and the runs are loaded only if the query asks for them. `inputs`: JSON values in the order of `:in`,
+        without the sources; rules as an EDN string. `until`: the last line that the query sees. `every_row`: a list of
+        rows, also if `:find` asks for only one. Meant for a thread of its own: a query takes up to `time_limit_s`.
 
         Raises:
             QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
@@ -428,7 +427,7 @@ def _rules() -> Rules:
 
 
 class _Sources(Mapping[str, Snapshot]):
-    """Sources of one query; those to be loaded are, once, when they are first asked for."""
+    """Sources of one query; the memory and the runs are loaded once, when first asked for."""
 
     def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable]) -> None:
         self._loaded = loaded
@@ -452,7 +451,7 @@ class _Sources(Mapping[str, Snapshot]):
 def earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
     """The entities that earlier runs left: logs, and code alone of runs without one, in line order; then documents.
 
-    `remembered` is what the memory holds, `code` what the history does.
+    `remembered` comes from the memory, `code` from the history.
     """
     known = tuple(remembered)
     logged = [entry for entry in known if entry.run]

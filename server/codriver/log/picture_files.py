@@ -1,6 +1,6 @@
 """Files of pictures, for clients that hand no image content on to their model: its own tool can open a file.
 
-They lie in the state folder of the workspace, for this user alone, and go with the entries of the log that they are of.
+The files lie in the state folder of the workspace, for this user alone, and go with their entries of the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MOST_LOOKED_AT = 1000
-"""Entries among which that of a picture is looked for, the newest."""
+"""The newest entries, among which the entry of a picture is looked for."""
 
 
 class PictureFiles:
@@ -59,7 +59,7 @@ class PictureFiles:
                     remove(self._folder / name)
 
     def clear(self) -> None:
-        """Remove all, also what a server that was killed left behind."""
+        """Remove all pictures, also those that a killed server left behind."""
         self._lines.clear()
         with suppress(OSError):
             for file in self._folder.iterdir():

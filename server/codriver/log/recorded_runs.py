@@ -1,7 +1,7 @@
 """Recorded runs: the calls that evaluations and test runs made, as Datalog's source `$run`, and to be walked through.
 
-A run comes as one JSON text from its REPL. It is read when it is asked for first, as most are asked for at once and by
-one answer alone. The newest runs are kept, within a number and a length in bytes.
+A run comes as one JSON text from its REPL. The text is read at the first question about it, as most are asked about at
+once and by one answer alone. The newest runs are kept, within a number and a length in bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MAX_RUNS: Final = 8
 MAX_BYTES: Final = 24 * 2**20
-"""Of all texts of runs as they came: what is made of one takes about three times as much."""
+"""The bytes of all texts of runs, unread: a run that is read takes about three times as much."""
 MAX_ENTITIES: Final = 20_000
-"""Of one run: its calls, and so many arguments with their values as there is room for."""
+"""The entities of one run: its calls, and as many arguments with their values as fit."""
 RUNS: Final = "$run"
 RUN_SCHEMA: Final = Schema(
     namespace="run",
@@ -38,7 +38,8 @@ RUN_SCHEMA: Final = Schema(
     indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
     only_in=(RUNS, 0),
 )  # fmt: skip
-"""The attributes of a call, and, from `of` on, of an argument of one: the row of the call, its name and its value."""
+"""The attributes of a call, and, from `of` on, those of a call's argument: the row of the call, its name and its value.
+"""
 RULES: Final = """[
     [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
     [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
@@ -55,7 +56,7 @@ class UnreadableRunError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that a run called. `is_capped`: it was called more often than was recorded."""
+    """A function that a run called. `is_capped`: the calls were more than the recorded ones."""
 
     module: str
     qualified_name: str
@@ -65,36 +66,36 @@ class Function:
     count: int
     is_capped: bool
     arities: tuple[tuple[str, ...], ...] | None = None
-    """Of a function of a Lisp its lists of parameters, `&` before the one of the rest; None of any other."""
+    """For a function of a Lisp its lists of parameters, `&` before the rest parameter; None for any other."""
     text_mark: int | None = None
-    """Stands for its code, in Clojure for its text in its file at the run's end; None if that is not told."""
+    """The mark of its code, in Clojure of its text in its file at the run's end; None if not told."""
     changed_ms: int = 0
-    """The time at which a load last changed its code; 0 if none is known to have."""
+    """The time at which a load last changed its code; 0 for no known change."""
 
     @property
     def name(self) -> str:
-        """Its whole name, as one writes it after an import of the module."""
+        """The function's whole name, as written after an import of the module."""
         return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
     def is_redefined(self) -> bool:
-        """True for a function of a module of the project whose code was evaluated, and is in no file."""
+        """True for a function of the project's module whose code was evaluated, and is in no file."""
         return self.file.startswith("<eval ") and self.module not in {"", "__main__"}
 
     @property
     def short_name(self) -> str:
-        """Its name after the last part of its module's."""
+        """The function's name after the last part of its module's."""
         return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])
 
     def _within(self, module: str) -> str:
         return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
 
     def is_named(self, name: str) -> bool:
-        """True for a name that is its whole one, or the end of it."""
+        """True for the function's whole name, or the end of it."""
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
     def named(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
-        """The texts of arguments, each by the name of its parameter: those of a Lisp's rest as one list."""
+        """The texts of arguments, each by the name of its parameter; a Lisp's rest parameter has a list."""
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
         for names in sorted(self.arities, key=lambda one: "&" in one):
@@ -106,7 +107,7 @@ class Function:
 
     @property
     def counted(self) -> str:
-        """The number of its calls."""
+        """The number of the function's calls."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
 
@@ -128,13 +129,13 @@ class CallMade:
 
     @property
     def said(self) -> str:
-        """The call as it is written."""
+        """The call in source code."""
         name, arguments = self.function.short_name, self.shown_arguments
         return f"{name}({arguments})" if self.function.arities is None else f"({f'{name} {arguments}'.strip()})"
 
     @property
     def shown_arguments(self) -> str:
-        """The arguments as they are written in a call, without the object that a method is of."""
+        """The arguments as written in a call, without the object that a method belongs to."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
         own = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
@@ -143,7 +144,7 @@ class CallMade:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A recorded run, by the id of its evaluation. `refused` says why nothing was recorded."""
+    """A recorded run, by the id of its evaluation. `refused` is the reason why nothing was recorded."""
 
     id: str
     functions: tuple[Function, ...] = ()
@@ -152,11 +153,11 @@ class Run:
     notes: tuple[str, ...] = ()
     refused: str = ""
     is_traced: bool = True
-    """Whether its calls were recorded; else what was asked for beside them alone."""
+    """Whether the run's calls were recorded; else only the other facts asked for."""
     unrun: tuple[tuple[str, tuple[int, ...]], ...] | None = None
-    """By file the changed lines of functions that no code ran; None where nobody asked."""
+    """By file the changed lines of functions that no code ran; None if nobody asked."""
     profile: tuple[tuple[str, str, int, int, int, int], ...] | None = None
-    """The slowest functions: name, file, line, calls, own and total microseconds; None where nobody asked."""
+    """The slowest functions: name, file, line, calls, own and total microseconds; None if nobody asked."""
 
     @property
     def count(self) -> str:
@@ -165,7 +166,7 @@ class Run:
         return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
 
     def children(self) -> Mapping[int, Sequence[CallMade]]:
-        """By the number of a call the calls that it made itself; by 0 those that nobody made."""
+        """By the number of a call: the calls that it made itself; by 0 the calls that no call made."""
         found: dict[int, list[CallMade]] = {}
         for call in self.calls:
             found.setdefault(call.parent.number if call.parent else 0, []).append(call)
@@ -186,7 +187,7 @@ class RecordedRuns:
         self._next_row = 1
 
     def keep(self, evaluation: str, text: str) -> None:
-        """Keep a run; the oldest leave when there are too many. Nothing is read yet."""
+        """Keep a run; the oldest beyond the bounds leave. The text is not read yet."""
         with self._lock:
             self._forget(evaluation)
             self._texts[evaluation] = text
@@ -201,7 +202,7 @@ class RecordedRuns:
             return tuple(self._texts)
 
     def get(self, evaluation: str) -> Run | None:
-        """The run of an evaluation; None where there is none, or none any more. It may take a tenth of a second."""
+        """The run of an evaluation; None for an unknown or dropped one. Reading may take a tenth of a second."""
         with self._lock:
             text = self._texts.get(evaluation)
             if text is None:
@@ -214,12 +215,12 @@ class RecordedRuns:
         """The run in a text that is not kept.
 
         Raises:
-            UnreadableRunError: it is none.
+            UnreadableRunError: the text is no run.
         """
         return read_run(evaluation, text, self._redact)
 
     def snapshot(self) -> Snapshot:
-        """The calls and arguments of all runs, as they are now."""
+        """The calls and arguments of all runs, now."""
         for evaluation in self.ids():
             run = self.get(evaluation)
             with self._lock:
@@ -246,7 +247,7 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
     """The run in a REPL's text.
 
     Raises:
-        UnreadableRunError: it is none.
+        UnreadableRunError: the text is no run.
     """
     try:
         told = json.loads(text)
@@ -335,7 +336,7 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
 
 
 def value_in(text: str) -> Value:
-    """The number or the text that a plain value was printed as; anything else as it was printed."""
+    """The number or text whose print is given; anything else as printed."""
     if NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text)
     if text[:1] in {"'", '"'} and text[-1:] == text[:1]:

@@ -1,17 +1,17 @@
 """Redaction: secrets of the environment are taken out of text where it enters the log and where it leaves.
 
 A secret is the value, at least 8 characters long, of an environment variable whose name ends in `_KEY`, `_SECRET`,
-`_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also where it stands as languages print it within a string:
-with quotes, backslashes and what is not ASCII escaped, once or twice, or percent-encoded, or encoded for HTML or a
-shell. What a program does to it beyond that, such as base64 or spelling it backwards, is not known for what it is.
+`_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also in the form in which languages print it within a string:
+with quotes, backslashes and non-ASCII characters escaped, once or twice, or percent-encoded, or encoded for HTML or a
+shell. Any other form, such as base64 or the text backwards, is not recognised.
 
 A value of several lines, such as a PEM key, is often shown line by line, by a diff or by Python's `pprint`. So each of
-its lines of at least 20 characters is a secret too, unless it says nothing: a BEGIN or END mark, `key: word`, or
-`key: URL`. So is a shorter one from 8 characters on, as the last of a key, that is no word alone, as names of a file's
-sections are; of `key: value` the value, where that is as long.
+its lines of at least 20 characters is a secret too, except lines without a secret: a BEGIN or END mark, `key: word`, or
+`key: URL`. A shorter line from 8 characters on, such as the last of a key, is a secret unless it is a word alone, as
+names of a file's sections are; of `key: value` the value is, if it is as long.
 
-An application in a REPL may declare values of its state sensitive. They are secrets too, from when it told them until
-its REPL is gone; they are held here alone, in memory.
+An application in a REPL may declare values of its state sensitive. These are secrets too, from that moment until its
+REPL is gone; they are held here alone, in memory.
 """
 
 from __future__ import annotations
@@ -30,31 +30,32 @@ if TYPE_CHECKING:
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
-"""Whose word is a secret, where a line of a secret is `key: word`."""
+"""The keys whose word is a secret, in a line `key: word` of a secret."""
 MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would tear ordinary text apart
-LONG_LINE_CHARACTERS = 20  # of one line of a value: shorter ones may be words that tell nothing
+LONG_LINE_CHARACTERS = 20  # of one line of a value: shorter lines may be harmless words
 LINE_ENDS = re.compile(r"[\r\n]+|(?:\\r)?\\n")
-"""The ends of a value's lines, also those that are `\\n` as two characters, as files of settings need them."""
+"""The ends of a value's lines, also `\n` as two characters, which files of settings need."""
 BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
 KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
 _PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
 ORDINARY = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
-"""A word as files have it, with any signs around it: `[default]`, `DB_HOST:`, `googleApis`, and not `kLmNoPqRsT`."""
-URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # one with a user or a query may hold a secret
+"""A word as it occurs in files, with any signs around it: `[default]`, `DB_HOST:`, `googleApis`, and not `kLmNoPqRsT`.
+"""
+URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may hold a secret
 
 NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
-"""Of the names that stand for an application's texts."""
+"""The bounds of the names that stand for an application's texts."""
 
 _NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _QUOTES = ("", '"', "'", "`")
 """The quotes that a string may escape; none if another quote stands around the string."""
 UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
-"""Text that stands in every string as it is: ASCII without control characters, quotes, slash and backslash."""
+"""Text that no string escapes: ASCII without control characters, quotes, slash and backslash."""
 
 
 MOST_TOLD, MOST_TOLD_CHARACTERS = 1000, 256 * 1024
-"""Texts that a REPL told to be sensitive, and their characters together: the newest are held."""
+"""Texts that a REPL called sensitive, and their characters together: the newest are held."""
 
 
 class _Secrets:
@@ -79,14 +80,14 @@ class _Secrets:
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """The forms of secrets that a character may be the newest of, by that character, when not all has come.
+        """By character: the forms of secrets whose newest character it may be, while the rest is to come.
 
         By the letters that they begin with, each with the length of the longest such form.
         """
         return _beginnings(sorted(self.marks, key=len, reverse=True))
 
     def forms_in(self, text: str) -> list[str]:
-        """The forms that are in the text, the longest first: far faster than a pattern, and nearly always none."""
+        """The forms in the text, the longest first: far faster than a pattern, and nearly always none."""
         found = [form for piece, forms in self.groups if piece in text for form in forms if form in text]
         return sorted(found, key=len, reverse=True) if found else found
 
@@ -101,18 +102,19 @@ def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
 
 
 class Redactor:
-    """Takes secrets out of text: those of the environment as it was then, and those learnt since. Safe in threads."""
+    """Takes secrets out of text: those of the environment at its making, and those learnt since. Safe in threads."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        """`secrets`: by variable name. When two have the same value, the first name in the alphabet stands for it."""
+        """`secrets`: by variable name. Of two names for one value, the first in the alphabet stands for it."""
         self._by_name = dict(secrets)
         self._told: dict[str, dict[str, str]] = {}
-        """By REPL: the texts that its application told, the newest last, each with the name that stands for it."""
+        """By REPL: the texts that its application called sensitive, the newest last, each with the name that stands for
+        it."""
         self._own = self._secrets = _Secrets(sorted(secrets.items()), {})
-        """Without what applications told, and with it."""
+        """The secrets without those that applications called sensitive, and with them."""
 
     def learn(self, name: str, secret: str) -> None:
-        """Take this out too from now on, also of streams that are under way. A former one of this name is kept."""
+        """Take this secret out too from now on, also of streams under way. A former one of this name is kept."""
         if len(secret) < MIN_CHARACTERS or secret in self._by_name.values():
             return
         names = chain((name,), (f"{name}_{number}" for number in count(2)))
@@ -122,7 +124,7 @@ class Redactor:
         self._gather()
 
     def learn_sensitive(self, repl: str, told: Iterable[tuple[str, str]]) -> None:
-        """Take out what the application in a REPL tells to be sensitive, names and texts, until `forget`."""
+        """Take out the names and texts that the application in a REPL calls sensitive, until `forget`."""
         texts = dict(self._told.get(repl, {}))
         for name, text in told:
             if len(text) >= MIN_CHARACTERS and any(map(str.isalnum, text)):
@@ -137,7 +139,7 @@ class Redactor:
         self._gather()
 
     def forget(self, repl: str) -> None:
-        """Know no more what the application in a REPL told: it is gone."""
+        """Forget the texts that the application in a REPL called sensitive: it is gone."""
         if repl in self._told:
             self._told = {name: texts for name, texts in self._told.items() if name != repl}
             self._gather()
@@ -164,7 +166,7 @@ class Redactor:
         )
 
     def __call__(self, text: str) -> str:
-        """The text without secrets. Where two overlap, the one that begins first goes, the longer one at a tie."""
+        """The text without secrets. Of two that overlap, the one that begins first goes, the longer one at a tie."""
         for piece, _ in self._secrets.groups:
             if piece in text:
                 return self._secrets.out_of(text)
@@ -173,12 +175,12 @@ class Redactor:
     def redact_json(self, value: object, *, shows_told: bool = False) -> object:
         """A JSON value with every string in it redacted, keys included. Lists and tuples become lists.
 
-        With `shows_told`, what applications told to be sensitive stays.
+        With `shows_told`, texts that applications called sensitive stay.
         """
         return _redacted(value, self._own if shows_told else self._secrets)
 
     def may_find(self, printed: str) -> bool:
-        """Whether values may hold a secret, told by how some language prints them; False is certain.
+        """Whether values may hold a secret, judged by their print in some language; False is certain.
 
         All prints of a secret have a piece in common: one look at the print of a value saves one at each of its parts.
         """
@@ -226,7 +228,7 @@ class StreamRedactor:
         place = 0
         for match in _any_of(forms).finditer(text):
             undecided = self._beginning(text, place)
-            if undecided <= match.start():  # it may become a longer secret that begins no later
+            if undecided <= match.start():  # the text may become a longer secret that begins no later
                 break
             done += text[place : match.start()], self._secrets.marks[match[0]]
             place = match.end()
@@ -241,7 +243,7 @@ class StreamRedactor:
         return self._secrets.out_of(kept) if kept else ""
 
     def _beginning(self, text: str, start: int) -> int:
-        """The first place from `start` on from which the rest of the text is the beginning of a secret, or its end."""
+        """The first place from `start` on at which the rest of the text may begin a secret, or the text's end."""
         first = len(text)
         for letter, longest, forms in self._secrets.beginnings.get(text[-1:], ()):
             place = text.find(letter, max(start, len(text) - longest + 1), first)
@@ -255,7 +257,7 @@ class StreamRedactor:
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-    """The table of `_Secrets.beginnings`, made of the forms, the longest first."""
+    """The table of `_Secrets.beginnings`, made of the forms."""
     by_newest: dict[str, dict[str, list[str]]] = {}
     for form in forms:
         for newest in set(form[:-1]):
@@ -267,14 +269,14 @@ def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[s
 
 
 def secret_lines(secret: str) -> tuple[str, ...]:
-    """The lines of a secret of several that are secrets themselves; of `key: value` only the value, if that is long."""
+    """The lines of a secret of several lines that are secrets themselves; of `key: value` only the value, if long."""
     lines = LINE_ENDS.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
     return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common(part)]))
 
 
 def _secret_part(line: str) -> str:
-    """The secret part of a line without space around it; empty, where there is none."""
+    """The secret part of a line without space around it; empty for none."""
     said = KEY_AND_VALUE.fullmatch(line)
     value = said["value"].rstrip(",;").strip("\"' ") if said else line
     if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
@@ -289,7 +291,7 @@ def _secret_part(line: str) -> str:
     return line if len(line) >= LONG_LINE_CHARACTERS or is_named_secret else ""
 
 
-# How languages print a character within a string, the quotes aside
+# The prints of a character within a string in several languages, the quotes aside
 
 
 def _python(character: str) -> str:
@@ -348,9 +350,9 @@ _PRINTERS: tuple[Callable[[str], str], ...] = (
 
 
 def printed_forms(secret: str) -> tuple[str, ...]:
-    """The secret as it is and as it stands in texts, the longest form first, each once.
+    """The secret itself and its forms in texts, the longest form first, each once.
 
-    In texts it is escaped within a string, perhaps of a string, or encoded for a URL, for HTML or for a shell.
+    In texts a secret is escaped within a string, perhaps of a string, or encoded for a URL, for HTML or for a shell.
     """
     once = {secret, _utf_8(secret).decode("utf-8", "replace")}
     if not secret.isalnum() or not secret.isascii():
@@ -391,13 +393,13 @@ def _percent_encoded(secret: str) -> set[str]:
 
 
 def _utf_8(text: str) -> bytes:
-    """The bytes of an environment variable; what was no UTF-8 there is kept as it was."""
+    """The bytes of an environment variable; bytes that were no UTF-8 there are unchanged."""
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half of a pair of surrogates, as Windows allows
+    except UnicodeEncodeError:  # half of a surrogate pair, as Windows allows
         return text.encode("utf-8", "surrogatepass")
 
 
 def _common(secret: str) -> str:
-    """The longest piece of the secret that no printing changes, empty when there is none."""
+    """The longest piece of the secret that no printing changes, empty for none."""
     return max(re.findall("[A-Za-z0-9]+", secret), key=len, default="")

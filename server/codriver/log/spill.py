@@ -1,7 +1,7 @@
-"""Spill files: stretches of long texts on disk, and the store that counts what texts take and moves them there.
+"""Spill files: stretches of long texts on disk, and the store that counts the size of texts and moves them there.
 
-A server's folder lies in one that all servers of a workspace know, beside a lock that it holds as long as it lives.
-So what a killed server left behind is known by its lock being free, and removed by the next one that starts.
+A server's folder lies in one that all servers of a workspace know, beside a lock that the server holds for its life. So
+the rests of a killed server are recognised by their free lock, and removed by the next server that starts.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ logger = logging.getLogger(__name__)
 
 NAMES_TRIED = 5
 LOCK_ENDING = ".lock"
-LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # all else in a place that somebody chose by a link is not ours
-# Output may hold half of a surrogate pair, as programs print what they like.
+LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # all other files at a place that somebody chose by a link are not ours
+# Output may hold half of a surrogate pair: a program prints anything.
 HALVES = "surrogatepass"
 
 STREAMS_IN_ALL = 4
-"""How many texts of the greatest size fit into what all may take on disk."""
+"""The number of texts of the greatest size that fit into the disk space for all."""
 FILES_A_STREAM = 16
-"""How finely the oldest part of a text on disk is dropped: a file at a time."""
-SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go through than these to copy
+"""The number of files of a text: its oldest part is dropped a file at a time."""
+SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go through than these characters to copy
 MAX_MOVING = 128 * 2**20
-"""Characters on their way to the disk in all: while there are fewer, a text that is printed faster than the disk takes
-it loses nothing. A disk that hangs must not fill the memory."""
+"""Characters on their way to the disk in all: below this bound a text that is printed faster than the disk writes loses
+nothing. A disk that hangs must not fill the memory."""
 MOST_AHEAD = 16 * 2**20
-"""The characters in memory above which whoever can hold up what a program prints does so, until the disk has more."""
+"""The characters in memory above which a program's output is held up, if possible, until the disk has more."""
 AHEAD_S = 0.01
-"""How often that is looked for."""
+"""Between two looks at that number."""
 HANGS_S = 1.0
-"""How long nothing may become of it until the disk counts as one that hangs, which nobody waits for."""
+"""How long no write may end until the disk counts as hanging, for which nobody waits."""
 GATHER_S = 0.1
-"""How long a text that comes is left to grow before it is written: far less than memory has room for. Each use of the
-disk takes the interpreter from the event loop for a moment, which is a long one where the machine is busy."""
+"""How long a new text is left to grow before it is written: far less than memory has room for. Each use of the disk
+takes the interpreter from the event loop for a moment, which is a long one on a busy machine."""
 CLOSE_S = 2.0
 """How long an end waits for the disk."""
 
@@ -62,7 +62,7 @@ class UnlockableError(OSError):
 
 
 class SpillFolder:
-    """The folder of one server in `root`, made when its first file is, for that server's life. Used by one thread."""
+    """The folder of one server in `root`, made with its first file, for that server's life. Used by one thread."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -70,15 +70,15 @@ class SpillFolder:
         self._lock: int | None = None
 
     def path(self) -> Path:
-        """The folder, which is there now.
+        """The path of the folder, which exists from now on.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the folder cannot be made.
         """
         make_private_folder(self._root)
         if self._folder is None:
             self._folder = self._claimed()
-        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, where somebody tidied up
+        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, if somebody tidied up
         return self._folder
 
     def _claimed(self) -> Path:
@@ -88,7 +88,7 @@ class SpillFolder:
             lock_file = folder.with_suffix(LOCK_ENDING)
             lock = _open(lock_file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                # A sweep that came between making the lock and holding it takes the file away.
+                # A sweep between making the lock and holding it removes the file.
                 if try_lock(lock) and lock_file.exists():
                     self._lock = lock
                     return folder
@@ -101,7 +101,7 @@ class SpillFolder:
         raise UnlockableError(f"no folder in {self._root} could be locked")
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it, then give up its lock. Again is harmless."""
+        """Remove the folder with all its files, then release its lock. A second call is harmless."""
         if self._folder is None or self._lock is None:
             return
         remove_tree(self._folder)
@@ -112,7 +112,7 @@ class SpillFolder:
         self._folder = self._lock = None
 
     def sweep(self) -> None:
-        """Remove what servers left behind that live no more. Where it cannot be told, or removed, it stays."""
+        """Remove the folders of dead servers. A folder of unknown state, or that cannot be removed, stays."""
         with suppress(OSError):
             for lock_file in sorted(self._root.iterdir()):
                 if LOCK_NAME.fullmatch(lock_file.name):
@@ -120,10 +120,10 @@ class SpillFolder:
 
 
 def _open(file: Path, flags: int) -> int:
-    """A descriptor of this user's own file in a folder that the caller knows; no link in its place is followed.
+    """A descriptor of this user's own file in a folder that the caller knows; a link in its place is not followed.
 
     Raises:
-        OSError: it is something else, or cannot be had.
+        OSError: the file is something else, or cannot be opened.
     """
     with locate(file, Links.NEVER, root=file.parent) as place:
         return place.open_private(flags)
@@ -132,14 +132,14 @@ def _open(file: Path, flags: int) -> int:
 def _sweep(lock_file: Path) -> None:
     try:
         lock = _open(lock_file, os.O_RDWR)
-    except OSError:  # gone meanwhile, or not ours
+    except OSError:  # the file is gone, or not ours
         return
     is_over = False
     try:
         if try_lock(lock):
             folder = lock_file.with_suffix("")
             remove_tree(folder)
-            is_over = not folder.exists()  # else the next one tries
+            is_over = not folder.exists()  # else the next server tries
     except OSError as error:
         logger.debug("%s stays, as it cannot be told whether its server lives: %s", lock_file, error)
     if is_over:
@@ -152,7 +152,7 @@ def _sweep(lock_file: Path) -> None:
 class SpillFile:
     """One file with the characters of a text from the place `start` to before `end`.
 
-    One thread appends. Any may read what lies before an `end` that it saw.
+    One thread appends. Any thread may read before an `end` that it saw.
     """
 
     def __init__(self, folder: SpillFolder, name: str, start: int) -> None:
@@ -161,13 +161,13 @@ class SpillFile:
         self._path: Path | None = None
         self._descriptor: int | None = None
         self.is_full = False
-        """Whether it takes no more, for good."""
+        """Whether the file takes no more, for good."""
         self.start = start
         self.end = start
         self._places: list[int] = []
-        """Of each block, where its first character stands in the text."""
+        """By block: the place of its first character in the text."""
         self._offsets = [0]
-        """Of each block the first byte in the file, and behind the last the file's length."""
+        """By block: its first byte in the file; behind the last the file's length."""
 
     @property
     def size(self) -> int:
@@ -175,10 +175,10 @@ class SpillFile:
         return self._offsets[-1]
 
     def append(self, blocks: Sequence[str]) -> int:
-        """Write what follows in the text; how many bytes it takes. Blocks. Afterwards comes more, or `rest`.
+        """Write the next part of the text; its size in bytes. Blocks. Afterwards comes more, or `rest`.
 
         Raises:
-            OSError: it could not be written; what is read stays as before, and the file takes no more.
+            OSError: the part could not be written; the file still reads as before, and takes no more.
         """
         encoded = [block.encode("utf-8", HALVES) for block in blocks]
         try:
@@ -202,11 +202,11 @@ class SpillFile:
         flags = os.O_WRONLY | os.O_APPEND
         if self._path is None:
             self._path = self._folder.path() / self._name
-            flags |= os.O_CREAT  # not again: what was appended to an empty one would be found nowhere
+            flags |= os.O_CREAT  # not a second time: text appended to a new empty file would be found nowhere
         return _open(self._path, flags)
 
     def rest(self) -> None:
-        """Hold no resource of the system until there is more to append. Again is harmless."""
+        """Hold no resource of the system until there is more to append. A second call is harmless."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with suppress(OSError):
@@ -216,7 +216,7 @@ class SpillFile:
         """The characters of the text from `start` to before `end`, all of them in this file. Blocks.
 
         Raises:
-            OSError: the file is not there any more, or not as it was written.
+            OSError: the file is missing, or not as it was written.
         """
         if self._path is None or start >= end:
             return ""
@@ -239,7 +239,7 @@ class SpillFile:
         return text[start - begun : end - begun]
 
     def remove(self) -> None:
-        """Remove the file. Blocks; again is harmless."""
+        """Remove the file. Blocks; a second call is harmless."""
         self.rest()
         if self._path is not None:
             with suppress(OSError):
@@ -247,7 +247,7 @@ class SpillFile:
 
 
 def _write(descriptor: int, blocks: list[bytes]) -> None:
-    """Write all of it, where the system can in one go and without a copy."""
+    """Write all of it, in one go and without a copy if the system can."""
     written = os.writev(descriptor, blocks) if hasattr(os, "writev") else 0
     if written < sum(map(len, blocks)):
         left = memoryview(b"".join(blocks))[written:]
@@ -257,28 +257,28 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SpillRoom:
-    """The room for texts too long for memory: at most `max_bytes` in all, in a folder of their own in `root`."""
+    """The room for texts too long for memory: at most `max_bytes` in all, in its own folder in `root`."""
 
     root: Path
     max_bytes: int
 
 
 class Spilling(Protocol):
-    """A text of which a part is in files."""
+    """A text with a part in files."""
 
     age: int
-    """The lower the older."""
+    """The age: the lower, the older."""
 
     def drop_file(self) -> SpillFile:
-        """Drop what is in the oldest file, and give that to be removed. Called with the lock held."""
+        """Drop the text in the oldest file, and give the file to be removed. Called with the lock held."""
 
 
 class Store:
     """The room that all texts of a server share, for its life. Without a `room` all of them stay in memory.
 
-    What follows is touched only with the `lock` held, which nobody holds while using the disk: `held`, the characters
-    in memory; `moving`, those of them on their way to the disk, and `movers`, the texts that go there; `bytes`, what
-    files take.
+    These fields are touched only with the `lock` held, which nobody holds while using the disk: `held`, the characters
+    in memory; `moving`, those of them on their way to the disk, and `movers`, the texts that go there; `bytes`, the
+    size of all files.
     """
 
     def __init__(self, max_held: int, room: SpillRoom | None = None) -> None:
@@ -299,15 +299,15 @@ class Store:
         self._files = 0
         self._used: SpillFile | None = None
         self._writes = 0
-        """How often something was written."""
+        """The number of writes so far."""
         self._hung_after: int | None = None
-        """How often that had been when the disk was found to hang."""
+        """The number of writes when the disk was found to hang."""
         self._spilling: dict[Spilling, None] = {}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def begin(self, tell: Callable[[str | None], None] | None = None) -> None:
-        """Remove what killed servers left of theirs, while this one goes on. Also where this one keeps no files.
+        """Remove the folders of killed servers, while this server goes on. Also without files of its own.
 
         `tell` learns that texts cannot be written, in words, and by None that they can be again: in the thread for the
         disk, with the lock held.
@@ -322,7 +322,7 @@ class Store:
         return self._folder is not None and not self.is_closed
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Do this in the thread for the disk, after all that it was given before."""
+        """Run this job in the thread for the disk, after all earlier jobs."""
         if self.is_closed:
             return
         if self._thread is None:
@@ -331,12 +331,12 @@ class Store:
         self._jobs.put(job)
 
     def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
-        """Whether a text holds more than it may, with so much that is not written. Called with the lock held."""
+        """Whether a text holds more than its bound, with that much unwritten. Called with the lock held."""
         is_hopeful = is_moving and self.trouble.why is None and self.held <= MAX_MOVING
         return unwritten > self.max_held and not is_hopeful
 
     async def keep_up(self) -> None:
-        """Wait while much is on its way to the disk, unless the disk hangs: for who can hold up what comes."""
+        """Wait while much is on its way to the disk, unless the disk hangs: for callers that can hold up the output."""
         seen, waited_s = self._writes, 0.0
         while self.held > MOST_AHEAD and self.movers and self._writes != self._hung_after:
             await anyio.sleep(AHEAD_S)
@@ -356,32 +356,32 @@ class Store:
         return SpillFile(self._folder, f"{name}.{self._files}", start)
 
     def use(self, file: SpillFile | None) -> None:
-        """Say which file is appended to next; the one before lets go of the system. In the thread for the disk."""
+        """Set the file that is appended to next; the one before releases its resources. In the thread for the disk."""
         if self._used is not None and self._used is not file:
             self._used.rest()
         self._used = file
 
     def wrote(self, text: Spilling, size: int) -> None:
-        """A text wrote so many bytes. Called with the lock held."""
+        """Note that a text wrote so many bytes. Called with the lock held."""
         self.bytes += size
         self._writes += 1
         self._spilling[text] = None
         self.trouble.over()
 
     def failed(self, error: OSError) -> None:
-        """The disk could not be written. Called with the lock held."""
+        """Note that the disk could not be written. Called with the lock held."""
         self.trouble.met(error)
 
     def dropped(self, size: int) -> None:
-        """A file of so many bytes holds nothing any more. Called with the lock held."""
+        """Note that a file of so many bytes holds nothing any more. Called with the lock held."""
         self.bytes -= size
 
     def emptied(self, text: Spilling) -> None:
-        """Nothing of this text is in files any more. Called with the lock held."""
+        """Note that no part of this text is in files any more. Called with the lock held."""
         self._spilling.pop(text, None)
 
     def trim(self) -> None:
-        """While there is more on disk than may be, drop from the oldest text. In the thread for the disk."""
+        """Drop from the oldest text while more is on disk than allowed. In the thread for the disk."""
         gone: list[SpillFile] = []
         with self.lock:
             while self.bytes > self.max_bytes and self._spilling:
@@ -400,11 +400,11 @@ class Store:
 
     @property
     def staying_characters(self) -> int:
-        """The characters in memory that do not go to the disk soon."""
+        """The characters in memory that will not go to the disk soon."""
         return max(0, self.held - min(self.moving, MAX_MOVING))
 
     def close(self) -> None:
-        """Remove all files, and end. Blocks, but no longer than a moment where the disk hangs; again is harmless."""
+        """Remove all files, and end. Blocks, but only a moment if the disk hangs; a second call is harmless."""
         with self.lock:
             was_closed, self.is_closed = self.is_closed, True
         if self._thread is not None and not was_closed:

@@ -1,7 +1,7 @@
 """Transcripts of evaluations: values, output and error output as text, while they run and afterwards.
 
-Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server. The
-places up to which callers were told each text are noted, so that each byte is told once.
+Short texts are in memory. Long ones have their newest part in memory, and the rest in files that end with the server.
+The places up to which callers were told each text are noted, so that each byte is told once.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ LATE_CHARACTERS = 80
 MAX_LATE = 100
 MAX_READERS = 256
 FORGOTTEN_PART = 16
-"""Of the transcripts held, one in so many is over when they are forgotten."""
+"""One in so many of the transcripts held is over when they are forgotten."""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
-"""`stacks`: what the REPL's threads did when the evaluation was about to be interrupted."""
+"""`stacks`: the threads of the REPL just before an interrupt of the evaluation."""
 
 
 class Transcript:
     """Transcript of one evaluation: its output, and as `result` the values of its forms, one a line.
 
-    `first_line` and `last_line` are in the output log. `asked` stands for what was evaluated and where; `before` is the
-    id of the evaluation before it that asked the same. `head` is the beginning of the code. No text of it has secrets.
+    `first_line` and `last_line` are in the output log. `asked` stands for the code and its place; `before` is the id of
+    the previous evaluation of the same. `head` is the beginning of the code. No text of it has secrets.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class Transcript:
         code: str = "",
     ) -> None:
         self.evaluation = evaluation
-        # Secrets are taken out before it is cut: half of one would not be known for what it is.
+        # Secrets are taken out before the cut: half of a secret would not be recognised.
         self.head = redactor(code)[:HEAD_CHARACTERS]
         self.asked = asked
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
         self._streams: dict[str, Stream] = {}
-        """The streams that somebody wrote to, or looked into: most evaluations print nothing."""
+        """The streams that were written to, or read: most evaluations print nothing."""
         self._age = age
         self._is_forgotten = False
         self._store = store
@@ -85,17 +85,18 @@ class Transcript:
         self.stacks = ""
         """A thread dump from before an interrupt."""
         self.own_stacks = ""
-        """Of that, what is in the user's own code."""
+        """The part of the thread dump in the user's own code."""
         self.server_cut = False
         """Whether the REPL itself shortened a value."""
         self.cuts: dict[int, tuple[str, bool]] = {}
-        """By the number of the value, from 1: what printing left out, in words, and whether the REPL keeps it."""
+        """By the number of the value, from 1: the parts that printing left out, in words, and whether the REPL keeps
+        it."""
         self.first_line: int | None = None
         self.last_line: int | None = None
         self._told: ToldPlaces | None = None
         self._turn: asyncio.Lock | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        """One for each that waits for a change: an event of asyncio takes twice as many calls, anyio's six times."""
+        """One future for each waiting task: an event of asyncio takes twice as many calls, anyio's six times."""
 
     @property
     def out(self) -> Stream:
@@ -122,45 +123,45 @@ class Transcript:
         return NOWHERE if self._told is None else self._told.of(caller)
 
     def tell(self, caller: Hashable, places: Mapping[str, int]) -> None:
-        """An answer that tells parts up to these places was handed out to this caller."""
+        """Note that an answer with the parts up to these places was handed out to this caller."""
         if self._told is None:
             self._told = ToldPlaces()
         self._told.move(caller, places)
 
     @property
     def turn(self) -> asyncio.Lock:
-        """Held while an answer about it is made: of two that are asked at once, the second tells what is new then."""
+        """A lock held while an answer is made: of two simultaneous ones the second tells the news since the first."""
         if self._turn is None:
             self._turn = asyncio.Lock()
         return self._turn
 
     @property
     def has_printed(self) -> bool:
-        """Whether anything was printed."""
+        """Whether the evaluation has printed anything."""
         # In one step, as another thread may look into a stream for the first time.
         return bool(self._streams) and any(stream.total for stream in list(self._streams.values()))
 
     @property
     def total(self) -> int:
-        """The characters of values, output and error output together, with those that were dropped."""
+        """The characters of values, output and error output together, the dropped ones included."""
         printed = sum([stream.total for stream in list(self._streams.values())]) if self._streams else 0
         return self.result.total + printed
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether reading any of it needs no disk."""
-        if self.total < PART_CHARACTERS:  # what is shorter never goes to the disk
+        """Whether the whole transcript can be read without the disk."""
+        if self.total < PART_CHARACTERS:  # a shorter text never goes to the disk
             return True
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
     def end_streams(self) -> list[tuple[str, bool]]:
-        """Add what was kept back of what was printed, and give it, each with whether it is of errors."""
+        """Add the output kept back, and give it, each text with whether it is error output."""
         if not self._streams:
             return []
         return [(rest, stream is not self.out) for stream in (self.out, self.err) if (rest := stream.end())]
 
     def add_value(self, text: str) -> str:
-        """Add the value of one more form; what of it may be seen."""
+        """Add the value of one more form; the part of it that may be seen."""
         seen = self._redactor(text)
         if self._value_starts:
             self.result.add("\n")
@@ -169,11 +170,11 @@ class Transcript:
         return seen
 
     def keep_cut(self, words: str, *, is_kept: bool) -> None:
-        """Printing left something out of the value that was added last."""
+        """Note the parts that printing left out of the last added value."""
         self.cuts[len(self._value_starts)] = self._redactor(words), is_kept
 
     def keep_stacks(self, whole: str, own: str) -> None:
-        """Keep a thread dump, and of that what is in the user's own code."""
+        """Keep a thread dump, and the part of it in the user's own code."""
         self.stacks, self.own_stacks = self._redactor(whole), self._redactor(own)
 
     @property
@@ -182,7 +183,7 @@ class Transcript:
         return len(self._value_starts)
 
     def values(self) -> list[range]:
-        """The place of each value in `result`, in order: those held whole, and what is held of the last."""
+        """The place of each value in `result`, in order: those held whole, and the rest of the last."""
         starts, total, dropped = self._value_starts, self.result.total, self.result.dropped
         if len(starts) == 1:
             return [range(max(starts[0], dropped), total)]
@@ -200,36 +201,36 @@ class Transcript:
         return {"result": self.result, "stdout": self.out, "stderr": self.err}[part]
 
     def piece(self, part: Part, start: int, length: int) -> Piece:
-        """A piece of so many characters of a part from `start` on, all its characters counted, also those not held."""
+        """A piece of so many characters of a part from `start` on, counted in all characters, also those not held."""
         return self.text(part).read(start, max(0, start) + length)
 
     @property
     def loss(self) -> str:
-        """Why characters are dropped, in words that can follow that they were."""
+        """The reason why characters are dropped, in words that can follow the verb."""
         trouble = self._store.trouble.why
         return "as no more is kept" + (f" in memory while the disk cannot be written ({trouble})" if trouble else "")
 
     def saw_line(self, line: int) -> None:
-        """An entity of this evaluation was logged at `line`."""
+        """Note that an entity of this evaluation was logged at `line`."""
         if self.first_line is None:
             self.first_line = line
         self.last_line = line
 
     def signal(self) -> None:
-        """Wake all that wait for a change."""
+        """Wake all tasks that wait for a change."""
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            if not one.done():  # whoever was cancelled waits no more
+            if not one.done():  # a cancelled task waits no more
                 one.set_result(None)
 
     def change(self) -> Awaitable[None]:
-        """The next `signal`, to be awaited at once, by one alone."""
+        """A future for the next `signal`, to be awaited at once, by one task alone."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting
 
     def forget(self) -> None:
-        """Hold nothing any more."""
+        """Drop all texts."""
         self._is_forgotten = True
         for text in (self.result, *self._streams.values()):
             text.forget()
@@ -237,28 +238,28 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Output that came when its evaluation was over, or of none: so many lines, from a line of the log on."""
+    """Output behind the end of its evaluation, or of none: so many lines, from a line of the log on."""
 
     source: str
-    """The evaluation, or the key of the REPL where there is none."""
+    """The evaluation; without one, the key of the REPL."""
     is_evaluation: bool
     first_line: int
     last_line: int
     newlines: int
     is_ended: bool
-    """Whether its last line is."""
+    """Whether the last line of the output is ended."""
     head: str
 
     @property
     def count(self) -> int:
-        """The number of lines printed, one that has begun among them."""
+        """The number of printed lines, an unfinished one among them."""
         return self.newlines + (not self.is_ended)
 
 
 class LateOutput:
     """Late output of background threads and tasks, and how far each reader was told of it, for the life of a server.
 
-    The newest of it, and the readers that were told last: who is not among them is told of what comes from then on.
+    The newest of it, and the readers that were told last, are kept: any other reader is told of later output only.
     """
 
     def __init__(self) -> None:
@@ -267,7 +268,7 @@ class LateOutput:
         self._newest_told = 0
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
-        """Something was printed, and logged at this line."""
+        """Note an output that was logged at this line."""
         head = cut(" ".join(text[: 4 * LATE_CHARACTERS].split()), LATE_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
@@ -278,7 +279,7 @@ class LateOutput:
             self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
 
     def tell(self, reader: Hashable) -> list[Late]:
-        """The output that this reader was not told of, the oldest first; now it is."""
+        """The output that this reader was not told of, the oldest first; from now on it counts as told."""
         before, newest = self._told.get(reader), self._all[-1].last_line if self._all else 0
         self._told[reader] = self._newest_told = newest
         if before is None or before == newest:
@@ -287,7 +288,7 @@ class LateOutput:
 
 
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
-    """Do `work`, which reads these transcripts: texts on the disk in a thread of its own."""
+    """Do `work`, which reads these transcripts: in a thread of its own for texts on the disk."""
     for transcript in transcripts:
         if not transcript.is_in_memory:
             return await anyio.to_thread.run_sync(work)
@@ -298,9 +299,9 @@ class Transcripts:
     """All transcripts of a server, by evaluation id, for its life. No secret that `redactor` knows is in any.
 
     A transcript lives from the moment its evaluation is accepted until it is forgotten: at least the `kept` newest are
-    held, and together no more than `max_bytes` of text in memory, the oldest going first. What is long goes to the
-    disk, where `room` says; what cannot go there is held in memory, `max_stream_bytes` of a stream, and what a program
-    prints beyond that pushes out its oldest output, which is counted. In memory characters count, as most is ASCII.
+    held, and together no more than `max_bytes` of text in memory, the oldest going first. Long texts go to the disk, as
+    `room` says; texts that cannot go there are held in memory, `max_stream_bytes` of a stream, and output beyond that
+    pushes out the oldest, which is counted. In memory characters count, as most is ASCII.
     """
 
     def __init__(
@@ -313,28 +314,28 @@ class Transcripts:
         self.late = LateOutput()
         self._all: OrderedDict[str, Transcript] = OrderedDict()
         self.get: Callable[[str], Transcript | None] = self._all.get
-        """The transcript of an evaluation, None when it was never opened or is forgotten."""
+        """The transcript of an evaluation, None for one that was never opened or is forgotten."""
         self._newest: dict[Hashable, str] = {}
-        """By what was asked: the newest evaluation of it that is held."""
+        """By code and place: the newest evaluation of them that is held."""
         self._over: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
     def cleared(self, value: object, *, shows_told: bool = False) -> object:
-        """A JSON value without secrets: for what is to be cut, as the half of a secret is not known for one.
+        """A JSON value without secrets, to be cut: half of a secret would not be recognised.
 
-        With `shows_told`, what applications told to be sensitive stays.
+        With `shows_told`, texts that applications called sensitive stay.
         """
         return self._redactor.redact_json(value, shows_told=shows_told)
 
     def beginning(self, text: str, most: int, *, is_whole: bool) -> str:
-        """The first `most` characters of a text without secrets; of one that was cut before without half of one."""
+        """The first `most` characters of a text without secrets; of a text that was cut before without half of one."""
         seen = self._redactor(text) if is_whole else self._redactor.stream().feed(text)
         return seen if is_whole and len(seen) <= most else f"{seen[: most - 1]}…"
 
     def open(self, evaluation: str, asked: Hashable = None, code: str = "") -> Transcript:
-        """A new transcript. `asked` stands for what is evaluated and where, None for what nothing is like.
+        """A new transcript. `asked` stands for the code and its place, None for code that no other equals.
 
-        `code`: what is evaluated, of which it holds the head.
+        `code`: the code, whose head is held.
         """
         self._opened += 1
         before = self._newest.get(asked)
@@ -345,11 +346,11 @@ class Transcripts:
         return transcript
 
     def mark_over(self, evaluation: str) -> None:
-        """The evaluation is over: its transcript can be forgotten from now on, when others need the room."""
+        """Note the end of the evaluation: its transcript can be forgotten from now on, if others need the room."""
         if evaluation not in self._all:
             return
         self._over[evaluation] = None
-        # Several at once, so that few of those who wait for an evaluation wait for this.
+        # Several at once, so that few of the tasks that wait for an evaluation wait for this.
         if len(self._over) <= self._kept + self._kept // FORGOTTEN_PART and self.store.held <= self._max_bytes:
             return
         while len(self._over) > 1 and (len(self._over) > self._kept or self.store.staying_characters > self._max_bytes):
@@ -361,7 +362,7 @@ class Transcripts:
 
 
 MOST_CALLERS: Final = 64
-"""With more of them, the caller told longest ago begins again at 0, which `from` of the answer says."""
+"""The most callers; beyond them the one told longest ago begins again at 0, which `from` of the answer says."""
 NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
@@ -376,6 +377,6 @@ class ToldPlaces:
         return self._places.get(caller, NOWHERE)
 
     def move(self, caller: Hashable, places: Mapping[str, int]) -> None:
-        """An answer that tells up to these places was handed out. No place ever moves back."""
+        """Note that an answer up to these places was handed out. No place ever moves back."""
         known = self._places.get(caller, {})
         self._places[caller] = known | {part: max(place, known.get(part, 0)) for part, place in places.items()}

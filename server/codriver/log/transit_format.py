@@ -1,11 +1,11 @@
 """Format of the history: a file of lines, each of them a value in transit's JSON encoding.
 
 The first line is `["^ ","~:format-version",2]`; each of the others is an entity as a map, whose keys are keywords such
-as `:output/line`. A value for itself uses none of transit's cache codes, so that a line is read without those before.
-Lines are read and written one at a time, as a file may be many times larger than what is held of it.
+as `:output/line`. Each value alone uses none of transit's cache codes, so that a line is read without the lines before
+it. Lines are read and written one at a time, as a file may be many times larger than the part of it that is held.
 
-Version 1 was one value with all entities, and beside it a journal of plain JSON. It is read whole, to be taken over.
-This is the only door to transit.
+Version 1 was one value with all entities, and beside it a journal of plain JSON. Such a file is read whole, to be taken
+over. This is the only door to transit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ESCAPED: Final = ("~", "^", "`")
 """The characters that mean something at the beginning of a string, so that a tilde goes before it. Source: transit."""
 HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 WRITTEN_BYTES: Final = 256 * 2**10
-MAX_NUMBER: Final = 10**17  # a line or a time; what follows one still has 18 digits
+MAX_NUMBER: Final = 10**17  # a line or a time; the next numbers still have 18 digits
 
 MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever kept whole
 MAX_BROKEN_LINES: Final = 1000
@@ -46,7 +46,7 @@ STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """A file that holds no history: says why."""
+    """A file that holds no history, and the reason."""
 
 
 class NewerFormatError(ValueError):
@@ -54,11 +54,10 @@ class NewerFormatError(ValueError):
 
 
 def version_of(head: bytes) -> int:
-    """The version of a file that begins so: 1, or the one that is written now.
+    """The version of a file with this beginning: 1, or the present one.
 
     Raises:
-        UnreadableError: it holds no history.
-        NewerFormatError: a newer version wrote it.
+        UnreadableError: the file holds no history. NewerFormatError: a newer version wrote it.
     """
     found = VERSION.match(head)
     if found is None or not (version := int(found[1])):
@@ -89,7 +88,7 @@ def line_of(entity: Entry) -> bytes:
 
 
 def _storable(value: Value) -> Value:
-    """The value as transit has it, with a mark in place of half a character: no UTF-8 file can hold that."""
+    """The value as transit has it, with a mark in place of half a surrogate pair: no UTF-8 file can hold that."""
     if not isinstance(value, str):
         return value
     text = value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)
@@ -97,10 +96,10 @@ def _storable(value: Value) -> Value:
 
 
 class EntityLines:
-    """Reader of a file of lines. `broken` and `is_torn` hold when `entities` has come to its end.
+    """Reader of a file of lines. `broken` and `is_torn` hold once `entities` has come to its end.
 
-    `broken` counts the lines that hold no entity. What stands behind the last newline was torn by a crash: it is left
-    out, and `is_torn` says so.
+    `broken` counts the lines that hold no entity. Text behind the last newline was torn by a crash: it is left out, and
+    `is_torn` says so.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -144,7 +143,7 @@ class EntityLines:
 
 
 def _entity(node: object) -> Entry:
-    """The entity of a map. What this version does not know is left out."""
+    """The entity of a map. Keys that this version does not know are left out."""
     if not isinstance(node, list) or node[:1] != [MAP]:
         raise UnreadableError("an entity is no map")
     found = {}
@@ -172,10 +171,10 @@ def _entry(entity: Mapping[str, Any]) -> Entry:
 
 
 def parsed(written: bytes | bytearray, most_plain_characters: int = MAX_PLAIN_CHARACTERS) -> Any:
-    """The JSON value of a text that is already bounded in length, unless it would take far more memory than the text.
+    """The JSON value of a text of bounded length, unless the value would take far more memory than the text.
 
     Raises:
-        UnreadableError: it is none, or too large.
+        UnreadableError: the text is no JSON, or too large.
     """
     try:
         text = written.decode()
@@ -193,7 +192,7 @@ def former_entities(chunks: Iterable[bytes]) -> list[Entry]:
     """The entities of a file of version 1.
 
     Raises:
-        UnreadableError: it holds no history.
+        UnreadableError: the file holds no history.
     """
     content = _whole(chunks)
     from transit.decoder import Decoder  # noqa: PLC0415  # only where there is a former file
@@ -209,7 +208,7 @@ def former_entities(chunks: Iterable[bytes]) -> list[Entry]:
 
 
 def former_journal(chunks: Iterable[bytes]) -> Iterator[Entry]:
-    """The entities of the journal that stood beside a file of version 1; what cannot be read is left out."""
+    """The entities of the journal that stood beside a file of version 1; unreadable ones are left out."""
     try:
         lines = _whole(chunks).split(b"\n")
     except UnreadableError:

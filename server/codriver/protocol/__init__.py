@@ -1,1 +1,1 @@
-"""The MCP server: what clients ask for every day is answered here, and what is left goes on to the SDK, in `sdk`."""
+"""The MCP server: the everyday requests of clients are answered here, and all others go on to the SDK, in `sdk`."""

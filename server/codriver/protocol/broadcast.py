@@ -1,15 +1,15 @@
-"""Notification broadcast: clients of both protocol eras are told what changed, and what the server logs.
+"""Notification broadcast: clients of both protocol eras are told of changes, and of the server's log messages.
 
 *Changes* of a list, a skill or the output log. Clients that made the handshake get list changes unasked, and changes of
-the resources that they subscribed to; those that say who they are in every request get what they asked for on their
+the resources that they subscribed to. Clients without a handshake get the changes asked for on their
 `subscriptions/listen` streams. Such a stream begins with an acknowledgement of the kinds asked for; then every change
-of one is told, tagged with the id of the request, until the client cancels the request or leaves.
+of these kinds is sent, tagged with the id of the request, until the client cancels the request or leaves.
 
-`notifications/message`: the server's complaints, and what it tells of its REPLs, for the clients that ask for them. A
-client of the handshake eras asks by `logging/setLevel`, until it leaves; one of 2026-07-28 by a level in the `_meta` of
-a request, and is told from its arrival until its answer, first what came since the last such request. What nobody asked
-for is kept, the newest `KEPT` alone. A client gets `BURST` messages at once and then one a second; those beyond it does
-not get are counted in the next.
+`notifications/message`: the server's complaints, and its news of the REPLs, for the clients that ask for them. A client
+of the handshake eras asks by `logging/setLevel`, until it leaves. A client of 2026-07-28 asks by a level in the `_meta`
+of a request, and gets messages from the request's arrival until its answer, first those since the last such request.
+Messages that nobody asked for are kept, the newest `KEPT` alone. A client gets `BURST` messages at once and then one a
+second; the next message counts those left out.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging; MCP 2026-07-28, subscriptions.
 """
@@ -55,7 +55,7 @@ PER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `number` counts those of its level, whose place in `LEVELS` is `rank`."""
+    """One message. `number` counts the messages of its level; `rank` is the level's place in `LEVELS`."""
 
     rank: int
     number: int
@@ -68,11 +68,11 @@ class Listener:
     """One client that asked, for the life of its connection."""
 
     told: list[int]
-    """The messages that it was told, or did not ask for, by level: their number."""
+    """By level: the number of the last message that the client was told, or did not ask for."""
     ranks: list[int] = field(default_factory=list)
-    """The levels of what asks for messages now: its setting, or its requests that are not answered yet."""
+    """The levels asked for now: by the client's setting, or by its unanswered requests."""
     room: float = BURST
-    """The messages that it may be sent now."""
+    """The number of messages that the client may be sent now."""
     filled_at: float = 0.0
     left_out: int = 0
 
@@ -88,7 +88,7 @@ class LogMessages:
         self._listeners: dict[ClientSession, Listener] = {}
 
     def note(self, level: str, text: str, logger: str = ROOT) -> None:
-        """Tell whoever listens at this level now, and keep it for those who ask later."""
+        """Tell each listener at this level now, and keep the message for clients that ask later."""
         rank = LEVELS.index(level)
         self._counts[rank] += 1
         shown = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
@@ -97,7 +97,7 @@ class LogMessages:
             self._tell(client, listener)
 
     def perform(self, effect: LogMessage) -> None:
-        """Tell what the core says."""
+        """Tell the core's message."""
         self.note(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
 
     def set_level(self, client: ClientSession, level: str) -> None:
@@ -105,7 +105,7 @@ class LogMessages:
         self._listener(client).ranks[:] = [LEVELS.index(level)]
 
     def forget(self, client: ClientSession) -> None:
-        """The client has left."""
+        """Forget a client that has left."""
         self._listeners.pop(client, None)
 
     @contextmanager
@@ -113,7 +113,7 @@ class LogMessages:
         """Within this context, that of a request, the client is told the messages that the request asks for.
 
         Raises:
-            RequestRefusedError: it asks for a level that there is not.
+            RequestRefusedError: the request asks for an unknown level.
         """
         if wanted not in LEVELS:
             text = f"there is no log level {wanted!r}: the levels are {', '.join(LEVELS)}"
@@ -142,7 +142,7 @@ class LogMessages:
         return self._listeners[client]
 
     def _tell(self, client: ClientSession, listener: Listener) -> None:
-        """Tell a client what it was not told yet, if anything of it asks for that now."""
+        """Tell a client the messages that it has not seen, if it asks for them now."""
         if not listener.ranks:
             return
         least, told = min(listener.ranks), listener.told
@@ -168,7 +168,7 @@ class LogMessages:
 
 
 class _Records(logging.Handler):
-    """Makes messages of log records, whichever thread they come from."""
+    """Makes messages of log records from any thread."""
 
     def __init__(self, messages: LogMessages, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.WARNING)
@@ -177,7 +177,7 @@ class _Records(logging.Handler):
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note a record: what happened, without the traceback, which tells of our insides."""
+        """Note a record: the event without its traceback, which tells of our insides."""
         level = next(level for number, level in OF_RECORDS if record.levelno >= number)
         room = ".".join(record.name.split(".")[:2])
         said = level, record.getMessage(), room
@@ -202,7 +202,7 @@ class Broadcast:
         self.subscriptions = subscriptions
         self._log = log
         self.followers: set[Callable[[], None]] = set()
-        """Called whenever the log has grown, at most as often as clients are told."""
+        """Functions that are called when the log has grown, at most as often as clients are told."""
 
     def list_changed(self, effect: NotifyClients) -> None:
         """Tell every client that the list of tools or of resources changed."""
@@ -215,7 +215,7 @@ class Broadcast:
             self._skills_changed()
 
     def _skills_changed(self) -> None:
-        # Which file of which skill it was, nobody has looked: whoever subscribed to one reads it again.
+        # Nobody has looked which file of which skill has changed: each subscriber reads its own again.
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)
@@ -230,7 +230,7 @@ class Broadcast:
             self.log_grew_for(session)
 
     def log_grew_for(self, session: ClientSession) -> None:
-        """Tell one client that the log grew, if it subscribed and is not told yet."""
+        """Tell one client that the log grew, if the client subscribed and is not told yet."""
         is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has(session.id)
         if not is_subscribed and not has_streams:
             return
@@ -243,7 +243,7 @@ class Broadcast:
                 self.subscriptions.updated(LOG_URI, session.id)
 
     def log_known_to(self, session: ClientSession) -> None:
-        """Take what is logged already for no news to this one, which is about to subscribe."""
+        """Count the present log as known to this client, which is about to subscribe."""
         self.log_grew_for(session)
         session.told_line = self._log.last_line or 0
 
@@ -255,7 +255,7 @@ def _resource_updated(session: ClientSession, uri: str) -> None:
 
 
 MAX_STREAMS = 64
-"""Of one client; one stream can carry all there is."""
+"""The streams of one client; one stream can carry all changes."""
 
 
 CHANGES = {
@@ -263,12 +263,12 @@ CHANGES = {
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""The lists that may change: what a stream asks for, and the notification."""
+"""The lists that may change: the name by which a stream asks for one, and the notification."""
 UPDATED = "notifications/resources/updated"
 
 
 class Subscription:
-    """One subscription: a change that it asked for is offered to the client's outbox as soon as it is delivered."""
+    """One subscription: a change that was asked for is offered to the client's outbox at once."""
 
     def __init__(
         self,
@@ -295,11 +295,11 @@ class Subscription:
             self.send({"method": UPDATED, "params": {"uri": uri, "_meta": self.meta}})
 
     def send(self, notification: Mapping[str, object]) -> None:
-        """Send the client this, which it asked for."""
+        """Send the client a message that it asked for."""
         self._offer(json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n")
 
     def acknowledge(self) -> None:
-        """Tell the client that it is heard, before all else."""
+        """Tell the client first of all that its request was heard."""
         told = {"notifications": self._honored, "_meta": self.meta}
         self.send({"method": "notifications/subscriptions/acknowledged", "params": told})
 
@@ -334,7 +334,7 @@ class Subscriptions:
                 stream.updated(uri)
 
     def deliver_task(self, client: str, task: str, told: Callable[[], Mapping[str, object]]) -> None:
-        """Tell a client how its task stands, on each stream that was asked for it."""
+        """Tell a client the standing of its task, on each stream that asked for the task."""
         for stream in self._open.get(client, {}).values():
             if task in stream.tasks:
                 stream.send({"method": "notifications/tasks", "params": {**told(), "_meta": stream.meta}})
@@ -346,7 +346,7 @@ class Subscriptions:
         asked: Mapping[str, Any],
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Open a stream of a client, which is told so first. `tasks`: the ids of those that it asked for.
+        """Open a stream of a client, which is told so first. `tasks`: the ids of the tasks that the client asked for.
 
         Raises:
             RequestRefusedError: the request has no id, the id of another stream, or is one too many.
@@ -361,7 +361,7 @@ class Subscriptions:
         self._open[session.id] = {**streams, identity: stream}
 
     def close(self, session: ClientSession, identity: str | int | None) -> None:
-        """Close a stream. One that is not open is passed over."""
+        """Close a stream; an unknown one is passed over."""
         streams = self._open.get(session.id, {})
         left = {other: stream for other, stream in streams.items() if other != identity}
         if left:
@@ -371,7 +371,7 @@ class Subscriptions:
 
 
 def _honored(asked: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
-    """The honoured part of a request: all of it, and nothing is said of what was not asked for."""
+    """The honoured part of a request: all of it, without the members that were not asked for."""
     known = (*(name for name, _ in CHANGES.values()), "resourceSubscriptions")
     honored = {name: asked[name] for name in known if asked.get(name)}
     return {**honored, "taskIds": sorted(tasks)} if tasks else honored

@@ -1,7 +1,7 @@
 """Tool calls and replies: a tool run for its client, its answer as JSON without secrets, and each reply put on its way.
 
-A reply goes by itself, or with those of the batch that its request was asked in. Lone surrogates, which JSON can say
-and UTF-8 cannot, are replaced in text and renamed in ids.
+A reply goes by itself, or with the other replies of its request's batch. Lone surrogates, which JSON can say and UTF-8
+cannot, are replaced in text and renamed in ids.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
-"""Versions in whose schema an error without a known id has no `id`. In the others, as in JSON-RPC, it is null."""
+"""Versions in whose schema an error about an unknown id has no `id`. In all others, as in JSON-RPC, that id is null."""
 
 
 class Batch:
-    """The answers to messages that came as one array. They go as one, when the last of them is there."""
+    """The answers to messages that came as one array. They go as one line, when the last of them is there."""
 
     def __init__(self) -> None:
         self._waiting: set[str | int] = set()
@@ -43,23 +43,23 @@ class Batch:
         self._is_whole = False
 
     def expect(self, identity: str | int) -> None:
-        """One more request of it was read."""
+        """Expect the answer to one more request of the batch."""
         self._waiting.add(identity)
 
     def add(self, line: bytes) -> None:
-        """An answer of it, or an error about one of its messages."""
+        """Add an answer of the batch, or an error about one of its messages."""
         self._answers.append(line.strip())
 
     def strike_out(self, identity: str | int) -> None:
-        """Wait no longer for a request: it is answered, or will not be."""
+        """Stop waiting for a request: it is answered, or will not be."""
         self._waiting.discard(identity)
 
     def end(self) -> None:
-        """All of its messages were read."""
+        """Note that all messages of the batch were read."""
         self._is_whole = True
 
     def take(self) -> bytes | None:
-        """The line that answers it; None before the last answer is there, and where nothing in it wants one."""
+        """The line that answers the batch; None before the last answer is there, and for a batch without answers."""
         if not self._is_whole or self._waiting or not self._answers:
             return None
         answers, self._answers = self._answers, []
@@ -73,10 +73,10 @@ class Replies:
         self.version: str | None = None
         self._session = session
         self._batches: dict[str | int, Batch] = {}
-        """By the requests in them that are not answered yet."""
+        """By request that is not answered yet: its batch."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """Ids as they came, by the names that stand for them: see `codriver.protocol.calls`."""
+        """By the names that stand for them: the ids as they came; see `codriver.protocol.calls`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -94,14 +94,14 @@ class Replies:
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:
-        """A request of so many bytes was read, and will be answered."""
+        """Note that a request of so many bytes was read, and will be answered."""
         self._session.open_requests.add(identity, size)
         if self._reading is not None:
             self._reading.expect(identity)
             self._batches[identity] = self._reading
 
     def put(self, identity: str | int, line: bytes) -> None:
-        """The answer to a request."""
+        """Put the answer to a request on its way."""
         if identity in self._spelt:
             line = with_original_id(line, str(identity), self._spelt.pop(identity))
         batch = self._batches.pop(identity, None)
@@ -114,7 +114,7 @@ class Replies:
         self._session.open_requests.remove(identity)
 
     def forget(self, identity: object) -> None:
-        """A request that was cancelled gets no answer. What is not open is passed over, whatever it is."""
+        """Give a cancelled request no answer. An id without an open request is passed over, whatever it is."""
         if not isinstance(identity, str | int) or identity not in self._session.open_requests:
             return
         self._spelt.pop(identity, None)
@@ -124,7 +124,7 @@ class Replies:
         self._session.open_requests.remove(identity)
 
     def refuse(self, refused: Refusal) -> None:
-        """Answer what was read now with an error."""
+        """Answer the message read just now with an error."""
         identity = refused.identity
         if identity in self._spelt and identity not in self._session.open_requests:
             identity = self._spelt.pop(identity)
@@ -139,7 +139,7 @@ class Replies:
             self._session.outbox.put(line)
 
     def refuse_line(self, text: str) -> None:
-        """Answer a line of which no id can be known."""
+        """Answer a line whose id cannot be known."""
         self.refuse(Refusal(None, INVALID_REQUEST, text))
 
     def _send(self, batch: Batch) -> None:
@@ -160,7 +160,7 @@ HALF = re.compile("[\ud800-\udfff]")
 
 
 def has_halves(line: bytes) -> bool:
-    """Whether a line of JSON has a half of a pair."""
+    """Whether a line of JSON has half of a surrogate pair."""
     if not SURROGATE.search(line):
         return False
     return any(found["half"] for found in ESCAPE.finditer(line))
@@ -179,7 +179,7 @@ def name_for(identity: object) -> str | None:
 
 
 def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The message with names for such ids: its own, and that of the request it cancels; and its own id by its name."""
+    """The message with names for such ids, its own and that of the request it cancels; and its own id by its name."""
     renamed_ids: dict[str, str] = {}
     if name := name_for(message.get("id")):
         renamed_ids[name] = message["id"]
@@ -194,12 +194,12 @@ def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
 
 
 def with_original_id(line: bytes, name: str, identity: str) -> bytes:
-    """The answer with the id that came instead of its name, which is the first thing in it of that kind."""
+    """The answer with its original id in place of the name, which is the first such text in it."""
     return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)
 
 
 MOST_WITHHELD = 5
-"""Settings that do not count, named in a first answer: an answer is not a list of them."""
+"""Settings that do not count, named in a first answer: a longer list would drown the answer."""
 NEW_SERVER = "this server has taken another's place: what was defined in the REPLs that one had started is gone"
 RESULT = '{"content":%s%s,"isError":%s%s}'
 STRUCTURE = ',"structuredContent":%s'
@@ -218,27 +218,27 @@ class Answered:
     images: tuple[Image, ...]
     ok: bool
     handed_out: Callable[[], None] | None = None
-    """To be called, in the same turn, by whoever hands it to the client."""
+    """The function to call, in the same turn, when the answer is handed to the client."""
 
 
 class Questions(Protocol):
     """Questions to the humans behind clients."""
 
     tool: str
-    """The name of the tool in the place of whose answer one may be needed."""
+    """The name of the tool whose answer a question may replace."""
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask a client beside the answer of this tool, if there is something to be asked."""
+        """Ask a client a question beside the answer of this tool, if there is one to ask."""
 
     async def required(self, client: ClientSession, responses: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The question in the place of the answer to its call; `responses` came with it. None: run it."""
+        """The question in place of the call's answer; None to run the call. `responses` came with the call."""
 
     def take(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Take in a client's answer; whether it was one to such a question."""
+        """Take in a client's answer; true if it answers such a question."""
 
 
 class Caller:
-    """Runs tools for clients, whichever way their calls came. Lives as long as the server."""
+    """Runs tools for clients, on either way of a call. Lives as long as the server."""
 
     def __init__(
         self,
@@ -252,10 +252,10 @@ class Caller:
         self.redactor = redactor
         self._tell_of_log = tell_of_log
         self.questions = questions
-        """To the humans behind clients, asked beside an answer."""
+        """The questions to humans that are asked beside an answer."""
 
     def find(self, client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-        """The tool that a call of this client means, and its arguments; None where there is none."""
+        """The tool that a call of this client means, and its arguments; None for an unknown one."""
         return tool_called(self._services.live.settings, client.name, name, arguments)
 
     async def run(
@@ -268,9 +268,9 @@ class Caller:
         *,
         lasting: Lasting | None = None,
     ) -> Answered:
-        """The answer of `tool` to this client; every answer passes here, so secrets are taken out here.
+        """The answer of `tool` to this client. Every answer passes here, where secrets are taken out.
 
-        `conversation` is the client's own session that the call is from, if not the one of its newest call.
+        `conversation` is the client's own session for this call, if it is not that of the newest call.
         """
         client.calls += 1
         whence = client.conversation if conversation is None else conversation
@@ -278,7 +278,7 @@ class Caller:
         if lasting is not None:
             call = LastingCall(lasting, call)
         given = self._greeting(client, await answer(tool, call, arguments))
-        # What this call logged is told before it is answered, also where such news are gathered for a while.
+        # The log entries of this call are told before its answer, also while such news are gathered.
         self._tell_of_log(client)
         if client.takes_forms:
             self.questions.consider(client, tool)
@@ -288,14 +288,14 @@ class Caller:
         return Answered(text, given.images, given.ok, given.handed_out)
 
     def text_of(self, fields: Json, *, shows_told: bool = False) -> str:
-        """Fields as JSON, without secrets: everything that leaves the server for somebody who reads it."""
+        """Fields as JSON, without secrets, for everything that leaves the server for a reader."""
         text = as_json(fields)
         if self.redactor.may_find(text):
             text = as_json(self.redactor.redact_json(fields, shows_told=shows_told))
         return text
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
-        """A client's first answer, with notes of a server that is not its first, and of settings that do not count."""
+        """A client's first answer, with notes on a server that is not its first, and on settings that do not count."""
         withheld = () if client.knows_withheld else self._services.live.withheld[:MOST_WITHHELD]
         if given.is_bare or not (withheld or client.had_another):
             return given
@@ -308,7 +308,7 @@ class Caller:
 
 
 def _as_javascript(found: re.Match[str]) -> str:
-    """A number of a JSON text as JavaScript writes it, so that who writes the structure anew gets the same text.
+    """A number of a JSON text as JavaScript writes it, so that a JavaScript client gives the same text again.
 
     A whole number that JavaScript would round is told as a string, with all its digits. A string stays as it is.
     Source: ECMA-262, `Number::toString`; RFC 7493, 2.2.
@@ -320,7 +320,7 @@ def _as_javascript(found: re.Match[str]) -> str:
         is_exact = (len(whole), whole) <= (len(MOST_EXACT), MOST_EXACT)
         return text if is_exact else f'"{text}"'
     sign, digits, exponent = Decimal(repr(float(text))).normalize().as_tuple()
-    if not isinstance(exponent, int):  # too great for any, of which JSON has no word
+    if not isinstance(exponent, int):  # a number too great for JSON
         return text
     if digits == (0,):
         return "0"
@@ -339,7 +339,7 @@ def _as_javascript(found: re.Match[str]) -> str:
 def result_of(client: ClientSession, answered: Answered, beside: str = "") -> str:
     """A tool's answer as the JSON of the result that this client gets.
 
-    `beside`: further members of it for a client without a handshake, as `Results` has them.
+    `beside`: further members of the result for a client without a handshake, as `Results` has them.
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
@@ -351,8 +351,8 @@ def result_of(client: ClientSession, answered: Answered, beside: str = "") -> st
 
 
 def as_json(value: object) -> str:
-    """JSON in what UTF-8 can say, with no space that tells nothing."""
+    """JSON in characters that UTF-8 can hold, without superfluous spaces."""
     try:
         return to_json(value).decode()
-    except PydanticSerializationError:  # half of a character pair
+    except PydanticSerializationError:  # half of a surrogate pair
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()

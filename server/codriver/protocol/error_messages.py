@@ -1,7 +1,7 @@
-"""JSON-RPC errors in words, for lines that are no message and requests that are refused; the names of MCP's versions.
+"""JSON-RPC errors in words, for lines that are no message and for refused requests; the names of MCP's versions.
 
-The names by which requests and results say which version they are of, and whose they are, stand here, too: a test
-compares them with the SDK's, which is not imported for them.
+The names by which requests and results tell their version and their client stand here, too: a test compares them with
+the SDK's, which is not imported for them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Source: JSON-RPC 2.0, error object."""
 TOO_MANY = -32000
-"""Of those that JSON-RPC leaves to servers."""
+"""A code of those that JSON-RPC leaves to servers."""
 FAULT = "internal error in codriver: see server_health"
 """The words for a fault of ours, which tell nothing of our insides."""
 TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
 MAX_DIGITS = 4300
-"""Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
+"""Digits of an integer that are read: the time to read an integer grows with their square. Source: Python, `sys`."""
 NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
 NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
 
@@ -40,7 +40,7 @@ class RequestRefusedError(CodriverError):
         self.data = data
 
     def to_json(self) -> dict[str, Any]:
-        """The error as an answer has it."""
+        """The error as the member of an answer."""
         return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
@@ -64,10 +64,9 @@ def read_json(line: bytes) -> Any:
     """The JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
 
     Raises:
-        ValueError: it is not JSON.
-        RecursionError: it is too deep.
+        ValueError: the line is not JSON. RecursionError: the value is too deep.
     """
-    return json.loads(line.decode(), parse_int=_integer)  # of bytes, `json` would take other encodings, too
+    return json.loads(line.decode(), parse_int=_integer)  # given bytes, `json` would take other encodings, too
 
 
 def refusal(line: bytes) -> Refusal | None:
@@ -112,7 +111,7 @@ def is_deep(value: object) -> bool:
 
 
 def _longest(value: object) -> int:
-    """The digits of the longest integer that was not read, 0 when all were. The value is not deep."""
+    """The digits of the longest integer that was not read, 0 if all were. The value is not deep."""
     if isinstance(value, HugeInteger):
         return value.digits
     return max(map(_longest, _items(value)), default=0)
@@ -132,15 +131,15 @@ def _integer(text: str) -> int | HugeInteger:
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions in which a client begins with `initialize`, the oldest first."""
 BATCHED = "2025-03-26"
-"""The one version of the protocol with batches: it was the first that said so, and the next took them out again."""
+"""The one version of the protocol with batches: the first to allow them, which the next withdrew."""
 OLDER, MODERN = "2025-11-25", "2026-07-28"
-"""The two versions with tasks, each in its own way. The second has no handshake: requests tell of their client."""
+"""The two versions with tasks, each in its own way. The second has no handshake: each request describes its client."""
 
 INITIALIZE, DISCOVER, LISTEN = "initialize", "server/discover", "subscriptions/listen"
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 
 PREFIX = "io.modelcontextprotocol/"
-"""How the names begin that the protocol has for members of `_meta`."""
+"""The beginning of the names that the protocol has for members of `_meta`."""
 VERSION_KEY = f"{PREFIX}protocolVersion"
 CLIENT_KEY = f"{PREFIX}clientInfo"
 CAPABILITIES_KEY = f"{PREFIX}clientCapabilities"
@@ -153,9 +152,9 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 """The levels of log messages, the least severe first. Source: RFC 5424."""
 
 TASKS = f"{PREFIX}tasks"
-"""The extension by which a client of 2026-07-28 says that it knows tasks."""
+"""The extension by which a client of 2026-07-28 declares that it knows tasks."""
 TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
-"""The capability that a client of 2025-11-25 is told of, if it has one of that name itself."""
+"""The capability offered to a client of 2025-11-25 that has a capability of the same name."""
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -164,7 +163,7 @@ def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a request's `_meta` that tell of its client: those that the protocol has named.
+    """The members of a request's `_meta` that describe its client: those that the protocol has named.
 
     Others, as Claude Code's `claudecode/toolUseId` and `traceparent`, differ from request to request.
     """
@@ -172,9 +171,9 @@ def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(method: str, params: Mapping[str, Any]) -> str | None:
-    """The protocol version that a request settles; None when it says nothing of it."""
+    """The protocol version that a request settles; None for a request that settles none."""
     if method == INITIALIZE:
-        # An unknown one is answered with the newest that has a handshake.
+        # An unknown version is answered with the newest that has a handshake.
         wanted = params.get("protocolVersion")
         return wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
     version = meta_of(params).get(VERSION_KEY)

@@ -1,8 +1,8 @@
 """The MCP server: every connection from its bytes to its messages, each answered on the plain way or by the SDK.
 
-Older clients make the `initialize` handshake; newer ones say who they are in every request and ask for changes with
-`subscriptions/listen`. Results are made in one place for both eras and both ways. What is no message never reaches the
-SDK's loop: it is answered as JSON-RPC demands, and the connection goes on.
+Older clients make the `initialize` handshake; newer ones describe themselves in every request and ask for changes with
+`subscriptions/listen`. Results are made in one place for both eras and both ways. A line that is no message never
+reaches the SDK's loop: it is answered as JSON-RPC demands, and the connection goes on.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Sdk(Protocol):
         """The SDK's side of a client's connection."""
 
     async def end(self) -> None:
-        """End what goes on by itself, as the server stops."""
+        """End the background tasks, as the server stops."""
 
 
 class McpServer:
@@ -81,7 +81,7 @@ class McpServer:
         skills: SkillLibrary,
         load_sdk: Callable[[], MakesSdk],
     ) -> None:
-        """`load_sdk` imports the SDK, which takes a moment, and gives what makes its side of this server."""
+        """`load_sdk` imports the SDK, which takes a moment, and gives the maker of the SDK's side of this server."""
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
         subscriptions, resources = Subscriptions(), Resources(services, skills)
@@ -123,7 +123,7 @@ class McpServer:
             await plain.end()
 
     async def _brought_sdk(self) -> Sdk:
-        """The SDK's side, made for the first client that needs it. All others are served while it is imported."""
+        """The SDK's side, made for the first client that needs it. All other clients are served during the import."""
         if self._sdk is None:
             made = await anyio.to_thread.run_sync(self._load_sdk)
             if self._sdk is None:
@@ -131,52 +131,52 @@ class McpServer:
         return self._sdk
 
     async def end(self) -> None:
-        """End what goes on by itself, as the server stops."""
+        """End the background tasks, as the server stops."""
         await self._questions.end()
         if self._sdk is not None:
             await self._sdk.end()
 
 
 LIGHT_BYTES = 64 * 1024
-"""A line up to here is read at once, whatever is in it: it takes milliseconds at most."""
+"""A line of at most so many bytes is read at once, whatever its content: that takes milliseconds at most."""
 AT_ONCE_BYTES = 2**20
 """A line beyond this is read in a thread, one at a time."""
 BOM = b"\xef\xbb\xbf"
-"""The mark with which some editors and shells begin all UTF-8. Before the first line it says nothing."""
+"""The mark with which some editors and shells begin all UTF-8. Before the first line the mark means nothing."""
 
 PROBE_S = 0.1
 PROBE = b" "
-"""Sent to such a client, as one that is gone altogether looks the same until something is sent to it. Before the next
-message it is space, which JSON allows there."""
+"""Sent to a client that has ended its input: a vanished client looks the same until something is sent to it. Before the
+next message the byte is space, which JSON allows there."""
 
 
 class Behind(Protocol):
     """The SDK's side of one connection."""
 
     async def run(self) -> None:
-        """Answer what it is handed, until there is no more."""
+        """Answer the messages handed over, until no more come."""
 
     async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
-        """Take in what the client said before of itself. It is not answered again."""
+        """Take in what the client said of itself before, without a second answer."""
 
     def read(self, line: bytes, *, in_batch: bool = False) -> Any | None:
-        """The message in a line; None when it is none, and then it is answered."""
+        """The message in a line; None for a line that is no message, which is then answered."""
 
     async def take(self, message: Any) -> None:
         """Take in a message that was read."""
 
     def end(self) -> None:
-        """No more comes."""
+        """Note that no more messages come."""
 
 
 class MessageStream:
     """The messages of one client, read until it has left and is answered.
 
-    `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
-    `plain` takes plain requests out of what is read; the SDK never sees them. All answers go by its `replies`.
-    `behind` brings the SDK, which is imported for the first client that needs it.
-    `threads` are for reading long lines; `room` bounds what the begun lines of all connections hold. A client that has
-    said all it will is kept for `drain_s` to hear the answers that are still to come.
+    `receive` gives the next bytes: empty once the client has ended its input, None when the connection is broken.
+    `plain` takes plain requests out of what is read; the SDK never sees them. All answers go by its `replies`. `behind`
+    brings the SDK, which is imported for the first client that needs it. `threads` are for reading long lines; `room`
+    bounds the bytes in the begun lines of all connections. A client that has ended its input is kept for `drain_s` to
+    get the answers that are still to come.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class MessageStream:
         session.take_at_once = self._take_at_once
 
     async def run(self) -> None:
-        """Read until the client has left, and all that was read is answered or given up."""
+        """Read until the client has left, and all requests that were read are answered or given up."""
         async with anyio.create_task_group() as self._tasks:
             while not self._ended:
                 await self._session.outbox.wait_for_room()
@@ -224,7 +224,7 @@ class MessageStream:
                 self._behind.end()
 
     async def _more(self) -> bytes | None:
-        """The next bytes; a newline where the line that they would go on was given up, so that its fate is told."""
+        """The next bytes; a newline if the line that they continue was given up, so that its fate is told."""
         if not self._lines.is_counted:
             return await self._receive()
         with anyio.CancelScope() as self._reading:
@@ -236,13 +236,13 @@ class MessageStream:
             self._reading.cancel()
 
     def drop(self) -> None:
-        """Let go of what was read, as nobody reads on."""
+        """Drop the bytes that were read, as nobody reads on."""
         self._lines.drop()
 
     def _take_at_once(self, data: bytes) -> bool:
-        """Take in a plain request, if that is all that came; whether it was. Nothing else waits to be read.
+        """Take in a plain request, if nothing else was read; true if it was one.
 
-        Nearly everything that comes is one. So no task has to be woken to read it, and another one to run it.
+        Nearly every message is one. So no task has to be woken to read it, and another one to run it.
         """
         if len(data) > LIGHT_BYTES or self._session.outbox.is_congested:
             return False
@@ -271,7 +271,7 @@ class MessageStream:
             self._ended = True
 
     async def _brought(self) -> Behind:
-        """The SDK's side, which knows what the client has said of itself."""
+        """The SDK's side, which knows the client's description of itself."""
         if self._behind is None:
             self._behind = await self._open_behind()
             self._plain.has_sdk = True
@@ -286,10 +286,10 @@ class MessageStream:
     async def _read_long(self, line: bytes) -> object:
         """The JSON value in a long line, or the excess in it, which is counted before anything is built.
 
-        One beyond a megabyte is read in a thread, one after another: None for what is not, and for what is no JSON.
+        A line beyond a megabyte is read in a thread, one after another: None for a shorter line, and for no JSON.
 
         Raises:
-            LinesCrowdedError: while it waits for that, there is no room for it.
+            LinesCrowdedError: no room is left for the line while it waits for the thread.
         """
         if len(line) <= AT_ONCE_BYTES:
             return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
@@ -327,7 +327,7 @@ class MessageStream:
                 await self._hand_on(behind, message)
 
     def _mended(self, line: bytes) -> bytes:
-        """The line with no half of a character pair in it."""
+        """The line without halves of surrogate pairs."""
         if not has_halves(line):
             return line
         try:

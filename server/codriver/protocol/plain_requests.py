@@ -1,14 +1,13 @@
-"""Plain requests: those that are exactly what the protocol describes, read and answered on the shortest way.
+"""Plain requests: requests exactly as the protocol describes them, read and answered on the shortest way.
 
 The SDK's way of a request, through models, contexts and tasks, costs more than most requests do themselves, and the
-SDK's import as much as all else of a start. So the requests with which clients begin, and those of which an agent's
-loop is made, are answered here; their results are made in `results`, for both ways. Whatever is unusual about a
-request, a member that nobody expects or a time at which it does not belong, leaves it to the SDK, which answers it in
-the words of the protocol.
+SDK's import as much as all else of a start. So the first requests of clients, and those of an agent's loop, are
+answered here; `results` makes their results, for both ways. Anything unusual in a request, such as an unexpected member
+or a wrong moment, leaves the request to the SDK, which answers it in the words of the protocol.
 
-A shape tells such a request. It is stricter than the protocol wherever that saves words: what does not fit one may
-still be right, and is then read by the SDK. A member that the protocol does not know, null for one that is left out, 1
-for true: none of them fits.
+A shape recognises such a request. It is stricter than the protocol wherever that saves words: a request that does not
+fit may still be right, and is then read by the SDK. Unknown members, null for a member that is left out, or 1 for true
+fit no shape.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ NONE: Mapping[str, Shape] = MappingProxyType({})
 class Members:
     """An object: with all members that are `needed`, perhaps some that are `known`, each of its shape.
 
-    Any other has the shape `others`; None: there is no other.
+    Any other member has the shape `others`; None allows no other.
     """
 
     needed: Mapping[str, Shape] = field(default_factory=lambda: NONE)
@@ -88,7 +87,7 @@ class ListOf:
 
 
 def fits(value: object, shape: Shape) -> bool:
-    """True for a value, as JSON has it, that is exactly of this shape."""
+    """True for a JSON value that is exactly of this shape."""
     if isinstance(shape, type):
         return type(value) is shape
     if isinstance(shape, tuple):
@@ -128,10 +127,10 @@ META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
 """The `_meta` of a request from a client that has made the handshake."""
 META_OF_MODERN = Members(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
-    known={TOKEN: (str, int), CLIENT_KEY: CLIENT, LEVEL_KEY: NEVER},  # with a level, it is told messages meanwhile
+    known={TOKEN: (str, int), CLIENT_KEY: CLIENT, LEVEL_KEY: NEVER},  # with a level, messages are sent meanwhile
     others=ANYTHING,
 )
-"""The `_meta` of a request that tells of its client itself."""
+"""The `_meta` of a request that describes its client itself."""
 
 
 def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> Members:
@@ -154,7 +153,7 @@ CANCELLATION = _params({"requestId": (str, int)}, {"reason": str})
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_BYTES = 64 * 2**20
-"""Of a client's requests that are not answered yet, where there is more than one."""
+"""The bytes of a client's unanswered requests, if there is more than one."""
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 CALL = "tools/call"
 CLOSED = {"code": TOO_MANY, "message": "Connection closed"}
@@ -171,7 +170,7 @@ class Plain:
     versions: frozenset[str]
     params: Members
     result: Making | None = None
-    """Its result; None where the connection has a part in it."""
+    """The maker of the result; None if the connection has a part in it."""
 
 
 METHODS: dict[str, Plain] = {
@@ -188,7 +187,7 @@ METHODS: dict[str, Plain] = {
     "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE, Results.unsubscribe),
     "logging/setLevel": Plain(HANDSHAKE, LEVEL, Results.set_level),
 }
-"""The requests that may be plain. Both ways answer them by these results."""
+"""The requests that may be plain. These functions make their results for both ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +199,7 @@ class Request:
     params: Params
 
     def answered(self, result: str) -> bytes:
-        """The line with its result, which is JSON."""
+        """The line with the request's result, which is JSON already."""
         named = self.identity if type(self.identity) is int else as_json(self.identity)
         return (ANSWER % (named, result)).encode()
 
@@ -210,7 +209,7 @@ class Request:
 
 
 class PlainRequests:
-    """The plain requests of one connection. Lives as long as it."""
+    """The plain requests of one connection. Lives as long as the connection."""
 
     def __init__(
         self,
@@ -227,17 +226,17 @@ class PlainRequests:
         self.replies = replies
         self.max_open_requests = max_open_requests
         self.has_sdk = False
-        """Whether the SDK reads of this client, too: then it is the SDK's what settles who the client is."""
+        """Whether the SDK reads messages of this client, too: then the SDK settles who the client is."""
         self._said: list[Given] = []
         self._tasks = TaskSet()
         self._running: dict[str | int, anyio.CancelScope] = {}
         self._cancelled: set[str | int] = set()
-        """Of those that run."""
+        """The running requests that were cancelled."""
         self._streams: set[str | int] = set()
-        """The open requests to listen, which nothing runs for."""
+        """The open requests to listen, for which no task runs."""
 
     def take(self, line: bytes, read: object = None) -> bool:
-        """Take in the message in `line`, if it is plain; whether it was. `read`: its JSON, if already parsed."""
+        """Take in the message in `line`, if it is plain; true if so. `read`: its JSON, if already parsed."""
         try:
             message: Any = from_json(line) if read is None else read
         except ValueError:
@@ -254,7 +253,7 @@ class PlainRequests:
         identity, plain = message["id"], METHODS.get(method)
         if plain is None or type(identity) not in (int, str):
             return False
-        # One that was cancelled is not open any more, and ends only when what it began is in order.
+        # A cancelled request is not open any more; it ends only when its effects are in order.
         is_taken = identity in self._client.open_requests or identity in self._running or identity in self._streams
         if is_taken or not self._is_plain(plain, params):
             return False
@@ -275,7 +274,7 @@ class PlainRequests:
         return True
 
     def _is_plain(self, plain: Plain, params: Params) -> bool:
-        """True for a request with nothing unusual that comes when it may; its client is known from then on."""
+        """True for a request with nothing unusual, at a right moment; its client is known from then on."""
         meta, version = params.get("_meta", {}), self._client.protocol
         if type(meta) is not dict:
             return False
@@ -286,7 +285,7 @@ class PlainRequests:
         return self._knows(meta) if version == MODERN else not meta or fits(meta, META)
 
     def _knows(self, meta: Params) -> bool:
-        """True where a request without handshake tells of its client as one before it did, or tells of it now."""
+        """True if a request without handshake describes its client as an earlier one did, or describes it now."""
         said = envelope(meta)
         if said == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
@@ -297,13 +296,13 @@ class PlainRequests:
         return True
 
     def said(self) -> list[Given]:
-        """The messages by which the client has said who it is, for the SDK, which has not read them."""
+        """The messages by which the client has described itself, for the SDK, which has not read them."""
         if self._client.envelope is None:
             return self._said
         return [{"jsonrpc": "2.0", "method": DISCOVER, "id": "", "params": {"_meta": self._client.envelope}}]
 
     def too_much(self, size: int) -> str | None:
-        """Why a request of so many bytes is one too many for this client now; None when it is not."""
+        """The reason why a request of so many bytes is one too many for this client now; None for none."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
             return f"{self.max_open_requests} requests of this client are not answered yet: wait for answers first"
@@ -315,7 +314,7 @@ class PlainRequests:
         return None
 
     def cancel(self, identity: object) -> None:
-        """End the request `identity`, which gets no answer, and what was begun for it if it is one of these."""
+        """End the request `identity`, which gets no answer, and its effects if it is one of these."""
         self.replies.forget(identity)
         if isinstance(identity, str | int) and identity in self._running:
             self._cancelled.add(identity)
@@ -325,20 +324,20 @@ class PlainRequests:
             self._results.unlisten(self._client, identity)
 
     def hang_up(self) -> None:
-        """Refuse the requests that nothing answers any more, as their client has said all it will."""
+        """Refuse the requests that nothing will answer any more, as their client has ended its input."""
         for identity in (self._running.keys() - self._cancelled) | self._streams:
             self.cancel(identity)
             self.replies.put(identity, Request(identity, "", {}).refused(CLOSED))
 
     async def end(self) -> None:
-        """End every request, as nobody is left to answer, and wait until what they began is in order."""
+        """End every request, as nobody is left to answer, and wait until their effects are in order."""
         for identity in [*self._running, *self._streams]:
             self.cancel(identity)
         with anyio.CancelScope(shield=True):
             await self._tasks.join()
 
     def _begin(self, request: Request, plain: Plain, size: int) -> bool:
-        """Answer a request, or begin to; False for the call of a tool that there is not."""
+        """Answer a request, or begin to; False for a call of an unknown tool."""
         if request.method == CALL:
             arguments = request.params.get("arguments", {})
             called = self._caller.find(self._client, request.params["name"], arguments)
@@ -374,7 +373,7 @@ class PlainRequests:
         self._tasks.start(self._run(request, work, scope))
 
     async def _run(self, request: Request, work: Coroutine[Any, Any, Answer], scope: anyio.CancelScope) -> None:
-        """Answer a request by what is done for it, unless it is cancelled meanwhile."""
+        """Answer a request with the result of `work`, unless the request is cancelled meanwhile."""
         identity, line, handed_out = request.identity, None, None
         try:
             with scope:
@@ -405,7 +404,7 @@ class PlainRequests:
             self._streams.add(request.identity)
 
     async def _call(self, request: Request, tool: Tool, arguments: Params, conversation: str) -> Answer:
-        """The answer of a tool. Beside it `handed_out`."""
+        """The answer of a tool, and its `handed_out`."""
         meta = request.params.get("_meta")
         token = meta.get(TOKEN) if meta else None
 
@@ -422,7 +421,7 @@ class PlainRequests:
         return request.answered(result_of(self._client, answered, self._results.beside)), answered.handed_out
 
     def _failed(self, request: Request, error: Exception) -> bytes:
-        """The line for a request that is refused, or failed by a fault of ours."""
+        """The line for a request that is refused, or that failed by a fault of ours."""
         if isinstance(error, RequestRefusedError):
             return request.refused(self._caller.redactor.redact_json(error.to_json()))
         logger.error("%s failed", request.method, exc_info=error)

@@ -2,11 +2,11 @@
 
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
 * `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
-* `codriver://handoff`, and `codriver://handoff?who=WHO` for another caller: how things stand, in 4,000 bytes
+* `codriver://handoff`, and `codriver://handoff?who=WHO` for another caller: the standing of the work, in 4,000 bytes
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
-  of all that was said. What was dropped, and that there is more where no limit was given, is said beside the text: in
+  of the whole text. Notes on dropped text, and on more text beyond the default limit, stand beside the text: in
   `_meta`, and for a model, which seldom sees that, as a second content `…#note`.
-* `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: what those tools answer.
+* `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: the answers of those tools.
   Each part is percent-encoded by itself, slashes too, as names hold any character.
 
 Prompts for people to pick in their client: openings for an agent that has these tools.
@@ -55,7 +55,7 @@ HANDOFF_S = 2.0
 NOTHING_YET = "Codriver: nothing was evaluated here yet, and no REPL is known."
 TEXT_CHARACTERS = 100_000
 MAX_TEXT_CHARACTERS = 16 * 2**20
-"""So much of a text at a time, also where more is asked for: the whole may be longer than what should be in memory."""
+"""The longest part of a text, also if more is asked for: the whole may be longer than should be in memory."""
 
 NOT_FOUND = -32002
 NEWER = "2026"
@@ -77,7 +77,7 @@ RESOURCES = (
         "text/plain",
     ),
 )
-"""The resources that there are always, as rows: address, name, description, type."""
+"""The resources that always exist, as rows: address, name, description, type."""
 TEMPLATES = (
     (
         LOG_SINCE,
@@ -114,12 +114,12 @@ TEMPLATES = (
 """The families of resources, in rows of the same kind."""
 
 ABOUT = "codriver/"
-"""How the names in a content's `_meta` begin. Source: MCP, general fields, `_meta`."""
+"""The prefix of the names in a content's `_meta`. Source: MCP, general fields, `_meta`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of a resource. `note` and `about` say what its text lacks, to models and to programs."""
+    """The content of a resource. `note` and `about` name the parts that its text lacks, for models and for programs."""
 
     mime_type: str
     text: str
@@ -135,7 +135,7 @@ class Resources:
         self._skills = skills
 
     def listed(self) -> list[dict[str, str]]:
-        """The resources there are now: the log, and the skills on offer."""
+        """The resources that exist now: the log, and the skills on offer."""
         skills = self._skills.list(hidden_skills(self._services.core.state))
         of_skills = ((entry.uri, entry.name, entry.description, entry.mime_type) for entry in skills)
         return [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *of_skills)]
@@ -148,7 +148,7 @@ class Resources:
         """The text of a resource, for a client.
 
         Raises:
-            RequestRefusedError: there is none, said with the code of the client's protocol version.
+            RequestRefusedError: there is no such resource; the code is that of the client's protocol version.
         """
         uri = self._ours(uri)
         try:
@@ -187,10 +187,10 @@ class Resources:
         return uri if any(skill.id == name for skill in self._skills.skills()) else address(uri)
 
     async def check(self, uri: str, protocol: str) -> None:
-        """Check that there is such a resource, without asking a REPL or the network for it. Skills are on the disk.
+        """Check that there is such a resource, without asking a REPL or the network. Skills are read from the disk.
 
         Raises:
-            RequestRefusedError: there is none, said with the code of the client's protocol version.
+            RequestRefusedError: there is no such resource; the code is that of the client's protocol version.
         """
         uri = self._ours(uri)
         split = urlsplit(uri)
@@ -211,7 +211,7 @@ class Resources:
         raise _missing(UNKNOWN, uri, protocol)
 
     async def handoff(self, client: ClientSession, who: str | None) -> str:
-        """The handoff for the caller `who`; without one, for the client's own, or for nobody by a command."""
+        """The handoff for the caller `who`; without one, for the client's own caller, or nobody if a command asks."""
         is_command = client.name.startswith(OWN_NAMES)
         reader = slug(who or "") or ("" if is_command else client_slug(client.name))
         told = await handoff(
@@ -260,7 +260,7 @@ class Resources:
 
 
 def hidden_skills(state: State) -> tuple[str, ...]:
-    """The skills that teach nothing now: that of applications, where none shows itself."""
+    """The skills that teach nothing now: that of applications, if none shows itself."""
     return () if "seam" in state.promised() else (LIVE_APP,)
 
 
@@ -274,13 +274,13 @@ def _json(fields: Mapping[str, object]) -> Found:
 
 
 def _missing(text: str, uri: str, protocol: str) -> RequestRefusedError:
-    # The code for a resource that is not there moved in the version of 2026.
+    # The code for a resource that does not exist changed in the version of 2026.
     return RequestRefusedError(INVALID_PARAMS if protocol.startswith(NEWER) else NOT_FOUND, text, {"uri": uri})
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt: `text` with `{name}` for each argument, by name its description and what stands in for it."""
+    """A prompt: `text` with `{name}` for each argument; of each argument its name, description, and substitute text."""
 
     name: str
     title: str
@@ -291,7 +291,7 @@ class Prompt:
 
 HANDOFF = "handoff"
 TOLD = "{told}"
-"""The placeholder in a prompt's text for what the server tells at that moment."""
+"""The placeholder in a prompt's text for the server's report at that moment."""
 
 PROMPTS = (
     Prompt(
@@ -364,7 +364,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def filled(name: str, arguments: Mapping[str, str] | None, *, told: str = "") -> dict[str, Any]:
-    """A prompt with its arguments filled in, and with what the server tells.
+    """A prompt with its arguments filled in, and with the server's report.
 
     Raises:
         RequestRefusedError: there is no prompt of this name.

@@ -1,8 +1,8 @@
-"""Results of requests, as plain data: made here alone, whichever way the request came.
+"""Results of requests, as plain data: made here alone, for both ways of a request.
 
-A client of 2026-07-28 gets further members with each: that it is complete, whose it is, and how long a list holds. The
-`FirstAnswers`, a server's greeting and its list of tools, are made of a state and settings alone. So they can be made
-of a state that is expected, too, before there is a server.
+A client of 2026-07-28 gets further members with each result: that the result is complete, who gives it, and how long a
+list holds. The `FirstAnswers`, a server's greeting and its list of tools, are made of a state and settings alone. So
+they can also be made of an expected state, before there is a server.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CAPABILITIES: Mapping[str, Any] = MappingProxyType(
     {
         "completions": {},
         "logging": {},
-        "prompts": {"listChanged": False},  # that list is part of the program
+        "prompts": {"listChanged": False},  # the list is part of the program
         "resources": {"listChanged": True, "subscribe": True},
         "tools": {"listChanged": True},
     }
@@ -49,10 +49,10 @@ WITH_TASKS = frozenset({"evaluate_code", "load_file", "run_cell", "run_tests"})
 COMPLETE: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
 """Source: MCP 2026-07-28, results."""
 FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
-"""For lists that may be others at any time. Source: MCP 2026-07-28, caching."""
+"""For lists that may change at any time. Source: MCP 2026-07-28, caching."""
 
 LIFT = "anthropic/maxResultSizeChars"
-"""In the `_meta` of a tool: the longest answer that is handed on. Source: Claude Code 2.1.330, observed."""
+"""In the `_meta` of a tool: the longest answer that the client hands on. Source: Claude Code 2.1.330, observed."""
 
 
 class FirstAnswers:
@@ -66,7 +66,7 @@ class FirstAnswers:
         self._listed = {id(tool): _listed(tool) for one in whole for tool in (one, one.elsewhere) if tool is not None}
 
     def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """The result as that version of the protocol has it. `kept`: for how long the client may keep it."""
+        """The result in the form of that version of the protocol. `kept`: for how long the client may keep it."""
         return {**result, **kept, **self.members} if protocol == MODERN else result
 
     def handshake(self, asked: str) -> Result:
@@ -81,7 +81,7 @@ class FirstAnswers:
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
     def tools(self, client_name: str, offered: Iterable[Tool], *, takes_tasks: bool) -> list[Result]:
-        """The tools that are `offered` to the client of this name, as they are listed."""
+        """The tools that are `offered` to the client of this name, in the form of `tools/list`."""
         traits = traits_of(client_name)
         shown = [self._listed[id(tool)] for tool in offered]
         if takes_tasks:
@@ -93,7 +93,7 @@ class FirstAnswers:
     def to_keep(
         self, client_name: str, protocol: str, redactor: Redactor, instructions: str, offered: Iterable[Tool]
     ) -> Result:
-        """The greeting and the list that a client of this name and protocol is to get, as they are kept for relays."""
+        """The greeting and the list for a client of this name and protocol, in the form kept for relays."""
         words = redactor(instructions)
         greeting = self.told(protocol, self.discovered(words))
         if protocol != MODERN:
@@ -103,7 +103,7 @@ class FirstAnswers:
 
 
 def _listed(tool: Tool) -> Result:
-    """A tool as it is listed."""
+    """A tool in the form of `tools/list`."""
     listed = {
         "name": tool.name,
         "title": tool.title,
@@ -131,20 +131,20 @@ def _for_claude(tool: Tool) -> Result:
 
 
 def _with_lifted_limit(tool: Result) -> Result:
-    """The tool as it is listed for a client that hands on longer answers of those that ask for it."""
+    """The tool as listed for a client that hands on longer answers of the tools that ask for it."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
     return {**tool, "_meta": {**tool["_meta"], LIFT: LIFTED_CHARACTERS}}
 
 
 def _with_tasks(tool: Result) -> Result:
-    """The tool as it is listed for a client that may call it as a task."""
+    """The tool as listed for a client that may call it as a task."""
     return {**tool, "execution": {"taskSupport": "optional"}} if tool["name"] in WITH_TASKS else tool
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The words about a server that its clients are told first, and that are kept for the next time."""
+    """The server's words that its clients are told first, and that are kept for the next time."""
 
     version: str
     instructions: Callable[[str], str]
@@ -152,11 +152,11 @@ class About:
     starting: Callable[[str], str]
     """The instructions for a client, by its name, while the server starts."""
     keep: Callable[[ClientSession, str, Mapping[str, object]], None]
-    """Given the latter, and the answer to `tools/list`."""
+    """The function that keeps `starting` and the answer to `tools/list`."""
 
 
 class Results:
-    """The results of one server, for all its clients. Lives as long as it."""
+    """The results of one server, for all its clients. Lives as long as the server."""
 
     def __init__(
         self,
@@ -178,21 +178,21 @@ class Results:
         self.version = about.version
         self._first = FirstAnswers(about.version)
         self.beside = f",{as_json(self._first.members)[1:-1]}"
-        """The members that a tool's result has beside its answer for a client without a handshake, as JSON."""
+        """The members beside the answer in a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
 
     def told(self, client: ClientSession, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """The result as the client's version of the protocol has it. `kept`: for how long the client may keep it."""
+        """The result in the form of the client's protocol version. `kept`: for how long the client may keep it."""
         return self._first.told(client.protocol, result, kept)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:
-        """Note who the client of a request is that says so itself, or says nothing of it."""
+        """Note the client of a request without handshake: its name, if the request gives one."""
         client.protocol = MODERN
         told = client.name if name is None else self._redactor(name)
         self._clients.introduce(client, name=told, handshake=client.handshake)
 
     def initialize(self, client: ClientSession, params: Params) -> Result:
-        """The handshake: the version that both speak, and how to work here."""
+        """The answer to the handshake: the version that both speak, and how to work here."""
         asked = params["protocolVersion"]
         about = self._first.handshake(asked)
         client.protocol = about["protocolVersion"]
@@ -206,15 +206,15 @@ class Results:
         return {**about, "capabilities": capabilities, "instructions": self._redactor(self._about.instructions(name))}
 
     def initialized(self, client: ClientSession) -> None:
-        """The client knows the answer to its handshake, and is told from now on what changes."""
+        """Note that the client knows the answer to its handshake; changes are told to it from now on."""
         self._clients.introduce(client, name=client.name, handshake=True)
 
     def ping(self, _client: ClientSession, _params: Params) -> Result:
-        """Nothing: the answer itself says that the server is there."""
+        """An empty result: the answer itself says that the server is there."""
         return {}
 
     def discover(self, client: ClientSession, _params: Params) -> Result:
-        """The answer to what a client without a handshake asks first: how to work here."""
+        """The answer to the first question of a client without a handshake: how to work here."""
         return self.told(client, self._first.discovered(self._redactor(self._about.instructions(client.name))))
 
     async def tools(self, client: ClientSession, _params: Params) -> Result:
@@ -229,13 +229,13 @@ class Results:
         listed = self._first.tools(client.name, offered, takes_tasks=client.takes_tasks)
         result = self.told(client, {"tools": listed})
         if not client.takes_tasks and (client.protocol == MODERN or client.handshake):
-            if client.greeting is None:  # the next client may ask for it
+            if client.greeting is None:  # the next client may ask for the list
                 client.greeting = MODERN, self.discover(client, {})
             self._about.keep(client, self._redactor(self._about.starting(client.name)), result)
         return result
 
     def resources(self, client: ClientSession, _params: Params) -> Result:
-        """The resources there are now."""
+        """The resources that exist now."""
         told = ("name", "description")
         listed = [{**one, **{name: self._redactor(one[name]) for name in told}} for one in self._resources.listed()]
         return self.told(client, {"resources": listed})
@@ -271,10 +271,10 @@ class Results:
         asked: Params,
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Tell the client of the changes that it asks for, until `unlisten`. `tasks`: as `Subscriptions` has them.
+        """Tell the client of the changes asked for, until `unlisten`. `tasks`: as `Subscriptions` has them.
 
         Raises:
-            RequestRefusedError: it cannot have this stream.
+            RequestRefusedError: the client cannot have this stream.
         """
         self._broadcast.log_known_to(client)
         self._broadcast.subscriptions.open(client, identity, asked, tasks)

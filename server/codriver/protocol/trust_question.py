@@ -1,13 +1,14 @@
 """The question to the human behind a client whether the project's own interpreter may run, asked beside an answer.
 
-It is an elicitation by a form, for clients that declared to show them: asked once a client, when it was answered from
-an interpreter that stands in for the project's own. Nothing waits for it, and only the exact word counts: a client that
-declines, says nothing or answers by itself with a form as it stands grants nothing. A client without a handshake can be
-asked by the answer to a call alone, so it is asked where its agent wants the REPL started anew, and calls again then.
+The question is an elicitation by a form, for clients that declare to show forms. It is asked once a client, after an
+answer from an interpreter that stands in for the project's own. Nothing waits for its answer, and only the exact word
+counts: a client that declines, says nothing or sends the form back unchanged grants nothing. A client without a
+handshake can be asked only by the answer to a call: it is asked when its agent wants the REPL started anew, and then
+calls again.
 
-It is about an interpreter of Python alone. The REPL of any other language that a project starts runs a command with
-the project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and a yes never grants commands: only
-`codriver trust` does, which the answer of such a REPL names.
+The question is about an interpreter of Python alone. The REPL of any other language that a project starts runs a
+command with the project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and a yes never grants
+commands: only `codriver trust` does, which the answer of such a REPL names.
 
 Source: MCP 2025-06-18, elicitation; 2025-11-25, modes of it; 2026-07-28, requests that take several rounds.
 """
@@ -34,25 +35,25 @@ if TYPE_CHECKING:
 ASK: Final = "elicitation/create"
 CANCELLED: Final = "notifications/cancelled"
 PREFIX: Final = "codriver-trust-"
-"""How the ids of these requests begin."""
+"""The prefix of these requests' ids."""
 NO, YES = "no", "this once"
 LOOK_S: Final = 0.05
 MOST_ASKED: Final = 256
-"""Clients, by name, that are remembered to have been asked; beyond them nobody is asked any more."""
+"""Clients, by name, that are remembered as asked; beyond these nobody is asked any more."""
 
 
 class TrustQuestions:
-    """The questions of one server to its clients. Lives as long as it."""
+    """The questions of one server to its clients. Lives as long as the server."""
 
     tool = "restart_repl"
-    """By this tool an agent asks for another REPL than the one that stands in."""
+    """The tool by which an agent asks for another REPL than the stand-in."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._asked: set[str] = set()
-        """The names of clients."""
+        """The names of the clients that were asked."""
         self._open: dict[tuple[str, str], anyio.Event] = {}
-        """By client and id: set when it was answered."""
+        """By client and id: the event that is set by the answer."""
         self._answers: dict[tuple[str, str], object] = {}
         self._required: dict[str, str] = {}
         """By client: the interpreter that the answer to its call asked for."""
@@ -63,7 +64,7 @@ class TrustQuestions:
         await self._tasks.end()
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask this client, who was answered just now, if it can be asked and was not yet."""
+        """Ask this client, just answered, if it can be asked and has not been yet."""
         if client.name in self._asked or not tool.needs or len(self._asked) >= MOST_ASKED:
             return
         if _standing_in(self._services):
@@ -71,7 +72,7 @@ class TrustQuestions:
             self._tasks.start(self._ask(client))
 
     async def required(self, client: ClientSession, responses: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The question in the place of the answer to a call of `tool`; None where the call is to be run.
+        """The question in the place of the answer to a call of `tool`; None to run the call.
 
         `responses`: those that came with the call, to the question before.
         """
@@ -95,7 +96,7 @@ class TrustQuestions:
         return {"resultType": "input_required", "inputRequests": asked, "requestState": PREFIX + client.id}
 
     def take(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Take in the answer to a question of ours; whether it was one, also one that comes late."""
+        """Take in the answer to a question of ours; true if it is one, also if it comes late."""
         identity = message.get("id")
         if not isinstance(identity, str) or not identity.startswith(PREFIX) or "method" in message:
             return False
@@ -122,7 +123,7 @@ class TrustQuestions:
             await self._start_anew()
 
     def _conclude(self, client: ClientSession, wanted: str, result: object) -> bool:
-        """Keep and log what the human said; whether it was yes."""
+        """Keep and log the human's answer; true for a yes."""
         is_yes = says_yes(result)
         said = f"the user of {client.name} {'lets' if is_yes else 'does not let'} {wanted} run here"
         self._services.core.report(Say(f"{said}{', until this server ends' if is_yes else ''}", who=client.name))
@@ -152,12 +153,12 @@ def question(python: str) -> dict[str, Any]:
 
 
 def says_yes(result: object) -> bool:
-    """True of the result of an elicitation that is the exact yes, and nothing else."""
+    """True of an elicitation's result that is the exact yes, and nothing else."""
     return isinstance(result, dict) and (result.get("action"), result.get("content")) == ("accept", {"answer": YES})
 
 
 def takes_forms(elicitation: object) -> bool:
-    """True of a client that declares this and can show a form: one that says nothing of modes can."""
+    """True of a client that declares elicitation and can show a form: a declaration without modes includes forms."""
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 
 

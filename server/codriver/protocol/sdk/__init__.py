@@ -1,11 +1,11 @@
-"""Behind the plain way: the only room that knows the SDK. It is imported when a client sends what needs it.
+"""Behind the plain way: the only room that knows the SDK. It is imported when a client's message needs it.
 
-Packages of the SDK whose `__init__` runs only when a name is looked up in it.
+Packages of the SDK whose `__init__` runs only when a name is looked up in them.
 
 `import mcp.shared.exceptions` runs `mcp/__init__.py` first, which imports the SDK's HTTP client and cryptography: a
-sixth of what the server would hold in memory, and a quarter of the time of its start, for nothing that it uses. A
-deferred package is the real one, found where it would be found, whose modules are imported as ever. Only its own
-`__init__` waits, for the first name asked of the package that no submodule has given it.
+sixth of the memory that the server would hold, and a quarter of its start's time, for nothing that the server uses. A
+deferred package is the real one, found at its usual place, and its modules are imported as ever. Only its own
+`__init__` waits, for the first look-up of a name that no submodule has given the package.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class _DeferredPackage(ModuleType):
 
 
 class _RunPackage(_DeferredPackage):
-    """A deferred package from the moment at which its `__init__` begins: a name that is not there is an error."""
+    """A deferred package from the moment at which its `__init__` begins: a missing name is an error."""
 
 
 def defer(*names: str) -> None:
-    """Put off the `__init__` of the packages that are not imported yet, each after the one that it is in."""
+    """Put off the `__init__` of packages that are not imported yet, each after its parent package."""
     for name in names:
         if name in sys.modules or (spec := find_spec(name)) is None:
             continue

@@ -1,8 +1,8 @@
 """`completion/complete`: values for the arguments of prompts and of resource templates, while a person types them.
 
-What fits comes from the state, the log and the skills; names of code from the REPL, by the operation with which it
-completes, which runs nothing of the caller's session. Nobody waits for a REPL longer than `ASK_S`, and one that would
-answer only after an evaluation is not asked: then fewer values come, and `hasMore` says that there are others.
+The values come from the state, the log and the skills. Names of code come from the REPL's operation for completion,
+which runs nothing of the caller's session. Nobody waits for a REPL longer than `ASK_S`, and a REPL that would answer
+only after an evaluation is not asked: then fewer values come, and `hasMore` says that there are others.
 Source: MCP 2026-07-28, completion.
 """
 
@@ -39,12 +39,12 @@ T = TypeVar("T")
 MOST = 100
 """Values of one answer. Source: MCP, completion results."""
 MOST_LOOKED_AT = 10_000
-"""Values of one kind, so that an answer takes milliseconds."""
+"""Values of one kind that are looked at, so that an answer takes milliseconds."""
 VALUE_CHARACTERS = 500
 ASK_S = 1.0
 """A REPL completes in milliseconds; a person who types does not wait longer."""
 MOST_ASKED = 4
-"""Questions of one client to REPLs at a time: who types on gets the answer to what stands there last."""
+"""Questions of one client to REPLs at a time: a person who types on gets the answer to the last text."""
 
 KINDS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
     {
@@ -77,7 +77,7 @@ class Values(NamedTuple):
 
 
 class Question(NamedTuple):
-    """The beginning of an argument that a client has typed, and the arguments that it gave besides."""
+    """The beginning of an argument that a client has typed, and the other arguments that it gave."""
 
     client: str
     text: str
@@ -85,7 +85,7 @@ class Question(NamedTuple):
 
 
 class Completions:
-    """The completions of one server, for all its clients. Lives as long as it."""
+    """The completions of one server, for all its clients. Lives as long as the server."""
 
     def __init__(self, services: Services, skills: SkillLibrary, redactor: Redactor) -> None:
         self._services = services
@@ -189,7 +189,7 @@ class Completions:
         return Values([*own, *(one.name for one in names.listed if one.type in SPACES)], is_all=not names.omitted)
 
     async def _ask(self, client: str, target: Target, question: Callable[[], Awaitable[T]]) -> T | None:
-        """The answer of a REPL; None where there is none in time."""
+        """The answer of a REPL; None if none comes in time."""
         if self._asking[client] >= MOST_ASKED or self._is_busy(target):
             return None
         self._asking[client] += 1
@@ -205,7 +205,7 @@ class Completions:
         return None
 
     def _is_busy(self, target: Target) -> bool:
-        """Whether an answer would wait behind an evaluation: it is evaluated itself, or nothing goes on beside one."""
+        """Whether an answer would wait behind an evaluation: completion is one itself, or cannot run beside one."""
         repl, profile = target.repl, target.repl.profile
         if profile is None:
             return True
@@ -225,7 +225,7 @@ class Completions:
 
 
 def fitting(values: Iterable[str], text: str) -> list[str]:
-    """The values that begin with `text`, then those that hold it; in their order, and whatever their case."""
+    """The values that begin with `text`, then those that hold it; in their order, in upper or lower case."""
     wanted = text.casefold()
     begin: list[str] = []
     hold: list[str] = []

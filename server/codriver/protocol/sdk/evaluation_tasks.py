@@ -2,13 +2,13 @@
 
 In 2025-11-25 a client declares that it knows tasks in the handshake, and asks for one with its call, which is answered
 at once. Since 2026-07-28 they are an extension, `io.modelcontextprotocol/tasks`, which each request declares, and the
-server decides: a call that is over within `Durations.task_s` is answered as ever. Who declares nothing is offered
-nothing.
+server decides: a call that is over within `Durations.task_s` is answered as ever. A client that declares nothing is
+offered nothing.
 
 A task is another door to the evaluation that its call began: `get_evaluation`, `send_input` and `interrupt_evaluation`
-work beside it. It is its client's own, and is gone with its connection, while the evaluation runs on as any whose
-client left. Source: MCP 2025-11-25, tasks, and the extension of 2026-07-28, whose words for the same things differ a
-little.
+work beside the task. A task is its client's own, and ends with the connection, while the evaluation runs on as any
+whose client left. Source: MCP 2025-11-25, tasks, and the extension of 2026-07-28, whose words for the same things
+differ a little.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def offered(ctx: Context) -> bool:
 
 
 def check_offered(ctx: Context) -> None:
-    """Let pass what a client asks about tasks.
+    """Let pass a client's request about tasks.
 
     Raises:
-        MCPError: there are none for it, or none that are asked for in this way.
+        MCPError: the client has no tasks, or asks for them in another way.
     """
     if ctx.protocol_version not in ERAS.get(ctx.method, BOTH):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
@@ -89,7 +89,7 @@ def check_offered(ctx: Context) -> None:
 
 
 def token_of(ctx: Context) -> object:
-    """The token that ties progress to the request, if it asks for any."""
+    """The token that ties progress to the request, if the request asks for progress."""
     return meta_of(ctx.params).get(TOKEN)
 
 
@@ -104,14 +104,14 @@ logger = logging.getLogger(__name__)
 RELATED = "io.modelcontextprotocol/related-task"
 IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
 MOST = 32
-"""Tasks of one client; the oldest that is over makes room. Beyond that there are no more tasks until some are over."""
+"""Tasks of one client; the oldest finished one makes room. Without a finished one there is no further task."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
-"""How long a task is kept from its beginning; one that is not over is kept for longer."""
+"""How long a task is kept from its beginning; an unfinished one is kept for longer."""
 MAX_BYTES = 16 * 2**20
-"""The answers of one client's tasks, images above all: beyond it the oldest go, up to the last."""
+"""The bytes of the answers of one client's tasks, images above all: beyond them the oldest go, up to the last."""
 PROMPT_CHARACTERS = 200
 REFUSED = -32000
-"""Of the codes that JSON-RPC leaves to servers."""
+"""A code of those that JSON-RPC leaves to servers."""
 
 
 class UpdateParams(types.RequestParams):
@@ -122,7 +122,7 @@ class UpdateParams(types.RequestParams):
 
 
 class EvaluationTasks:
-    """The tasks of one server, for all its clients. Lives as long as it."""
+    """The tasks of one server, for all its clients. Lives as long as the server."""
 
     def __init__(
         self,
@@ -148,10 +148,10 @@ class EvaluationTasks:
         }
 
     async def augmented(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The answer to a call that asks for a task: the task. Any other answer as it is.
+        """The answer to a call that asks for a task: the task. Any other answer unchanged.
 
         Raises:
-            MCPError: its tool is not called as a task, there are too many, or its client knows of no tasks.
+            MCPError: the tool is not called as a task, there are too many tasks, or the client knows of none.
         """
         if ctx.method in ERAS:
             check_offered(ctx)
@@ -195,13 +195,13 @@ class EvaluationTasks:
         return {"resultType": "task", **task.newer()}
 
     def is_able(self, ctx: Context, tool: Tool) -> bool:
-        """Whether this call may become a task: its client says that it knows them."""
+        """Whether this call may become a task: its client declares that it knows tasks."""
         if not offered(ctx) or tool.name not in ABLE:
             return False
         return self.has_room(ctx.lifespan_context)
 
     def has_room(self, client: ClientSession) -> bool:
-        """Whether the client may have one more task; the oldest that is over makes room."""
+        """Whether the client may have one more task; the oldest finished one makes room."""
         self._sweep(client)
         own = self._tasks.get(client, {})
         if len(own) >= MOST:
@@ -212,7 +212,7 @@ class EvaluationTasks:
         return True
 
     def leave(self, client: ClientSession) -> None:
-        """The client has left: nobody will ask for its tasks. What they evaluate runs on."""
+        """Drop the tasks of a client that has left: nobody will ask for them. Their evaluations run on."""
         for task in self._tasks.pop(client, {}).values():
             task.scope.cancel()
 
@@ -221,10 +221,10 @@ class EvaluationTasks:
         await self._running.end()
 
     def listened(self, ctx: Context, asked: Iterable[object]) -> frozenset[str]:
-        """The ids of a client's own tasks among those that it wants to be told of.
+        """The ids of a client's own tasks among those that it asks to follow.
 
         Raises:
-            MCPError: it does not declare that it knows tasks.
+            MCPError: the client does not declare that it knows tasks.
         """
         if not asked:
             return frozenset()
@@ -236,7 +236,7 @@ class EvaluationTasks:
         return Task(client, ttl_ms, takes_input, fails, self._services.now, self._tell)
 
     def _publish(self, task: Task) -> None:
-        """Let its client ask for it."""
+        """Make a task known to its client, which may ask for it from now on."""
         self._tasks.setdefault(task.client, {})[task.id] = task
         task.is_detached = True
 
@@ -247,7 +247,7 @@ class EvaluationTasks:
         async def report(elapsed_s: float, words: str) -> None:
             words = self._caller.redactor(words)
             task.say(words)
-            # In 2026-07-28 there is no progress of tasks.
+            # In 2026-07-28 tasks have no progress.
             if token is not None and (task.fails or not task.is_detached):
                 related = {"_meta": {RELATED: {"taskId": task.id}}} if task.fails else {}
                 params = {TOKEN: token, "progress": elapsed_s, "message": words, **related}
@@ -284,7 +284,7 @@ class EvaluationTasks:
         return task.older() if ctx.protocol_version == OLDER else {}
 
     async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
-        """The call's answer, when it is over; until then the client is asked for input that the code wants."""
+        """The call's answer, when it is over; until then the client is asked for any input that the code wants."""
         task = self._own(ctx, params.task_id)
         asked = 0
         while not task.is_over:
@@ -313,7 +313,7 @@ class EvaluationTasks:
         """The client's own task.
 
         Raises:
-            MCPError: it has none of this id.
+            MCPError: the client has no task of this id.
         """
         self._sweep(ctx.lifespan_context)
         task = self._tasks.get(ctx.lifespan_context, {}).get(identity)
@@ -322,7 +322,7 @@ class EvaluationTasks:
         return task
 
     def _sweep(self, client: ClientSession) -> None:
-        """Forget what is over and was kept long enough, and what has no record of its evaluation any more."""
+        """Forget finished tasks that were kept long enough, and tasks whose evaluation has no record any more."""
         own, now, known = self._tasks.get(client, {}), self._services.now(), self._services.core.state.evaluations
         for task in [task for task in own.values() if task.is_over and task.is_answered]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
@@ -334,10 +334,10 @@ class EvaluationTasks:
                 del own[task.id]
 
     async def _ask(self, ctx: Context, task: Task) -> None:
-        """Ask the client for the line that the code waits for; return as soon as the code waits for it no more.
+        """Ask the client for the line that the code waits for; return as soon as the code waits for the line no more.
 
         Raises:
-            MCPError: the REPL refused the line. The code waits on, by a new question.
+            MCPError: the REPL refused the line. The code waits on, under a new question.
         """
         number = task.question
         told: list[types.ElicitResult] = []
@@ -359,10 +359,10 @@ class EvaluationTasks:
             await self._take(task, told[0].action, told[0].content)
 
     async def _take(self, task: Task, action: object, content: object) -> None:
-        """Give the code what was answered. Who answers nothing ends it: nobody else thinks of it.
+        """Give the client's answer to the code. A refusal to answer ends the code: nobody else will think of answering.
 
         Raises:
-            MCPError: the REPL refused the line. The code waits on, by a new question.
+            MCPError: the REPL refused the line. The code waits on, under a new question.
         """
         if task.evaluation is None:
             return
@@ -375,7 +375,7 @@ class EvaluationTasks:
         if evaluation is None or evaluation.status != "needs-input":
             return
         try:
-            with suppress(ReplDisconnectedError):  # which ends the evaluation, too
+            with suppress(ReplDisconnectedError):  # the lost connection ends the evaluation, too
                 await give_input(LastingCall(task, call), evaluation, text)
         except RefusedError as error:
             words = f"the input was not taken, and the code still waits for it: {error.message}; {error.hint}"
@@ -395,7 +395,7 @@ class EvaluationTasks:
         return Call(self._services, task.client.id, task.client.name, silent)
 
     def _tell(self, task: Task) -> None:
-        """Tell the client that the status is another: unasked in 2025-11-25, by subscription in 2026-07-28."""
+        """Tell the client that the status has changed: unasked in 2025-11-25, by subscription in 2026-07-28."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if task.status == "working" and transcript is not None:
             task.heard = transcript.out.total
@@ -408,13 +408,13 @@ class EvaluationTasks:
         return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
-        """The call's answer, as the call would have given it."""
+        """The call's answer, in the form that the call would have given it."""
         assert task.answered is not None  # noqa: S101 - asked for when it is there
         result: dict[str, Any] = json.loads(result_of(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
 
     def _prompt(self, task: Task) -> str:
-        """The last line that the code printed before it asked, and after it was given input before."""
+        """The last line that the code printed before it asked for input, and after it was last given input."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if transcript is None:
             return ""
@@ -429,10 +429,10 @@ def _offer(client: ClientSession, method: str, params: dict[str, Any]) -> None:
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 ID_BYTES = 16
-"""128 random bits: nobody guesses one."""
+"""The bytes of a task's id: nobody guesses 128 random bits."""
 POLL_MS = 1000
 ANSWER = "text"
-"""The name of what is typed, in an answer to a question for input."""
+"""The name of the typed text, in an answer to a question for input."""
 
 
 @dataclass(eq=False, slots=True)
@@ -442,15 +442,15 @@ class Task:
     client: ClientSession
     ttl_ms: int
     takes_input: bool
-    """Whether the client can ask its user for input. Else the call ends where the code wants some."""
+    """Whether the client can ask its user for input. Else the call ends when the code wants input."""
     fails: bool
     """Whether an answer that tells of an error makes the task a failed one, as 2025-11-25 has it."""
     now: Callable[[], int]
     on_change: Callable[[Task], None]
-    """Called whenever `status` is another, once the client knows of the task."""
+    """Called at each change of `status`, once the client knows of the task."""
     id: str = field(default_factory=lambda: secrets.token_hex(ID_BYTES))
     is_detached: bool = False
-    """Whether the client knows of the task, and its call is answered: then nothing ends with the call."""
+    """Whether the client knows of the task, and its call is answered: then the call's end ends nothing else."""
     status: TaskStatus = "working"
     words: str = ""
     """The state of the task in words."""
@@ -458,11 +458,11 @@ class Task:
     question: int = 0
     """The number of the last question for input. Each has a number of its own."""
     heard: int = 0
-    """The length of what the code had printed when it was last given input."""
+    """The length of the code's output when the code was last given input."""
     answered: Answered | None = None
     """The call's answer, once it is over."""
     fault: dict[str, Any] | None = None
-    """Or the JSON-RPC error that is its answer."""
+    """The JSON-RPC error that is the call's answer instead."""
     created_ms: int = field(init=False)
     updated_ms: int = field(init=False)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -473,17 +473,17 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether its status stays as it is."""
+        """Whether the task's status is final."""
         return self.status in ("completed", "failed", "cancelled")
 
     @property
     def is_answered(self) -> bool:
-        """Whether its call is over, too."""
+        """Whether the task's call is over, too."""
         return self.answered is not None or self.fault is not None
 
     @property
     def bytes(self) -> int:
-        """The size of its answer, about."""
+        """The size of the task's answer, about."""
         given = self.answered
         return 0 if given is None else len(given.text) + sum(len(image.data) for image in given.images)
 
@@ -493,7 +493,7 @@ class Task:
         return f"input-{self.question}"
 
     async def wait_changed(self) -> None:
-        """Wait until anything of it is another."""
+        """Wait until the task has changed."""
         await self._changed.wait()
 
     def note(self, evaluation: Evaluation) -> None:
@@ -510,12 +510,12 @@ class Task:
             self._become("working", f"evaluation {evaluation.id} {state}: get_evaluation tells more")
 
     def say(self, words: str) -> None:
-        """Tell how far it is."""
+        """Tell the task's progress."""
         if self.status == "working":
             self.words, self.updated_ms = words, self.now()
 
     def end(self, answered: Answered) -> None:
-        """The call gave its answer."""
+        """Take the call's answer, and end the task."""
         self.answered = answered
         if not self.is_over:
             is_failed = self.fails and not answered.ok
@@ -523,14 +523,14 @@ class Task:
         self._wake()
 
     def fail(self, error: dict[str, Any]) -> None:
-        """The call failed by a fault of ours, or was given up."""
+        """End the task as failed, by a fault of ours, or as given up."""
         self.fault = error
         if not self.is_over:
             self._become("failed", str(error["message"]))
         self._wake()
 
     def cancel(self) -> None:
-        """Its client wants it no more. Its call may take a little longer."""
+        """Cancel the task for its client. Its call may take a little longer."""
         self._become("cancelled", "cancelled by its client")
 
     def _become(self, status: TaskStatus, words: str) -> None:
@@ -545,15 +545,15 @@ class Task:
         self._changed = anyio.Event()
 
     def older(self) -> dict[str, Any]:
-        """The task as 2025-11-25 tells it."""
+        """The task in the form of 2025-11-25."""
         return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_MS}
 
     def newer(self) -> dict[str, Any]:
-        """The task as the extension tells it, without what `newer_in_detail` adds."""
+        """The task in the form of the extension, without the members that `newer_in_detail` adds."""
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_MS}
 
     def newer_in_detail(self, result: Callable[[Answered], dict[str, Any]], prompt: str) -> dict[str, Any]:
-        """The task as the extension tells it, with its result, its error or its question."""
+        """The task in the form of the extension, with its result, its error or its question."""
         told = self.newer()
         if self.status == "input_required":
             told["inputRequests"] = {self.key: {"method": "elicitation/create", "params": self.asked(prompt)}}
@@ -577,7 +577,7 @@ class Task:
 
 
 def _reason(answered: Answered) -> str:
-    """Why the tool did not do what was asked, in its own words."""
+    """The reason, in the tool's own words, why the tool refused the call."""
     fields = json.loads(answered.text)
     error = fields.get("error")
     said = fields.get("message") or (error.get("message") if isinstance(error, dict) else None)

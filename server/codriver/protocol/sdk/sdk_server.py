@@ -1,8 +1,8 @@
-"""The SDK's server: what is not plain is read and answered by it, with the results of the plain way where both have it.
+"""The SDK's server: it reads and answers the requests that are not plain, with the results of both ways where shared.
 
-Older clients make the `initialize` handshake; newer ones say who they are in every request and ask for changes with
-`subscriptions/listen`. The SDK tells them apart; handlers serve both alike. A connection is to the SDK a stream of
-messages to read, and one to write; requests that it refuses with a code alone get words here.
+Older clients make the `initialize` handshake; newer ones describe themselves in every request and ask for changes with
+`subscriptions/listen`. The SDK tells the two apart; handlers serve both alike. A connection is to the SDK a stream of
+messages to read, and one to write; requests that the SDK refuses with a code alone get words here.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ NOT_KEPT: Mapping[str, Any] = MappingProxyType({})
 
 
 class SdkServer:
-    """The SDK's side of one server, for all its clients. Lives as long as the server, from the first that needs it."""
+    """The SDK's side of one server, for all its clients. Lives from its first use to the server's end."""
 
     def __init__(self, shared: Shared) -> None:
         self._results = shared.results
@@ -130,7 +130,7 @@ class SdkServer:
         return SdkConnection(self._server, session, plain, self._redactor.redact_json, self._tasks.leave)
 
     async def end(self) -> None:
-        """End what goes on by itself, as the server stops."""
+        """End the background tasks, as the server stops."""
         await self._tasks.end()
 
     def _shared(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
@@ -154,7 +154,7 @@ class SdkServer:
             return await call_next(ctx)
 
     async def _greeted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The answer to `initialize`, if the SDK lets it in; any other as it is."""
+        """The answer to `initialize`, if the SDK lets it in; any other answer unchanged."""
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
@@ -228,14 +228,14 @@ class SdkServer:
         return await self._completions.complete(ctx.lifespan_context.id, params)
 
     def _introduce(self, ctx: Context) -> None:
-        """Note who the client is that makes no handshake, as it says so in each request."""
+        """Note the client of a request without handshake, which describes its client itself."""
         if ctx.protocol_version == MODERN:
             info = ctx.session.client_params.client_info if ctx.session.client_params else None
             self._results.introduce(ctx.lifespan_context, info.name if info else None)
 
 
 def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The answers to questions before that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
+    """The responses to earlier questions that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
     found = (params or {}).get("inputResponses")
     return found if isinstance(found, dict) else None
 
@@ -266,13 +266,13 @@ def _as_the_sdks() -> Iterator[None]:
 
 
 MAX_TOLD = 5
-"""Problems of one request that are told: whoever has more reads the specification."""
+"""The problems told of one request: a client with more should read the specification."""
 BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
-"""The methods that a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
+"""The methods that a client may send before its handshake. Source: MCP, lifecycle, initialization."""
 
 
 async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """The answer to a request, or the error with what is wrong and what to do.
+    """The answer to a request, or the error with the fault and its remedy.
 
     Raises:
         MCPError: the request is refused.
@@ -316,14 +316,14 @@ UNSAID: dict[str, object] = {
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""The parameters of a client that says nothing of itself, as those of Backseat Driver may."""
+"""The parameters of a client that does not describe itself, as those of Backseat Driver may not."""
 
 
 class SdkConnection:
     """Both directions of one connection, and the SDK's loop between them.
 
-    `plain` has the requests of this client that the SDK does not see, and the replies by which all answers go.
-    `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
+    `plain` has the requests of this client that the SDK does not see, and the replies by which all answers go. `redact`
+    takes the secrets out of errors, which repeat parts of the request; results come without any.
     """
 
     def __init__(
@@ -342,28 +342,28 @@ class SdkConnection:
         self._forget = forget
         self._to_sdk, self._messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._awaited: tuple[str | int, anyio.Event] | None = None
-        """A request whose answer is waited for, before anything else is handed on."""
+        """The request whose answer must come before any other message is handed on."""
         self._is_hearing = False
-        """Whether that answer is one that the client has had already."""
+        """Whether the client has had that answer already."""
 
     async def run(self) -> None:
-        """Answer what is handed on, until there is no more."""
+        """Answer the messages handed on, until no more come."""
         try:
             await serve_dual_era_loop(self._server, self._messages, self, lifespan_state=self._session)
         finally:
             self._forget(self._session)
 
     def end(self) -> None:
-        """No more comes."""
+        """Note that no more messages come."""
         self._to_sdk.close()
 
     def drop(self) -> None:
-        """Let go of what was handed on, where no loop runs that would."""
+        """Drop the messages handed on, if no loop runs that would read them."""
         self.end()
         self._messages.close()
 
     async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
-        """Take in what the client said before of itself. It is not answered again."""
+        """Take in what the client said of itself before, without a second answer."""
         self._is_hearing = True
         for one in said:
             await self.take(SessionMessage(jsonrpc_message_adapter.validate_python(one, by_name=False)))
@@ -372,7 +372,7 @@ class SdkConnection:
     async def take(self, item: SessionMessage) -> None:
         """Take in a message that was read; return when the SDK has begun with it.
 
-        What settles who the client is, is answered first: what comes behind it may depend on that.
+        A message that settles who the client is is answered first: the messages behind it may depend on that.
         """
         message, answered = item.message, anyio.Event()
         if isinstance(message, JSONRPCRequest) and (self._is_hearing or message.method == INITIALIZE):
@@ -383,7 +383,7 @@ class SdkConnection:
         await answered.wait()
 
     def read(self, line: bytes, *, in_batch: bool = False) -> SessionMessage | None:
-        """The message in a line; None when it is none, and then it is answered."""
+        """The message in a line; None for a line that is no message, which is then answered."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -398,7 +398,7 @@ class SdkConnection:
             self._replies.refuse_line("the id of a request must be a string or an integer")
             return None
         if isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
-            # A cancelled request gets no answer, so it is not open any more.
+            # A cancelled request gets no answer, so the request is not open any more.
             self._plain.cancel((message.params or {}).get("requestId"))
         return SessionMessage(message)
 
@@ -416,14 +416,14 @@ class SdkConnection:
         return request
 
     def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
-        """Why a request goes no further; None when it does."""
+        """The reason why a request goes no further; None for a request that does."""
         too_much = self._plain.too_much(size)
         if too_much is not None:
             return Refusal(request.id, TOO_MANY, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
         if request.method == DISCOVER and version_of(request.method, request.params or {}) is None:
-            # The SDK would take the connection for one with a handshake, for good.
+            # The SDK would take the connection, for good, for one with a handshake.
             return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")
         return None
 
@@ -450,7 +450,7 @@ class SdkConnection:
             self._session.outbox.put(line)
 
     async def aclose(self) -> None:
-        """Nothing: the listener owns the socket and closes it when all is written."""
+        """Do nothing: the listener owns the socket and closes it when all is written."""
 
     async def __aenter__(self) -> Self:
         return self
