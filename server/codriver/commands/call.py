@@ -1,8 +1,8 @@
 """`codriver eval`, `load`, `call`, `tools`, `drift`: one-shot use for scripts and CI.
 
-Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also a tool that does not exist, or arguments that do not fit
-it), 3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests. Of `drift` 0 says that the loaded code is
-as the files, 1 that something differs, or that nobody can tell.
+Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also an unknown tool, or arguments that do not fit the tool),
+3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests. Of `drift` 0 says that the loaded code equals
+the files, 1 that a part differs, or that nobody can tell.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL = 1, 2, 4, 5, 6
 LACKING = frozenset({"capability-missing", "no-repl"})
-"""The reasons of refusals that a REPL which is connected may change."""
+"""The reasons of refusals that the connection of another REPL may remove."""
 STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS}
 HINTS = {
     "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; of a Lisp, load its "
@@ -46,12 +46,12 @@ HINTS = {
     "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
     "no-repl": "`codriver status` says how the REPLs are, `codriver doctor` what starts one",
 }
-"""By reason of a refusal: what to do, in commands. The server's own hints name tools, for agents."""
+"""By reason of a refusal: the remedy, in commands. The server's own hints name tools, for agents."""
 WORKING = "the evaluation goes on; Ctrl-C ends it"
 STARTING = frozenset({"starting", "connecting"})
 """The phases of a REPL that an evaluation waits for."""
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
-"""The tools that an answer names where its evaluation has not ended."""
+"""The tools that an answer names if its evaluation has not ended."""
 
 start_option = click.option("--start", is_flag=True, help="Start a server if none runs.")
 session_option = click.option(
@@ -217,7 +217,7 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
 
 
 def connected(workspace: Path, *, start: bool) -> client.Connection:
-    """The server of the workspace, started where there is none if `--start` or the settings say so."""
+    """The server of the workspace, started, if `--start` or the settings say so and none runs."""
     try:
         with patience(lambda: f"a server is started for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
@@ -273,7 +273,7 @@ def _answer(
 ) -> dict[str, Any]:
     """The answer of a tool that evaluates. With `told` its output is said as it comes, and counted there by stream.
 
-    `first`: the first answer to a call that was made before.
+    `first`: the first answer to a call that was made earlier.
     """
     with patience(lambda: coming_repls(workspace) or WORKING) as waiting:
         if told is None:
@@ -290,7 +290,7 @@ def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
 
 
 def no_repl_here(workspace: Path) -> str:
-    """The words for a workspace in which no REPL runs: the project that it is, and how that gets its REPL."""
+    """The words for a workspace in which no REPL runs: its project, and how that gets its REPL."""
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only this answer needs it
 
     project = next(iter(find_projects(workspace)), None)
@@ -304,7 +304,7 @@ def no_repl_here(workspace: Path) -> str:
 
 
 def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """The refusal as it was, or with no REPL connected one for want of a REPL, in words for a command line."""
+    """The refusal, unchanged or, with no REPL connected, as one for want of a REPL, in words for a command line."""
     if any(row["phase"] == "connected" for row in repls):
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
@@ -313,7 +313,7 @@ def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace:
 
 
 def phases_of(connection: client.Connection) -> dict[str, bool]:
-    """The phases in which REPLs are, each with whether any of them says why it is there."""
+    """The phases of REPLs, each with whether any REPL says why it is in that phase."""
     found: dict[str, bool] = {}
     for row in repls_of(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
@@ -332,7 +332,7 @@ def exit_status(answer: dict[str, Any]) -> int:
 
 
 def coming_repls(workspace: Path) -> str:
-    """The REPLs that are starting and what they say of it, in words; blank where none is."""
+    """The REPLs that are starting and their progress, in words; blank for none."""
     try:
         with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
             rows = connection.call("server_health", {})["repls"]
@@ -345,7 +345,7 @@ def coming_repls(workspace: Path) -> str:
 def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_quiet: bool = False) -> None:
     """Output as the program printed it, results on standard output, everything else on standard error.
 
-    `told`: the characters of each stream that were said before.
+    `told`: the number of characters of each stream that were said before.
     """
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
@@ -359,7 +359,7 @@ def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_
     say(str(answer.get("stdout", ""))[told["stdout"] :], end="")
     say(str(answer.get("stderr", ""))[told["stderr"] :], end="", err=True)
     for value in values:
-        if value != "None":  # as Python's own prompt has it
+        if value != "None":  # Python's own prompt leaves None out, too
             say(value)
     for line in words:
         say(line, err=True, hang=2)
@@ -374,13 +374,13 @@ def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
 
 
 def _told(answer: dict[str, Any]) -> Iterator[str]:
-    """The notes of an evaluation that is done. Of values that were cut they say how agents get the rest."""
+    """The notes of an evaluation that is done. Notes on cut values say how agents get the rest."""
     for note in answer.get("notes", ()):
         yield f"{note.partition(';')[0]}; --max-length says how many are printed" if note.startswith("cut") else note
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
-    """Command lines for an evaluation that has not ended: its notes name tools, for agents."""
+    """Command lines for an evaluation that goes on: its notes name tools, for agents."""
     from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations end
 
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
@@ -399,7 +399,7 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
 
 
 def explained(answer: dict[str, Any]) -> Iterator[str]:
-    """Why there is no result, in lines for a terminal: what a hint says to agents, said for a command line."""
+    """The reason why there is no result, in lines for a terminal: hints for agents in the words of a command line."""
     error = answer.get("error") or {}
     message = answer.get("message") or ""
     if "message" in error and not answer.get("stderr") and error["message"] not in message:

@@ -1,4 +1,4 @@
-"""The command `codriver`. Each command is imported only when it is used, so that starting one costs only its own."""
+"""The command `codriver`. Each command is imported only when used, so that its start costs only its own imports."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ USUAL_WORDS = {
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",
 }  # fmt: skip
-"""By a word that other programs have: the command that does it here."""
+"""By a word of other programs: the command with that meaning here."""
 
 
 def _unknown(given: str) -> str:
@@ -66,12 +66,12 @@ def _unknown(given: str) -> str:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported when asked for."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """See the base class; a command that does not exist is compared with those that do."""
+        """See the base class; an unknown command is compared with the existing ones."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(_unknown(args[0]))
         return super().resolve_command(ctx, args)
@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
 
 
 def _say_versions(ctx: click.Context, is_asked: object) -> None:
-    """Print a line for each thing whose version a report of a fault needs. Nothing of it is imported."""
+    """Print a line for each program or package whose version a bug report needs. No package is imported."""
     if not is_asked or ctx.resilient_parsing:
         return
     import platform  # noqa: PLC0415  # only here
@@ -105,7 +105,7 @@ def _say_versions(ctx: click.Context, is_asked: object) -> None:
         try:
             say(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
-            continue  # those that matter here are asked for by the extras `lisp` and `fast`
+            continue  # the extras `lisp` and `fast` ask for the dependencies that matter here
     say(f"{platform.system()} {platform.release()} {platform.machine()}")
     ctx.exit()
 
@@ -130,7 +130,7 @@ def cli(*, workspace: Path | None) -> None:
     One server per workspace finds or starts the REPLs of a project and speaks MCP to any number of agents. Every
     command works on the current folder, or on the one that --workspace names.
     """
-    del workspace  # each command reads it: see `codriver.commands.options`
+    del workspace  # each command reads the option: see `codriver.commands.options`
 
 
 def main(begun: object = None) -> None:

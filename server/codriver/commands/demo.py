@@ -35,7 +35,7 @@ LISP = '(defn greet [who] (str "Hello, " who "!"))\n(map greet ["agent" "human"]
 
 
 class DemoFailedError(StartError):
-    """The demonstration did not show what it should."""
+    """The demonstration failed to show a step."""
 
 
 @click.command("demo", short_help="Show Codriver at work, with nothing set up.")
@@ -58,7 +58,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
     command += [word for repl in repls for word in ("--repl", repl)]
     say(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
     file = port_file(workspace)
-    # It is not for the folder that this is typed in.
+    # The server is not for the current folder.
     own = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
     environ = {**own, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
@@ -77,7 +77,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
 
 
 async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
-    """Connect a client through the relay and evaluate: in each step, code in a session.
+    """Connect a client through the relay and evaluate the code of each step in its session.
 
     Raises:
         DemoFailedError: the server did not answer as it should.
@@ -94,7 +94,7 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
             await _show(session, steps)
         except DemoFailedError as error:
             failure = error
-    # Raised out here, as the client would wrap it in a group.
+    # Raised out here, as the client would wrap the error in a group.
     if failure is not None:
         raise failure
 

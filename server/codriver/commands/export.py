@@ -72,14 +72,14 @@ MOST_BYTES = 64 * MEBIBYTE
 
 
 class ExistsError(CodriverError):
-    """A file to be written is there already."""
+    """A file to be written exists already."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is there already: name another file, or add --force to replace it")
 
 
 class SeveralSessionsError(CodriverError):
-    """The evaluations chosen are of several sessions, or of none that was named."""
+    """The chosen evaluations are of several sessions, or of none with that name."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"these evaluations are of several sessions: choose one with --session: {', '.join(keys)}")
@@ -87,12 +87,12 @@ class SeveralSessionsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The evaluations chosen, of one session."""
+    """The chosen evaluations, of one session."""
 
     key: str
     recording: Recording
     known: Sequence[Recorded] = ()
-    """All evaluations of the session, where the last ones were chosen."""
+    """All evaluations of the session, if the last ones were chosen."""
 
 
 @click.command(
@@ -190,7 +190,7 @@ def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
 
 
 def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
-    """List the recording among what is remembered of the workspace."""
+    """Add the recording to the workspace's memory."""
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # TinyDB is for this alone
 
     memory = Memory(
@@ -229,7 +229,7 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
 
 
 def _more(chosen: Slice, checked: Sequence[Checked]) -> str:
-    """Words on the evaluations that would have defined the names that were unknown."""
+    """Words on the evaluations that would have defined the unknown names."""
     last = len(chosen.recording.evaluations)
     names = names_unknown(one.note for one in checked)
     most = last_that_define(chosen.known, last, names)
@@ -251,8 +251,8 @@ def _chosen(
     """The evaluations that the options choose, of one session.
 
     Raises:
-        CodriverError: they choose none, or of several sessions.
-        UsageError: they exclude one another.
+        CodriverError: the options choose none, or some of several sessions. UsageError: the options exclude one
+        another.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:
         raise click.UsageError("choose by ids, --last, --since or --query, one of them")
@@ -283,7 +283,7 @@ def _chosen(
 
 
 def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
-    """The session, or of a Lisp its REPL, whose sessions share all definitions: one for each client, it may be."""
+    """The session, or for a Lisp its REPL, whose sessions share all definitions, perhaps one for each client."""
     repl = key.partition("/")[0]
     dialect = known.get(repl, {}).get("dialect") or dialect_of_key(repl)
     return key if dialect == PYTHON.dialect else repl
@@ -309,7 +309,7 @@ def _recording(
 
 
 def _is_of_kernel(row: Mapping[str, Any], key: str) -> bool:
-    """True of a kernel's session: by its address, where the server has it still, else by its key."""
+    """True of a kernel's session: by its address, if the server still has the session, else by its key."""
     if address := str(row.get("address", "")):
         return split_address(address)[0] == JUPYTER
     return _KERNEL_KEY.fullmatch(key) is not None
@@ -430,7 +430,7 @@ def _read(file: Path) -> Recording:
 
 
 def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[Case]:
-    """A case for each evaluation: skipped where the log holds no more of it than a name for a secret."""
+    """A case for each evaluation: skipped if the log replaced a part of it by the name of a secret."""
     cases = []
     for evaluation in recording.evaluations:
         steps = [one for one in checked if one.of is evaluation]

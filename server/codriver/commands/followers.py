@@ -1,7 +1,7 @@
-"""Followers of a server: an evaluation, a run of tests or the output log is told by a command as it comes.
+"""Followers of a server: a command tells an evaluation, a run of tests or the output log as it comes.
 
-A person at a terminal types the input of an evaluation, and sees how many tests of how many are over. The log is
-followed from one server to the next.
+A person at a terminal types the input of an evaluation, and sees the number of finished tests. The log is followed from
+one server to the next.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 LOOK_S: Final = 0.3
-"""How often an evaluation that goes on is looked at; most are over before the first time."""
+"""How often a running evaluation is looked at; most are over before the first look."""
 LEAST_MS: Final = 100
 """The shortest wait that the server takes."""
 MOST_START_S: Final = 300.0
-"""How long a REPL that starts is waited for beyond the time that the evaluation may take."""
+"""How long a REPL that starts is waited for beyond the time of the evaluation."""
 FAILED_TO_COME: Final = {"waiting": True}
-"""The phases where no REPL is there or on its way, and why is known: it is tried again and again."""
+"""The phases of a REPL that is not connected or on its way, for a known reason: it is tried again and again."""
 STREAMS: Final = ("stdout", "stderr")
 UNANSWERED: Final = "interrupted-for-input"
-"""The status of an evaluation that was interrupted, as it reads and nobody can type."""
+"""The status of an evaluation that was interrupted because it reads input and nobody can type."""
 RETRY_S = 1.0
-"""How often a server that is not there is looked for."""
+"""How often a missing server is looked for."""
 WAIT_MS = 20_000
 WHOLE = 16 * 2**20
 """The longest texts that can be asked for, in bytes together."""
 APP_EVENT: Final = "appEvent"
-"""The category of what applications tell, which is in a database beside the log."""
+"""The category of applications' events, which are in a database beside the log."""
 STREAM_OVER: Final = "stream-over"
-"""The name of the event that tells the end of a stream of theirs."""
+"""The name of the event that tells the end of an application's stream."""
 GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
 MAX_ENTITIES = 10_000
 """The entities that one answer carries; a server with a larger log may skip some, and says so."""
@@ -56,14 +56,14 @@ class Running:
     connection: Connection
     timeout_s: float
     phases: Callable[[], dict[str, bool]]
-    """The phases in which REPLs are, each with whether one says why."""
+    """The phases of REPLs, each with whether a REPL says why it is in that phase."""
     waiting: Waiting
     told: dict[str, int]
 
     def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer to the call, at the end or when the time is over. What it prints until then is said.
+        """The answer to the call, at the end or when the time is over. Output until then is said.
 
-        `first`: the first answer to a call that was made before. Ctrl-C, or the end of this command by a signal, ends
+        `first`: the first answer to a call that was made earlier. Ctrl-C, or the end of this command by a signal, ends
         the evaluation too.
         """
         deadline = time.monotonic() + self.timeout_s
@@ -91,7 +91,7 @@ class Running:
         return self.connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
 
     def _look(self, evaluation: str) -> dict[str, Any]:
-        """The standing of the evaluation after a moment; its output meanwhile is said."""
+        """The standing of the evaluation after a moment; its output in that time is said."""
         asked = {"evaluationId": evaluation, "waitMs": int(LOOK_S * 1000)}
         answer = self.connection.call("get_evaluation", {**asked, "part": "stdout", "from": self.told["stdout"]})
         self._say("stdout", answer)
@@ -116,12 +116,12 @@ class Running:
             return sys.stdin.readline()
 
     def _interrupt(self, evaluation: str) -> None:
-        with suppress(CodriverError, OSError):  # it is over, or the server is gone
+        with suppress(CodriverError, OSError):  # the evaluation is over, or the server is gone
             self.connection.call("interrupt_evaluation", {"evaluationId": evaluation})
 
     @contextmanager
     def _ending(self, evaluation: str) -> Iterator[None]:
-        """Have what ends this command end the evaluation, which else would hold its session until somebody notices."""
+        """Let the end of this command end the evaluation, which would hold its session until somebody notices."""
 
         def end(number: int, _frame: object) -> None:
             sys.exit(128 + number)
@@ -141,7 +141,7 @@ WHO: Final = "codriver-cli"
 
 @dataclass(slots=True)
 class RunningTests:
-    """One call of `run_tests`, followed to its end or for `timeout_s`. `is_quiet`: what tests print is not said."""
+    """One call of `run_tests`, followed to its end or for `timeout_s`. `is_quiet`: the output of tests is not said."""
 
     connection: Connection
     timeout_s: float
@@ -155,7 +155,7 @@ class RunningTests:
         return self._stands
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The answer to the call, with every result. What runs longer than its time is interrupted.
+        """The answer to the call, with every result. A run longer than its time is interrupted.
 
         Ctrl-C ends the tests too.
         """
@@ -174,13 +174,13 @@ class RunningTests:
                     return self._timed_out(named)
                 answer = self.connection.call("get_evaluation", {**named, "waitMs": int(LOOK_S * 1000)})
         except KeyboardInterrupt:
-            with suppress(CodriverError, OSError):  # it is over, or the server is gone
+            with suppress(CodriverError, OSError):  # the run is over, or the server is gone
                 self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
             raise
         return answer
 
     def _note(self, answer: dict[str, Any]) -> None:
-        """Say what the tests printed, and note how many are over."""
+        """Say the output of the tests, and note the number of finished tests."""
         with reading("run_tests"):
             printed = str(answer.get("stdout", ""))
             if "tests" in answer:
@@ -194,7 +194,7 @@ class RunningTests:
             self.told = len(printed)
 
     def _timed_out(self, named: dict[str, Any]) -> dict[str, Any]:
-        """The answer about a run that is ended, as its time is over."""
+        """The answer about a run that is ended as its time is over."""
         did = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer
@@ -220,9 +220,9 @@ class FollowError(CodriverError):
 
 @dataclass(slots=True)
 class Follower:
-    """Follows a log from the line `since` on. `who` and `categories` leave others out.
+    """Follows a log from the line `since` on. `who` and `categories` select entries.
 
-    Texts that come at once have `max_text_bytes` together, long ones losing their end. `events`: those of applications
+    Texts of one answer have at most `max_text_bytes` together; long ones lose their end. `events`: applications' events
     come, too.
     """
 
@@ -236,11 +236,10 @@ class Follower:
     def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
         """The entities that came since the last ones, and whether some left before they could be read.
 
-        None when none came within the time.
+        None if none came within the time.
 
         Raises:
-            FollowError: the server refuses.
-            ServerGoneError: it is gone.
+            FollowError: the server refuses. ServerGoneError: the server is gone.
         """
         query, inputs = self._question()
         asked = {
@@ -259,7 +258,7 @@ class Follower:
             return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
 
     def _question(self) -> tuple[str, list[object]]:
-        """The query for what comes after `since`, and its inputs."""
+        """The query for the entities after `since`, and its inputs."""
         bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
         inputs: list[object] = [self.since]
         if self.who:
@@ -279,7 +278,7 @@ class Follower:
 
 
 def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
-    """The entities that come, for ever: when the server ends, that is said and the next one is waited for.
+    """The entities that come, for ever: at the end of a server a word is said and the next server is waited for.
 
     `name`: the client's. Each connection is closed before the next one, the last one when the iterator is closed.
 
@@ -297,7 +296,7 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
                 follower.connection = _next_server(workspace, name)
                 say("the next server is there", err=True)
                 if session != follower.connection.session:
-                    follower.since = 0  # its log is empty when it starts, and its lines may begin before our last one
+                    follower.since = 0  # a new server's log is empty, and its lines may begin before our last one
                 continue
             if gap:
                 say(GAP, err=True)

@@ -1,4 +1,4 @@
-"""Fresh runs: recorded evaluations and documents of them, run in a REPL that is started for it and ended after it."""
+"""Fresh runs: recorded evaluations and documents of them, each run in a REPL that is started and ended for that run."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
-"""How the file of a document would end, by dialect, where not with `.clj`."""
+"""The suffix of a document's file by dialect, if not `.clj`."""
 WHOLE: Final = PrintLimits()
 TOLD: Final = PrintLimits(25, 7)
-"""As the settings have it by default."""
+"""The default limits of the settings."""
 SHORT_S: Final = 2.0
-"""How long code is waited for that had to be interrupted when it was recorded."""
+"""How long to wait for code that had to be interrupted when it was recorded."""
 TEST: Final = "\ndef test_"
 """The beginning of each test of a Python document."""
 MODULE: Final = "codriver_exported"
@@ -54,13 +54,13 @@ MODULE: Final = "codriver_exported"
 
 @dataclass(slots=True)
 class Progress:
-    """The evaluations of a fresh run that have begun, `of` so many."""
+    """The progress of a fresh run: the evaluations that have begun, `of` so many."""
 
     begun: int = 0
     of: int = 0
 
     def counted(self, evaluations: Iterable[Recorded]) -> Iterator[Recorded]:
-        """The evaluations, each counted when its turn comes."""
+        """The evaluations, each counted at its start."""
         for evaluation in evaluations:
             self.begun += 1
             yield evaluation
@@ -79,18 +79,18 @@ class Printed:
         self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.stream)
 
     def tell(self, stream: str, text: str) -> None:
-        """Say what a stream has printed, but for what may be the beginning of a secret."""
+        """Say the output of a stream, except a possible beginning of a secret."""
         say(self._streams[stream].feed(text), err=True, end="")
 
     def end(self) -> None:
-        """Say the rest."""
+        """Say the rest of the output."""
         for stream in self._streams.values():
             say(stream.flush(), err=True, end="")
 
 
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
-    """Fresh REPLs of one kind for one workspace: `words` start one, and each evaluation may take `timeout_s`."""
+    """Fresh REPLs of one kind for one workspace: `words` start one, and each evaluation gets `timeout_s`."""
 
     workspace: Path
     words: str
@@ -98,17 +98,18 @@ class FreshRuns:
     is_strict: bool = False
     """Whether a picture reproduces only by the same bytes."""
     is_quiet: bool = False
-    """Whether nothing is said of what the code prints as it is checked."""
+    """Whether the output of checked code is not said."""
     is_chosen: bool = True
-    """Whether somebody named the REPL; a kernel that was merely recorded, and cannot be started, has a stand-in."""
+    """Whether somebody named the REPL; a kernel that is only in the recording, and cannot be started, has a stand-in.
+    """
     python: str = ""
     """The interpreter of the project's Python code; blank for that of the workspace's server, else of the settings."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
-    """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
+    """Takes out of fresh REPLs' texts the secrets of the environment, and those that their applications hide."""
 
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
-        """A fresh REPL, for as long as the context lasts; `tell` is told what it prints."""
+        """A fresh REPL, for as long as the context lasts; `tell` gets its output."""
         words = words or self.words
         is_accepted = trust.is_accepted
         python = self.python or _interpreter(self.workspace)
@@ -117,10 +118,10 @@ class FreshRuns:
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
-        """The fresh REPL, until `stack` ends; of a kernel that cannot be started, one that runs the same language.
+        """The fresh REPL, until `stack` ends; for a kernel that cannot be started, a REPL of the same language.
 
         Raises:
-            StartError: it cannot be started, and nothing stands in for it.
+            StartError: the REPL cannot be started, and none stands in for it.
         """
         try:
             return await stack.enter_async_context(self.repl(tell))
@@ -131,7 +132,7 @@ class FreshRuns:
             return await stack.enter_async_context(self.repl(tell, PYTHON.repl))
 
     async def verify(self, recording: Recording) -> tuple[Checked, ...]:
-        """The evaluations of a recording checked in a fresh REPL. What they print is said as it comes."""
+        """The evaluations of a recording checked in a fresh REPL. Their output is said as it comes."""
         printed = Printed(self.clean)
         async with AsyncExitStack() as stack:
             repl = await self._repl_or_stand_in(stack, (lambda _stream, _text: None) if self.is_quiet else printed.tell)
@@ -143,7 +144,7 @@ class FreshRuns:
                 repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling
             )
             if repl.dialect != "unknown":
-                await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
+                await repl.run("0")  # before the run, and at its end, the application tells what to hide by now
             printed.end()
         judged = map(strictly, checked) if self.is_strict else checked
         return tuple(without_secrets(one, self.clean) for one in judged)
@@ -151,9 +152,9 @@ class FreshRuns:
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
     ) -> SoundDocument:
-        """The document, which has run in one more fresh REPL, and its tests the other way round in another.
+        """The document, run in one more fresh REPL, and its tests in the reverse order in another.
 
-        What a module holds was moved by a run, so that no process runs a document twice.
+        A run changes the values of a module, so no process runs a document twice.
         """
         asking = check_document(checked, dialect, form, origin)
         try:
@@ -163,7 +164,7 @@ class FreshRuns:
         return await drive_check(asking, page, partial(self._run_anew, form, origin))
 
     async def _run_anew(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
-        # A kernel's cells become plain Python: what holds there has to hold without a kernel.
+        # A kernel's cells become plain Python, which has to work without a kernel.
         words = PYTHON.repl if is_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
             failed = await self.run(repl, form, origin, page)
@@ -176,7 +177,7 @@ class FreshRuns:
     async def run(
         self, repl: FreshRepl, form: Format, origin: Origin, page: Page, *, is_reversed: bool = False
     ) -> tuple[Failed, ...]:
-        """Run a document, its tests too, and give what failed."""
+        """Run a document, its tests too, and give the failures."""
         if repl.dialect == PYTHON.dialect:
             failed = await _run_python(repl, page, is_reversed=is_reversed)
         else:
@@ -189,22 +190,22 @@ class FreshRuns:
 
 @cache
 def _interpreter(workspace: Path) -> str:
-    """The interpreter of the workspace's server, which may have been told another than the settings; else theirs."""
+    """The interpreter that the workspace's server was told to use, else that of the settings."""
     served = known_servers.ask(workspace, "codriver-export").health or {}
     return str(served.get("python") or load(workspace, environ=os.environ).settings.python)
 
 
 def is_kernel(words: str) -> bool:
-    """True where the words after `--repl` name a kernel."""
+    """True if the words after `--repl` name a kernel."""
     kind = kind_of(words)
     return kind is not None and kind.protocol == JUPYTER
 
 
 def _telling(recording: Recording, repl: FreshRepl) -> Telling:
-    """The values that can be compared.
+    """The kind of values that can be compared.
 
     Raises:
-        CodriverError: a kernel is asked for what ran in none.
+        CodriverError: a kernel is asked to run code that ran in none.
     """
     if not recording.is_of_kernel and repl.is_kernel:
         raise CodriverError(
@@ -223,9 +224,9 @@ async def verified(
     progress: Progress | None = None,
     telling: Telling = "each",
 ) -> tuple[Checked, ...]:
-    """Evaluations checked in this REPL, one after the other; `clean` is applied to all that it says.
+    """Evaluations checked in this REPL, one after the other; `clean` is applied to all its texts.
 
-    `told`: the limits by which agents were told values.
+    `told`: the limits of the values that agents were told.
     """
     progress = progress or Progress()
     asking = verifying(progress.counted(evaluations), dialect, telling)
@@ -239,7 +240,7 @@ async def verified(
 
 
 def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
-    """The checked step without what was known to be secret only after it had run; nothing of that is asserted."""
+    """The checked step without secrets that became known only after its run; nothing of these is asserted."""
     text, value = clean(one.step.text), one.value if one.value is None else clean(one.value)
     raised = one.raised and replace(one.raised, message=clean(one.raised.message))
     note, out = clean(one.note), clean(one.out)
@@ -286,7 +287,7 @@ def _cleaned(data: T, clean: Callable[[str], str]) -> T:
 async def drive_check(
     asking: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
 ) -> SoundDocument:
-    """The document, run until it holds; `page` is what `asking` asked for first."""
+    """The document, run until it holds; `page` is the first page that `asking` asked for."""
     try:
         while True:
             page = asking.send(await run(page))
@@ -308,7 +309,7 @@ async def _run_python(repl: FreshRepl, page: Page, *, is_reversed: bool) -> tupl
 
 
 async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, file: str) -> tuple[Failed, ...]:
-    await repl.run(f"(remove-ns '{origin.name})")  # the tests of a round before would be found there
+    await repl.run(f"(remove-ns '{origin.name})")  # the tests of an earlier round would be found there
     ran = await repl.run(page.text, file=file)
     if ran.failure is not None:
         lines = (ran.failure.line,) if ran.failure.line else ()
@@ -324,12 +325,12 @@ async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, f
 
 
 def words_of(dialect: str) -> str:
-    """The words that start a REPL of a dialect; blank where none do."""
+    """The words that start a REPL of a dialect; blank for none."""
     return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
 
 
 def tell(checked: Sequence[Checked]) -> None:
-    """Say on standard error what does not reproduce, and why."""
+    """Say on standard error which steps do not reproduce, and why."""
     for one in checked:
         if one.note and not one.is_typo:
             head = one.step.text.strip().partition("\n")[0]

@@ -1,9 +1,9 @@
-"""Pictures of evaluations for the commands: had of a server's log or of an earlier run, saved, and shown inline.
+"""Pictures of evaluations for the commands: read from a server's log or an earlier run, saved, and shown inline.
 
-A server answers a command with a mark in the place of each picture (`codriver.core.pictures`); the picture itself is
-asked for by its line of the log. A terminal is asked which protocol it knows: kitty's, iTerm2's, or sixels. Every
-terminal answers the last of the three questions, so that no terminal is waited for long. Sixels are made of a PNG with
-the standard library alone: 216 colours, on white where the picture is transparent.
+A server answers a command with a mark in place of each picture (`codriver.core.pictures`); the picture itself is asked
+for by its line of the log. A terminal is asked for its protocol: kitty's, iTerm2's, or sixels. Every terminal answers
+the last of the three questions, so that no terminal is waited for long. Sixels are made of a PNG with the standard
+library alone: 216 colours, on white where the picture is transparent.
 
 Source: kitty, "Terminal graphics protocol"; iTerm2, "Images"; DEC STD 070, "Sixel graphics"; xterm, "Device
 attributes"; PNG 7 to 11, "Encoding" to "Chunk specifications".
@@ -48,7 +48,7 @@ TEXTS_AT: Final = """[:find ?line ?id ?text :in $ [?line ...] :where [?e :output
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A picture of an evaluation, and its bytes. `number`: which of the evaluation's it is, from 1 on."""
+    """A picture of an evaluation, and its bytes. `number`: its place among the evaluation's pictures, from 1 on."""
 
     evaluation: str
     number: int
@@ -57,17 +57,17 @@ class Held:
 
     @property
     def file_name(self) -> str:
-        """The name of its file."""
+        """The name of the picture's file."""
         return f"{self.evaluation}-{self.number}{self.picture.suffix}".replace("/", "-")
 
 
 def named(text: str, evaluation: str) -> str:
-    """The text of an evaluation, with the command that gives a picture in the place of the picture's mark."""
+    """The text of an evaluation, with the command that gives a picture in place of its mark."""
     return marked(text, lambda one: f"<<{one.words}: codriver image {evaluation}>>")
 
 
 def newest_with_picture(connection: Connection) -> str | None:
-    """The evaluation that showed a picture last; None where the log has none."""
+    """The evaluation that showed a picture last; None if the log has none."""
     rows = _asked(connection, ALL_LINES)
     with reading("repl_output_log"):
         return str(max(rows, key=lambda row: int(row[0]))[1]) if rows else None
@@ -96,7 +96,7 @@ def pictures_at(connection: Connection, lines: Sequence[int]) -> list[Held]:
 
 
 def pictures_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Held]:
-    """The pictures in entries that still have their data, as those of an earlier run have; what was cut is left out."""
+    """The pictures in entries that still have their data, as in an earlier run; cut ones are left out."""
     found = [(str(entry.get("evaluation", "log")), data) for entry in entries for data in DATA.finditer(entry["text"])]
     return _numbered((name, picture(data[1], data[2]), decoded(data[2])) for name, data in found)
 
@@ -118,7 +118,7 @@ def save(pictures: Iterable[Held], folder: Path, workspace: Path) -> None:
 
 
 def show(pictures: Sequence[Held]) -> bool:
-    """Show the pictures on the terminal, each below a line on it; whether it could."""
+    """Show the pictures on the terminal, each below a line on it; true if the terminal can."""
     way = way_of_terminal() if pictures else None
     if way is None:
         return False
@@ -141,7 +141,7 @@ def _why_not(way: Way, one: Picture) -> str:
 def show_or_save(
     connection: Connection, evaluation: str, folder: Path | None, workspace: Path, *, can_show: bool = True
 ) -> None:
-    """Save the pictures of an evaluation where a folder is given, and show them where the terminal can."""
+    """Save the pictures of an evaluation if a folder is given, and show them if the terminal can."""
     can_show &= sys.stdout.isatty()
     held = pictures_of(connection, evaluation) if folder or can_show else []
     if folder is not None:
@@ -153,9 +153,9 @@ def show_or_save(
 def tell_of_answer(
     images: Iterable[tuple[str, str]], tool: str, evaluation: str, folder: Path | None, workspace: Path
 ) -> None:
-    """Say which pictures came beside a tool's answer, each by kind and base64, and save them where a folder is given.
+    """Say which pictures came beside a tool's answer, each by kind and base64, and save them if a folder is given.
 
-    `evaluation`: the one that they are of; blank where they are of none.
+    `evaluation`: the evaluation that showed them; blank for none.
     """
     held = _numbered((evaluation or tool, picture(kind, data), decoded(data)) for kind, data in images)
     if folder is not None:
@@ -176,17 +176,18 @@ def _asked(connection: Connection, query: str, *inputs: object) -> list[Any]:
 
 Way = Literal["kitty", "iTerm2", "sixel"]
 QUESTIONS: Final = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[>q\x1b[c"
-"""Whether it takes a picture of one pixel as kitty does; its name and version; its attributes, which all tell."""
+"""The questions: whether the terminal takes a picture of one pixel as kitty does; its name and version; its attributes,
+which every terminal tells."""
 LAST_ANSWER: Final = re.compile(r"\x1b\[\?([\d;]*)c")
 TAKES_SIXELS: Final = "4"
-"""The attribute of sixels. Source: VT340."""
+"""The attribute of a terminal with sixels. Source: VT340."""
 TAKES_FILES: Final = re.compile(r"\x1bP>\|(?:iTerm2|WezTerm|mintty)")
 WAIT_S: Final = 0.6
-"""For the answer of a terminal at the other end of a slow line; one that answers nothing is asked once a command."""
+"""The wait for the answer of a terminal behind a slow line; a terminal without an answer is asked once a command."""
 CHUNK: Final = 4096
 """Characters of base64 in one escape sequence. Source: kitty's protocol."""
 WITHOUT_QUESTIONS: Final = frozenset({"", "dumb", "linux"})
-"""Terminals by the name in TERM that would print the questions."""
+"""Terminals, by the name in TERM, that would print the questions."""
 
 
 def way_of_terminal() -> Way | None:
@@ -218,7 +219,7 @@ def _answer_of_terminal() -> str:
 
 
 def encoded(way: Way, kind: str, content: bytes) -> str:
-    """The picture as the terminal takes it; blank if the kind is none for it."""
+    """The picture in the terminal's encoding; blank for a kind that it does not take."""
     if way == "iTerm2":
         given = f"inline=1;size={len(content)};preserveAspectRatio=1"
         return f"\x1b]1337;File={given}:{base64.b64encode(content).decode()}\x07"
@@ -238,13 +239,13 @@ def _kitty(data: str) -> Iterator[str]:
 
 
 MOST_PIXELS: Final = 4_000_000
-"""Of a picture that is decoded: a larger one takes seconds."""
+"""The pixels of a picture that is decoded: a larger picture takes seconds."""
 MOST_COLUMNS: Final = 1000
-"""Wider pictures lose columns and rows, as a terminal is hardly wider."""
+"""Wider pictures lose columns and rows: hardly any terminal is wider."""
 SAMPLES: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """Samples of a pixel by the colour type of a PNG."""
 LEVELS: Final = 6
-"""Of each of red, green and blue: a cube of colours."""
+"""The levels of each of red, green and blue: a cube of colours."""
 BAND: Final = 6
 """Rows of pixels in one row of sixels."""
 
@@ -285,7 +286,7 @@ def sixels(content: bytes) -> str:
 
 
 def _read(content: bytes) -> _Png | None:
-    """The parts of a PNG that count here."""
+    """The parts of a PNG that are used here."""
     if content[:8] != b"\x89PNG\r\n\x1a\n":
         return None
     at, head, palette, data = 8, b"", b"", b""
@@ -309,7 +310,7 @@ def _read(content: bytes) -> _Png | None:
 
 
 def _rows(png: _Png) -> Iterator[bytes]:
-    """The rows of pixels as they were before each was filtered."""
+    """The rows of pixels without their filters."""
     back = max(1, png.pixel_bits // 8)
     above = bytes(png.row_bytes)
     for at in range(0, png.height * (1 + png.row_bytes), 1 + png.row_bytes):
@@ -356,7 +357,7 @@ def _colours(row: bytes, png: _Png, step: int) -> list[int]:
             for n in range(each)
         )
     else:
-        samples = row[:: png.depth // 8]  # of two bytes the first has what counts
+        samples = row[:: png.depth // 8]  # of two bytes the first is the significant one
     count = SAMPLES[png.colour]
     pixels = [samples[n : n + count] for n in range(0, png.width * count, count * step)]
     known = {pixel: _place(pixel, png) for pixel in set(pixels)}
@@ -380,7 +381,7 @@ def _place(pixel: bytes, png: _Png) -> int:
 
 
 def _band(rows: Sequence[Sequence[int]], width: int) -> str:
-    """Six rows of pixels: one after the other the colours in them, each from the left edge on."""
+    """Six rows of pixels: one after the other their colours, each from the left edge on."""
     bits: dict[int, bytearray] = {}
     for bit, row in enumerate(rows):
         for column, colour in enumerate(row):
@@ -392,5 +393,5 @@ def _run_lengths(columns: bytearray) -> str:
     pieces = []
     for value, run in groupby(columns):
         count, sign = sum(1 for _ in run), chr(63 + value)
-        pieces.append(f"!{count}{sign}" if count > 3 else sign * count)  # shorter than that, the count takes more
+        pieces.append(f"!{count}{sign}" if count > 3 else sign * count)  # a short run takes less without a count
     return "".join(pieces)

@@ -1,7 +1,7 @@
-"""`codriver log`, `image`, `history`, `runs`, `forget`, `handoff`: the output log, earlier runs, and how things stand.
+"""`codriver log`, `image`, `history`, `runs`, `forget`, `handoff`: the output log, earlier runs, and the standing.
 
 `handoff` is for a person or an agent that takes over, from a server or from the memory of a workspace. Exit status: 0,
-also where no server runs, but for `image`, whose help has its own.
+also without a running server, except for `image`, whose help has its own.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ INTERRUPTED = 130
 RUNS = "runs"
 HISTORY = "history"
 CALLS = "calls"
-"""The topic of streams that end by themselves, of events of the op `call`."""
+"""The topic of streams that end by themselves, with events of the op `call`."""
 WHEN = "a server writes its own within 30 s of a change, mostly in 2, and when it ends"
 JUDGED_CODES = 20
-"""So many of a session are read to find out its language; most of what one language has the other cannot read."""
+"""The number of a session's codes read to find out its language; most code of one language is unreadable in another."""
 SHOWN_CHARACTERS = 2000
 HANG = 40
 """The column at which the text of an entry begins in its line."""
@@ -125,10 +125,10 @@ def log_command(  # noqa: PLR0913  # one argument an option
 
 
 def follow_stream(connection: Connection, begun: dict[str, Any], topic: str, *, as_json: bool) -> int:
-    """Print the events of a stream that began, until it is over or Ctrl-C ends it; the exit status."""
+    """Print the events of a stream until the stream is over or Ctrl-C ends it; the exit status."""
     with reading("watch_app"):
         since, begins = int(begun["since"]), f"{begun['subId']} "
-    # Streams share the database: what is of another op is of another one.
+    # Streams share the database: events of another op belong to another stream.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
     follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else SHOWN_BYTES, events=True)
     try:
@@ -189,7 +189,7 @@ def _newest(
     limit: int,
     max_bytes: int,
 ) -> tuple[list[dict[str, Any]], int]:
-    """The newest entries that the options let through, and the line to go on from.
+    """The newest entries that the options let through, and the line to continue from.
 
     Raises:
         FollowError: the server refuses.
@@ -212,7 +212,7 @@ def _newest(
 
 
 def _value(text: str) -> object:
-    """The JSON value in a text; the text itself when it is none, so that words need no quotes."""
+    """The JSON value in a text; the text itself if it is no JSON, so that words need no quotes."""
     try:
         return json.loads(text)
     except ValueError:
@@ -222,7 +222,7 @@ def _value(text: str) -> object:
 def _save_pictures(
     connection: Connection, entries: Sequence[dict[str, Any]], images: Path | None, workspace: Path
 ) -> None:
-    """Save the pictures of entries of a server's log where a folder is given."""
+    """Save the pictures of entries of a server's log if a folder is given."""
     if images is None or not (lines := [entry["line"] for entry in entries if PICTURE in entry["text"]]):
         return
     from codriver.commands.held_pictures import pictures_at, save  # noqa: PLC0415  # few entries have pictures
@@ -264,9 +264,10 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
 
 
 def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The sign of a comment in the language of each session of `rows`, which are keys of sessions and their code.
+    """The sign of a comment in the language of each session of `rows`, by the session's key.
 
-    The key tells it by the kinds of REPLs; where a user gave the key, it is Python if most of the newest code reads so.
+    A key with a REPL kind's name tells the language; for a key of the user's it is Python if most of the newest code
+    parses so.
     """
     codes: dict[str, list[str]] = {}
     for key, code in reversed(rows):
@@ -294,7 +295,7 @@ REMEMBERED = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
 
 
 def _history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:
-    """The history from the server that runs, else from its file: line, time, who, session, code, file if loaded."""
+    """The history from the running server, else from its file: line, time, who, session, code, file if loaded."""
     try:
         with client.connect(workspace, name="codriver-history") as connection:
             answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
@@ -319,9 +320,9 @@ def _history_row(line: int, when: int, who: str, key: str, code: str, file: str)
 
 
 def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
-    """One entry on its own lines: when, who, where, and the text, coloured by what it is. `run`: the earlier one of it.
+    """One entry on its own lines: when, who, where, and the text, coloured by category. `run`: the entry's earlier run.
 
-    In the place of a picture stands the command that gives it.
+    The command that gives a picture stands in the picture's place.
     """
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
@@ -401,10 +402,10 @@ def _forget(memory: Memory, workspace: Path, kind: str) -> None:
 
 
 def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
-    """The entries of the run that `asked` names: `-1` for the last before the one that goes on, or its id.
+    """The entries of the run that `asked` names: `-1` for the last before the present one, or its id.
 
     Raises:
-        ClickException: there is none.
+        ClickException: there is no such run.
     """
     workspace = workspace.resolve()
     memory = memory_of(workspace)
@@ -417,7 +418,7 @@ def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
 
 
 def memory_of(workspace: Path) -> Memory:
-    """The memory, to be looked at: what is broken in it is said and left to a server."""
+    """The memory, to be read: faults in it are said and left to a server."""
     from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
 
     return Memory(
@@ -426,7 +427,7 @@ def memory_of(workspace: Path) -> Memory:
 
 
 def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
-    """The runs that are over, the oldest first, and the one that goes on, if it is remembered yet."""
+    """The finished runs, the oldest first, and the run that goes on, if it is remembered yet."""
     folder = server_folder(workspace)
     record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
     session = record and record.session_id
@@ -473,8 +474,8 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 
 
 def _told_without_server(workspace: Path, who: str) -> str:
-    """The handoff from what lies on the disk."""
-    # A running server does it.
+    """The handoff from the files on disk."""
+    # A running server does this itself.
     from codriver.log.handoff_report import (  # noqa: PLC0415  # as it says above
         Present,
         compose,

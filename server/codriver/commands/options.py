@@ -1,4 +1,4 @@
-"""Options that several commands share, and completion: what a shell completes for them, `codriver completion`."""
+"""Options that several commands share, and shell completion: the words for a shell, `codriver completion`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 class Whole(click.IntRange):
-    """A whole number in a range; the words about another call it so."""
+    """A whole number in a range; messages about another value call it so."""
 
     name = "whole number"
 
 
 class Number(click.FloatRange):
-    """A number in a range; the words about another call it so."""
+    """A number in a range; messages about another value call it so."""
 
     name = "number"
 
@@ -39,7 +39,7 @@ class Number(click.FloatRange):
 def workspace_option(function: F) -> F:
     """`--workspace DIR`, the one given before the command by default, else the nearest from the current folder upward.
 
-    One above is named on standard error, unless the command prints JSON, or is about all.
+    A workspace above is named on standard error, unless the command prints JSON, or is about all workspaces.
     """
 
     @wraps(function)
@@ -79,7 +79,7 @@ def workspace_above(folder: Path) -> Path | None:
     """The nearest folder above `folder` that is a workspace; None if there is none, or `folder` itself is one.
 
     A workspace has, or had, a server, or has `codriver.toml` or a project file, or is a linked working tree of git,
-    whatever checkout it lies in. What lies beyond the user's own ground is none: the home folder, folders for temporary
+    whatever checkout it lies in. A folder beyond the user's own ground is none: the home folder, folders for temporary
     files, those of other users or to which others may write, and whatever is above these.
     """
     if _is_workspace(folder):
@@ -112,7 +112,7 @@ def python_option(function: F) -> F:
 
 
 def color_option(function: F) -> F:
-    """`--color`, which `codriver.commands.terminal` heeds."""
+    """`--color`, which `codriver.commands.terminal` respects."""
 
     def keep(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
         ctx.meta[COLOUR] = choice
@@ -129,7 +129,7 @@ def color_option(function: F) -> F:
 
 
 def quiet_option(text: str) -> Callable[[F], F]:
-    """`--quiet`, with what it leaves out."""
+    """`--quiet`, with the words on what it leaves out."""
     return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 
@@ -144,7 +144,7 @@ pictures_option = click.option(
 
 
 PICTURE = "<<image/"
-"""The beginning of the mark that a text has in the place of a picture: see `codriver.core.pictures`."""
+"""The beginning of the mark in place of a picture: see `codriver.core.pictures`."""
 images_option = click.option(
     "--images", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Save the pictures there."
 )
@@ -156,7 +156,7 @@ def json_option(function: F) -> F:
 
 
 def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The keys of the sessions of the running server that begin like this."""
+    """The keys of the running server's sessions with this beginning."""
     del param
     keys: list[str] = []
     with contextlib.suppress(CodriverError, OSError), reading("list_sessions"), _server(ctx) as connection:
@@ -165,7 +165,7 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names of the tools now on offer that begin like this."""
+    """The names of the tools now on offer with this beginning."""
     del param
     names: list[str] = []
     with contextlib.suppress(CodriverError, OSError), reading("tools/list"), _server(ctx) as connection:
@@ -175,7 +175,7 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The clients that `init` knows."""
+    """The clients that `init` knows, with this beginning."""
     del ctx, param
     from codriver.setup.clients import known_clients, printed_clients  # noqa: PLC0415  # only this completion needs it
 
@@ -183,7 +183,7 @@ def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _completing(words: list[str], incomplete: str) -> list[str]:
-    """The words that begin like this. A shell shows them as they are, so what is no plain text is left out."""
+    """The words with this beginning. A shell shows them unchanged, so words with control characters are left out."""
     return [word for word in words if word.startswith(incomplete) and word == one_line(word)]
 
 

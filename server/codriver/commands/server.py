@@ -1,6 +1,6 @@
 """`codriver serve`, `status`, `stop`: one server's life from the outside, and the list of all servers of this user.
 
-Exit status of `status`, which lists all with `--all`, one line each: 0 there is one, 3 there is none.
+Exit status of `status`, which lists all servers with `--all`, one line each: 0 there is one, 3 there is none.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 STOP_S = 15.0
 STARTING = "the server starts: it reads what it remembers of this workspace"
 COMING_S = 15.0
-"""How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
+"""How long `stop` waits for a starting server: within a second or two it can be reached."""
 POLL_S = 0.02
 HEAD = 60
-"""Characters of code that is named."""
+"""Characters of code in a line about an evaluation."""
 PHASES = {"connected": "green", "stopped": "red"}
-"""The colours of the phases of a REPL; any other is one that it passes through."""
+"""The colours of the phases of a REPL; any other phase is a passing one."""
 
 
 class _ReplOption(click.Option):
-    """An option whose help names the words that the table of REPL kinds has, read for the help alone."""
+    """An option whose help names the words in the table of REPL kinds, which is read for the help alone."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """See the base class."""
@@ -187,12 +187,12 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 
 def _is_watched(says: Says) -> bool:
-    """True where a person sees the server's words, and wants more than faults."""
+    """True if a person sees the server's words, and wants more than faults."""
     return says != "quiet" and sys.stdout.isatty()
 
 
 def _load_server() -> None:
-    """Import the server. All of it stays, and a tenth of the time would go into looking through it for garbage."""
+    """Import the server. All its objects stay: garbage collection would take a tenth of the time."""
     gc.disable()
     try:
         import codriver.app.serve  # noqa: F401, PLC0415  # for this command alone
@@ -209,7 +209,7 @@ def _say_above(workspace: Path) -> None:
 
 
 def _server_above(workspace: Path) -> Path | None:
-    """The workspace around this one, where a server runs there too. Who may look there is asked only if one does."""
+    """The workspace around this one, if a server runs there too; only then is the right to look there checked."""
     if not any(server_record.is_claimed(server_folder(folder)) for folder in workspace.parents):
         return None
     above = workspace_above(workspace)
@@ -245,20 +245,20 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
 
 
 def _kind(repl: dict[str, Any]) -> str:
-    """The origin of a REPL and its dialect, each once; of a file of runtime its name."""
+    """The origin of a REPL and its dialect, each once; for a file of runtime its name."""
     origin, dialect = str(repl["origin"]), str(repl["dialect"])
     origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
     return origin if origin == dialect else f"{origin}, {dialect}"
 
 
 def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """The evaluations in a REPL that are not over, those that run first."""
+    """The unfinished evaluations in a REPL, the running ones first."""
     rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
     return sorted(rows, key=lambda row: row["status"] == "queued")
 
 
 def _doing(row: dict[str, Any]) -> str:
-    """The standing of an evaluation that is not over: whose it is, since when, and what it waits for."""
+    """The standing of an unfinished evaluation: its owner, its begin, and what it waits for."""
     head = str(row["code"]).strip().partition("\n")[0][:HEAD]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":
@@ -269,7 +269,7 @@ def _doing(row: dict[str, Any]) -> str:
 
 
 def _keepers(health: dict[str, Any]) -> str:
-    """The relays that start a server where none runs, in words; blank where there are none."""
+    """The relays that start a server if none runs, in words; blank for none."""
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
     if not names:
         return ""
@@ -312,9 +312,9 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
 
 
 def _last_words(workspace: Path) -> tuple[str, str]:
-    """The clients that will start another server, as the one that runs tells, and why its history cannot be written.
+    """The clients that will start another server, as the running one tells, and why its history cannot be written.
 
-    Either is blank where there is nothing to tell, or the server cannot be asked.
+    Each is blank for none, or if the server cannot be asked.
     """
     try:
         with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
@@ -326,7 +326,7 @@ def _last_words(workspace: Path) -> tuple[str, str]:
 
 
 def _stop(workspace: Path) -> None:
-    """End the server that runs, and say so, or that there is none."""
+    """End the running server, and say so, or that there is none."""
     folder = server_folder(workspace)
     claimed = _awaited_record(folder)
     if claimed is None:
@@ -347,16 +347,16 @@ def _stop(workspace: Path) -> None:
 
 
 def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
-    """Have the server wind down: by a signal, which also one that is busy gets, or by its socket."""
+    """Tell the server to wind down: by a signal, which also a busy server gets, or by its socket."""
     if HAS_SIGNALS:
         os.kill(process, signal.SIGTERM)
         return
-    with suppress(CodriverError, OSError, ValueError):  # it ends just now, or is waited for
+    with suppress(CodriverError, OSError, ValueError):  # the server ends just now, or is waited for
         ask_to_stop(workspace, claimed)
 
 
 def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
-    """Say why nothing was stopped: files name a process that is not known to be the server."""
+    """Say why no server was stopped: files name a process that is not known to be the server."""
     if not is_running(claimed.pid) or server_record.is_claimed(folder) is False:
         removed: list[str] = []
         with suppress(StartError):  # then the next start does it
@@ -375,10 +375,10 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
 
 
 def _awaited_record(folder: Path) -> ServerRecord | None:
-    """The record of the workspace's server, None when there is none; one that starts or ends is waited for."""
+    """The record of the workspace's server, None for none; a server that starts or ends is waited for."""
     deadline = time.monotonic() + COMING_S
     is_told = False
-    # The lock comes before the record when a server starts, and goes after it when one ends.
+    # The lock precedes the record at a server's start, and outlives it at the end.
     while (is_held := server_record.is_claimed(folder)) and time.monotonic() < deadline:
         claimed = server_record.read_record(folder)
         if claimed is not None and is_running(claimed.pid):
@@ -403,7 +403,7 @@ NAME = "codriver-status"
 
 
 def show_all(*, as_json: bool) -> None:
-    """Print how each server of this user is, of all workspaces and working trees; those that are gone are said."""
+    """Print the standing of each server of this user, of all workspaces and working trees, dead servers included."""
     from codriver.net.known_servers import ask_all  # noqa: PLC0415  # only for this list
 
     known = ask_all(NAME)
@@ -423,7 +423,7 @@ def show_all(*, as_json: bool) -> None:
 
 
 def server_line(health: Mapping[str, Any]) -> str:
-    """A server in a line: its workspace, port, REPLs and clients, and for how long it has run."""
+    """A server in a line: its workspace, port, REPLs and clients, and its uptime."""
     repls = [_repl(repl) for repl in health["repls"]]
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != NAME]
     words = [

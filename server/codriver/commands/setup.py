@@ -1,7 +1,7 @@
-"""`codriver init`, `trust`, `doctor`, `config`, `seam`: setting a workspace up, and finding out what is wrong.
+"""`codriver init`, `trust`, `doctor`, `config`, `seam`: setting a workspace up, and finding faults in it.
 
 `seam` gives an application the package `codriver_seam`, by a path to it or as a copy in its project. Exit status of
-that: 1 where a copy would replace a file that Codriver did not write.
+`seam`: 1 if a copy would replace a file that Codriver did not write.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
 
 
 def _withheld(workspace: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The workspace's settings that do not count until they are accepted; if none can be read, None and the reasons."""
+    """The workspace's settings that await acceptance; if none can be read, None and the reasons."""
     from codriver.settings.layers import SettingsError, load  # noqa: PLC0415  # only this command needs it
 
     try:
@@ -182,7 +182,7 @@ def _take_back_acceptance(workspace: Path) -> None:
 
 
 def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
-    """Accept the settings that `init` leaves, unless they would grant what was there before and nobody accepted."""
+    """Accept the settings that `init` leaves, unless older ones among them grant something and nobody accepted them."""
     from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
 
@@ -193,11 +193,11 @@ def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
 
 
 def _keep_lists(workspace: Path, report: Report) -> None:
-    """Keep what the clients with an entry will be told first, so that the first session of each has its tools."""
+    """Keep the first answers to the clients with an entry, so that the first session of each has its tools."""
     from codriver.app import first_session  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 
-    with suppress(SettingsError, OSError):  # which were told; no server starts with them
+    with suppress(SettingsError, OSError):  # the errors were told; no server starts with them
         first_session.keep(workspace, report.greetings)
 
 

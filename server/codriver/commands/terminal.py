@@ -1,9 +1,9 @@
 """Output of the commands, to people, programs and files: the only way to standard output and standard error.
 
-On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys what it
-is sent. Colours are ours, and are put around such text. What is piped is for a program: it gets the text as it is, and
-no colours unless it asks for them. JSON is safe for both. Answers of a server are read with suspicion: they may be
-another program's, or another version's, and say anything.
+On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys the
+characters sent to it. Colours are ours, and are put around such text. Piped output is for a program: it has the text
+unchanged, and no colours unless the program asks for them. JSON is safe for both. Answers of a server are read with
+suspicion: they may be another program's, or another version's, and say anything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 COLOUR = "codriver.colour"
 """The key under which a command's context keeps its `--color`."""
 WAITING = "codriver.waiting"
-"""The key under which a command's context keeps the line that says what is waited for."""
+"""The key under which a command's context keeps the line that says what the command waits for."""
 PATIENCE_S = 2.0
 """How long a person waits without a word."""
 TICK_S = 1.0
@@ -46,7 +46,7 @@ ERASE = "\x1b[K"
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A text, and how a terminal shows it."""
+    """A text, and its style on a terminal."""
 
     text: str
     fg: str | None = None
@@ -58,7 +58,7 @@ class Styled:
 def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
     """Write the pieces as one text, to standard output or standard error.
 
-    With `hang`, lines that are too long for a terminal are broken between words, and go on so far from the left.
+    With `hang`, lines too long for a terminal are broken between words, and continue with that indent.
     """
     stream = sys.stderr if err else sys.stdout
     styled = harmless(pieces) if stream.isatty() else as_styled(pieces)
@@ -78,7 +78,7 @@ def terminal_columns() -> int:
 
 
 def draw(sequences: str) -> None:
-    """Write control sequences of our own to standard output, which show a picture or ask the terminal for something."""
+    """Write control sequences of our own to standard output, which show a picture or ask the terminal a question."""
     click.echo(sequences, nl=False, color=True)
 
 
@@ -88,13 +88,13 @@ def say_bytes(content: bytes) -> None:
 
 
 def _write(text: str, *, err: bool) -> None:
-    """Write a text, in the place of the line that says what is waited for."""
+    """Write a text, in place of the line that says what the command waits for."""
     waiting = _waiting()
     with waiting.lock if waiting else nullcontext():
         if waiting:
             waiting.erase()
             waiting.note(text)
-        # Else `click` would take colours out of what is piped, where they are the program's own.
+        # Else `click` would take colours out of piped text, where they are the program's own.
         click.echo(text, nl=False, err=err, color=True)
 
 
@@ -109,7 +109,9 @@ def say_json(value: object, *, indent: int | None = None) -> None:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Whether to colour what goes there: by `--color`, else NO_COLOR, else FORCE_COLOR, else where it is a terminal.
+    """Whether to colour a stream: by `--color`, else NO_COLOR, else FORCE_COLOR, else if the stream is a terminal.
+
+    Source: https://no-color.org and https://force-color.org; an empty variable counts as not set.
 
     Source: https://no-color.org and https://force-color.org; a variable that is empty says nothing.
     """
@@ -125,7 +127,7 @@ def wants_colour(stream: TextIO) -> bool:
 class Waiting:
     """The line at the foot of the terminal that says what a person waits for, and for how long.
 
-    It is erased before anything else is written, and comes back after a while without a word. Any thread may draw it.
+    The line is erased before any other output, and comes back after a while without a word. Any thread may draw it.
     """
 
     def __init__(self, words: Callable[[], str]) -> None:
@@ -134,11 +136,11 @@ class Waiting:
         self._began = self._said = time.monotonic()
         self._is_drawn = False
         self._is_at_start = True
-        """Whether what was written last ended its line."""
+        """Whether the last output ended its line."""
         self.is_over = Event()
 
     def run(self) -> None:
-        """Draw the line each second until it is over. In a thread of its own."""
+        """Draw the line each second until the wait is over. In a thread of its own."""
         while not self.is_over.wait(TICK_S if self._is_drawn else PATIENCE_S):
             words = self._words()
             with self.lock:
@@ -149,14 +151,14 @@ class Waiting:
                     self._is_drawn = True
 
     def erase(self) -> None:
-        """Take the line away, as something else is written."""
+        """Erase the line, as other output is written."""
         with self.lock:
             if self._is_drawn:
                 click.echo(f"\r{ERASE}", nl=False, err=True, color=True)
                 self._is_drawn = False
 
     def note(self, text: str) -> None:
-        """Note that this was written."""
+        """Note that this text was written."""
         self._said = time.monotonic()
         self._is_at_start = text.endswith("\n") if text else self._is_at_start
 
@@ -174,9 +176,9 @@ class Waiting:
 
 @contextmanager
 def patience(words: Callable[[], str]) -> Iterator[Waiting]:
-    """Say `words` on standard error, with the seconds, where what is done within takes long and a person waits there.
+    """Say `words` on standard error, with the seconds, if the work within takes long and a person waits there.
 
-    `words` is called in a thread of its own; blank words are not said. A terminal that cannot take a line back gets it
+    `words` is called in a thread of its own; blank words are not said. A terminal that cannot erase a line gets it
     once, without a clock.
     """
     waiting = Waiting(words)
@@ -214,7 +216,7 @@ def _waiting() -> Waiting | None:
 
 
 def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
-    """The pieces with their lines broken between words, where there is room for some behind the indent of `hang`."""
+    """The pieces with their lines broken between words, if there is room for some behind the indent of `hang`."""
     pieces = list(pieces)
     if columns < 2 * hang:
         return pieces
@@ -223,7 +225,7 @@ def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
         end, place, text = start + len(piece.text), start, ""
         while breaks and breaks[0][0] < end:
             first, last = breaks[0]
-            if first >= start:  # of blanks in two pieces those in the first become the new line
+            if first >= start:  # of the blanks in two pieces, those in the first become the new line
                 text += piece.text[place - start : first - start] + "\n" + " " * hang
             place = min(last, end)
             if last > end:
@@ -235,7 +237,7 @@ def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
 
 
 def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
-    """The blanks, each by its place, that become a new line, in order."""
+    """The blanks, each by its place, that become line ends, in order."""
     column = 0
     for found in WORDS.finditer(text):
         space, word = found.groups()
@@ -247,17 +249,17 @@ def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
 
 
 def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """The pieces as a terminal may be sent them: the control characters in their texts are visible."""
+    """The pieces, harmless to a terminal: the control characters in their texts are visible."""
     return [replace(piece, text=visible(piece.text)) for piece in as_styled(pieces)]
 
 
 def as_styled(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """The pieces as they are, those without a style in a style that is none."""
+    """The pieces, those without a style in the empty style."""
     return [Styled(piece) if isinstance(piece, str) else piece for piece in pieces]
 
 
 def plain(pieces: Iterable[str | Styled]) -> str:
-    """The text of the pieces, as it is."""
+    """The text of the pieces, unchanged."""
     return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
@@ -267,7 +269,7 @@ def _painted(piece: Styled) -> str:
 
 
 NOT_ENDED = frozenset({"queued", "running", "needs-input"})
-"""The statuses of an evaluation that is not over."""
+"""The statuses of an unfinished evaluation."""
 
 
 @contextmanager
@@ -275,7 +277,7 @@ def reading(tool: str) -> Iterator[None]:
     """Read the answer of `tool` within this context, and do nothing else there.
 
     Raises:
-        CodriverError: something is missing in it, or is not of its kind.
+        CodriverError: a field is missing in the answer, or has another type.
     """
     try:
         yield
@@ -288,9 +290,9 @@ def reading(tool: str) -> Iterator[None]:
 
 
 def write_file(file: Path, content: bytes, workspace: Path) -> Path:
-    """Write a file, which replaces what is there, and give its whole path. Folders that are missing are made.
+    """Write a file, in place of an existing one, and give its whole path. Missing folders are made.
 
-    In the workspace no link is followed that leads out of it, as a checkout may have any.
+    A link in the workspace that leads out of it is not followed, as a checkout may have any.
     """
     path = Path(os.path.normpath(Path.cwd() / file))
     if path.is_relative_to(workspace):

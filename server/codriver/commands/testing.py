@@ -1,8 +1,8 @@
 """`codriver test`: the tests of a project run in its REPL, for people, for CI, and as the JUnit XML that CI reads.
 
 Exit status: 0 all passed, 1 a test failed, 5 there are no tests, and else as `codriver eval`. Everything is written to
-standard output: CI servers obey what they read there and on standard error alike, and where GitHub Actions does, the
-words of the tests stand between two lines between which it obeys nothing.
+standard output: CI servers obey commands on either stream, and under GitHub Actions the tests' output stands between
+two lines between which no command is obeyed.
 
 Source of the XML: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports follow, too. It has
 no place for a test's file and line, so they begin the text of its failure, where readers look for them; a suite names
@@ -54,46 +54,46 @@ if TYPE_CHECKING:
 
 Outcome = Literal["pass", "skip", "fail", "error"]
 ELEMENTS = {"skip": "skipped", "fail": "failure", "error": "error"}
-"""By outcome: the element that tells it."""
+"""By outcome: the element for it."""
 WHOLE_RUN = "(run)"
-"""The name of the case that stands for a run which gave no results, or not all of them."""
+"""The name of the case for a run that gave no results, or not all of them."""
 UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""The characters that XML 1.0 cannot hold, escaped or not. Source: its production 2, `Char`."""
+"""The characters that XML 1.0 cannot hold, escaped or not. Source: production 2, `Char`."""
 POLL_S = 0.1
-"""How often a server is asked whether a REPL that was starting is there."""
+"""How often a server is asked whether a starting REPL is there."""
 MOST_ANNOTATIONS = 50
-"""GitHub keeps as many of a job."""
+"""The most annotations of a job: GitHub keeps no more."""
 SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its name and place, how it ended, and what is to be said of that."""
+    """One test: its name and place, its outcome, and the words on it."""
 
     namespace: str
     name: str
     outcome: Outcome
     message: str = ""
-    """In one line, or as few as its test gave."""
+    """The message in one line, or in as few as its test gave."""
     details: str = ""
-    """All that each of its results that failed tells, beginning with the place of it."""
+    """The words of all its failed results, each after the result's place."""
     file: str = ""
-    """Below the workspace as its parts from there, else absolute; empty where nobody knows."""
+    """The file's path below the workspace, else absolute; empty for an unknown one."""
     line: int | None = None
     seconds: float = 0.0
     kind: str = ""
-    """Of a run that did not come about: `no-tests`, or `no-repl`; else blank."""
+    """The kind of a run that failed to start: `no-tests`, or `no-repl`; else blank."""
 
     @property
     def title(self) -> str:
-        """Its name among those of all namespaces."""
+        """The test's name among those of all namespaces."""
         return f"{self.namespace}/{self.name}"
 
 
 def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
-    """The tests of which an answer of `run_tests` tells, in the order in which they ended, as far as it says.
+    """The tests in an answer of `run_tests`, in the order in which they ended, as far as the answer says.
 
-    A test that asserts much is one case, which failed if anything of it did. One that asserted nothing passed.
+    A test with many assertions is one case, which failed if any of them did. A test without assertions passed.
     """
     seconds = {(namespace, test): float(took) for namespace, test, took in answer.get("times", ())}
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
@@ -137,12 +137,12 @@ def _message(row: Mapping[str, Any]) -> str:
 
 
 def _has_both(row: Mapping[str, Any]) -> bool:
-    """Whether what was expected explains what came; of an error it says nothing."""
+    """Whether to show both the expected and the actual value; for an error the expected one says nothing."""
     return row["outcome"] == "fail" and bool(row.get("expected")) and row.get("actual") is not None
 
 
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
-    """All that a result tells."""
+    """All facts of a result."""
     file, line = _shown(row.get("file"), workspace), row.get("line")
     place = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (place, row.get("message")) if part)
@@ -161,7 +161,7 @@ def _shown(file: object, workspace: Path) -> str:
 
 
 def xml_of(cases: Iterable[Case], began: datetime, output: str = "") -> bytes:
-    """The report, a suite for each namespace. `output` is what the tests printed, told where there is one suite."""
+    """The report, a suite for each namespace. `output` of the tests is told if there is one suite."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # few runs write a report
 
     suites = [(name, list(of)) for name, of in groupby(sorted(cases, key=_namespace), key=_namespace)]
@@ -193,7 +193,7 @@ def _count(cases: Sequence[Case], outcome: Outcome) -> str:
 
 
 def _element(case: Case) -> ET.Element:
-    """A test; its class is its namespace, in which dots part what slashes do in a path."""
+    """A test's element; its class is its namespace, with dots in place of a path's slashes."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
 
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
@@ -206,7 +206,7 @@ def _element(case: Case) -> ET.Element:
 
 
 def _sayable(text: str) -> str:
-    """The text with what XML cannot hold spelt out, as source code has it."""
+    """The text with the characters that XML cannot hold spelt out as in source code."""
     return UNSAYABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
@@ -268,12 +268,12 @@ def test_command(  # noqa: PLR0913  # one argument an option
     _annotate(cases, here)
     if not is_quiet:
         say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
-    # A test that failed is the word that counts, whatever else could not be run.
+    # A failed test decides the status, even if others could not be run.
     sys.exit(FAILED if FAILED in statuses else max(statuses))
 
 
 def _say_rest(output: str, running: RunningTests) -> None:
-    """Say what the tests printed last."""
+    """Say the last output of the tests."""
     rest = "" if running.is_quiet else output[running.told :]
     say(rest, end="" if rest.endswith("\n") or not rest else "\n")
 
@@ -293,7 +293,7 @@ def _say_pictures(connection: client.Connection, answer: dict[str, Any], images:
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:
-    """A namespace as given; a file that was given from another folder by its path below the workspace."""
+    """A namespace as given; a file given from another folder by its path below the workspace."""
     path, separator, test = name.partition("::")
     file = Path.cwd() / path
     if not ("/" in path or file.is_file()) or not file.exists() or not file.is_relative_to(workspace):
@@ -302,7 +302,7 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
 
 
 def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
-    """The answer of `run_tests`; one that says why there is none, where the server is gone meanwhile."""
+    """The answer of `run_tests`, or an answer with the reason if the server has gone."""
     deadline = time.monotonic() + running.timeout_s
     connection = running.connection
     seen: list[dict[str, Any]] = []
@@ -311,7 +311,7 @@ def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> di
             answer = running.answer(asked)
             if answer.get("reason") not in LACKING:
                 return answer
-            # A REPL may have come between the answer and this look, so what is new is asked once more.
+            # A REPL may have come between the answer and this look, so new tests are asked for once more.
             seen, repls = repls_of(connection), seen
             is_as_before = [(row["key"], row["phase"]) for row in seen] == [(r["key"], r["phase"]) for r in repls]
             if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
@@ -328,7 +328,7 @@ def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case]:
-    """The tests of which the answer tells, and a case that says why there are none, or not all."""
+    """The tests in the answer, and a case for the reason why there are none, or not all."""
     cases = cases_of(answer, workspace)
     if answer.get("ok") or answer.get("reason") == "tests-failed":
         return cases
@@ -341,12 +341,12 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
 
 
 def _status(answer: dict[str, Any]) -> int:
-    """The exit status of a run; where nothing is of the name, there are no tests."""
+    """The exit status of a run; a name without any match counts as no tests."""
     return NO_TESTS if answer.get("reason") == "unknown-namespace" else exit_status(answer)
 
 
 def _print(cases: Sequence[Case]) -> None:
-    """Print what did not pass; of a run that did not come about, why."""
+    """Print the tests that did not pass; for a run that failed to start, the reason."""
     for case in cases:
         if case.outcome not in SIGNS:
             continue
@@ -357,7 +357,7 @@ def _print(cases: Sequence[Case]) -> None:
 
 
 def _annotate(cases: Sequence[Case], workspace: Path) -> None:
-    """Have GitHub Actions, if it reads the output, show each failure at its line."""
+    """Show each failure at its line, if GitHub Actions reads the output."""
     wrong = [case for case in cases if case.outcome in SIGNS]
     for case in wrong[:MOST_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
         say(annotation(case, workspace))
@@ -365,7 +365,9 @@ def _annotate(cases: Sequence[Case], workspace: Path) -> None:
 
 @contextmanager
 def _unobeyed() -> Iterator[None]:
-    """Have GitHub Actions, if it reads the output, obey nothing that is written within: tests may say anything.
+    """Let GitHub Actions, if it reads the output, obey no command written within: tests may print anything.
+
+    Source: its workflow commands, `stop-commands`. The word that resumes them is unknown to everybody until then.
 
     Source: its workflow commands, `stop-commands`. Its word to go on is known to nobody before it is said.
     """
@@ -386,6 +388,8 @@ def annotation(case: Case, workspace: Path) -> str:
     """The workflow command by which GitHub shows a failure at its line.
 
     Source: its workflow commands, `error`; a file is named from the root of the checkout, GITHUB_WORKSPACE.
+
+    Source: its workflow commands, `error`; a file is named from the root of the checkout, GITHUB_WORKSPACE.
     """
     file = workspace / case.file
     root = os.environ.get("GITHUB_WORKSPACE", "")
@@ -396,7 +400,7 @@ def annotation(case: Case, workspace: Path) -> str:
 
 
 def _escaped(text: str, *, is_property: bool = False) -> str:
-    """A text as a workflow command has it, on one line."""
+    """A text in a workflow command, on one line."""
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *((":", "%3A"), (",", "%2C")) * is_property):
         text = text.replace(character, code)
     return visible(text)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from codriver.commands.watch_screen import Screen
 
 AT_START = 500
-"""Entities of before that are shown."""
+"""The number of earlier entities shown at the start."""
 LOOK_AGAIN_MS = 500
-"""How long a running evaluation may be over before it is seen to be, when it says nothing."""
+"""How long the end of a silent evaluation may go unseen."""
 TESTS_MS = 1000
-"""How long a run of tests may go on before it is seen to, as nothing in the log tells that it began."""
+"""How long the begin of a run of tests may go unseen, as no log entry tells it."""
 CLOSES = "open it in a browser on this machine; it is closed ten minutes after the last page is"
 CLOCK_S = 0.5
-"""How often the time taken by what runs is drawn anew."""
+"""How often the time of running evaluations is drawn anew."""
 
 
 @click.command("watch")
@@ -69,8 +69,7 @@ def page_address(workspace: Path) -> str:
     """The address of the page of the workspace's server, which opens it; the token in it never leaves the browser.
 
     Raises:
-        NoServerError: there is no server.
-        NoPageError: it cannot open its page.
+        NoServerError: there is no server. NoPageError: the server cannot open its page.
     """
     told = client.ask_for_page(workspace)
     record = read_record(record_file(workspace_state_folder(workspace)))
@@ -94,7 +93,7 @@ def _screen() -> Screen | None:
 
 
 def _watch_plainly(workspace: Path, who: str | None, search: str) -> None:
-    """One entity after the other, for ever."""
+    """Print one entity after the other, for ever."""
     with client.connect(workspace, name="codriver-watch") as connection:
         entries, since = _newest(connection, AT_START)
         follower = Follower(connection, since, who, max_text_bytes=SHOWN_BYTES, events=True)
@@ -119,7 +118,7 @@ def _newest(connection: client.Connection, count: int) -> tuple[list[dict[str, A
         if answer.get("appEvents"):
             events = _listed(connection, limit=count, category=[APP_EVENT])["result"]
             entries = sorted([*entries, *events], key=lambda entry: int(entry["line"]))
-        # What came meanwhile comes again, as it is told of after this line.
+        # Entities that came in between come again, as they have later lines.
         return [entry for entry in entries if entry["line"] <= last_line], last_line
 
 
@@ -131,8 +130,8 @@ def _listed(connection: client.Connection, **asked: object) -> dict[str, Any]:
 
 
 def _watch_on_screen(workspace: Path, view: View, terminal: Screen) -> None:
-    """The board, drawn whenever something changed, until `q`."""
-    connection = client.connect(workspace, name="codriver-watch")  # whether there is a server is said in plain text
+    """Draw the board at each change, until `q`."""
+    connection = client.connect(workspace, name="codriver-watch")  # without a server the reason is plain text
     feed = _Feed(workspace, connection)
     with terminal as screen:
         threading.Thread(target=feed.run, args=(screen.wake,), daemon=True).start()
@@ -151,7 +150,7 @@ def _watch_on_screen(workspace: Path, view: View, terminal: Screen) -> None:
 
 
 def _press(key: str, view: View, feed: _Feed, screen: Screen) -> bool:
-    """Do what a key means; false at the end."""
+    """Act on a key; false at the end."""
     if view.typing:
         _type(key, view)
         return True
@@ -174,14 +173,14 @@ def _press(key: str, view: View, feed: _Feed, screen: Screen) -> bool:
         elif key == "escape":
             view.only, view.search = None, ""
         elif key in moves:
-            if view.paused_at is None:  # what is read must not move away
+            if view.paused_at is None:  # rows being read must not move away
                 view.paused_at = feed.board.last_line
             view.back = max(0, view.back + moves[key])
     return True
 
 
 def _type(key: str, view: View) -> None:
-    """A key while the search is typed."""
+    """Take a key while the search is typed."""
     if key == "enter":
         view.typing = False
     elif key == "escape":
@@ -206,7 +205,7 @@ class _Feed:
         self._is_first = True
 
     def run(self, changed: Callable[[], None]) -> None:
-        """Go on for ever; `changed` is called after each change."""
+        """Update for ever; `changed` is called after each change."""
         while True:
             try:
                 self._follow(changed)
@@ -248,7 +247,7 @@ class _Feed:
             self._since = follower.since
 
     def _begin_server(self) -> None:
-        """Take what the log of a server that was not followed before has already."""
+        """Take the present log of a server that was not followed before."""
         entries, self._since = _newest(self._connection, AT_START)
         with self.lock, reading("repl_output_log"):
             self.board.end_server(time.time_ns() // 1_000_000)
@@ -259,14 +258,14 @@ class _Feed:
         self._is_first, self._session = False, self._connection.session
 
     def _ask_tests(self) -> None:
-        """Ask for runs of tests that are under way: the log has them when they are over."""
+        """Ask for runs of tests under way: the log has them only at their end."""
         health, now = self._connection.call("server_health", {}), time.time_ns() // 1_000_000
         with self.lock, reading("server_health"):
             unfinished = health["evaluations"].get("unfinished", ())
             self.board.note_tests({**row, "began": now - row["elapsedMs"]} for row in unfinished)
 
     def _ask_unfinished(self) -> bool:
-        """Ask how the evaluations that are not over stand; whether some still are not."""
+        """Ask for the standing of the unfinished evaluations; true if some still are."""
         with self.lock:
             asked = self.board.unfinished()
         for evaluation in asked:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MAX_ROWS = 2000
 MAX_EVENTS = 500
 LOOKED_AT = 2000
-"""Characters of a text that are kept: a row shows a fraction, and a search looks through these."""
+"""Characters kept of a text: a row shows a fraction, and a search looks through these."""
 ASKED_AT_START = 60
-"""The number of earlier evaluations whose end is asked for at the start: about as many as the first screen shows."""
+"""The number of earlier evaluations whose end is asked for at the start: about as many as a screen shows."""
 WHO_CELLS, WHERE_CELLS, TOOK_CELLS = 14, 10, 9
-"""A time is as long as `59 m 59 s` at most: an evaluation may take a day."""
+"""The widest time is `59 m 59 s`: an evaluation may take a day."""
 ROOMY, NARROW, TIGHT = 80, 60, 34
-"""Screen widths from which on there is room for the time, for the session, and for the result."""
+"""Screen widths with room for the time, for the session, and for the result."""
 PALETTE = ("cyan", "magenta", "blue", "yellow", "green", "bright_cyan", "bright_magenta", "bright_blue")
 BROKEN = frozenset({"failed", "lost", "interrupted"})
 SIGNS = {"queued": "·", "running": "…", "needs-input": "?", "failed": "✗", "lost": "✗", "interrupted": "✗"}
@@ -43,7 +43,7 @@ KEYS_HELP = (
     ("? q", "close these words; quit"),
 )
 NOTHING = frozenset({"", "None", "nil"})
-"""Results that say less than any output."""
+"""Results that say less than any output does."""
 
 
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
@@ -54,7 +54,7 @@ Line = tuple["str | Styled", ...]
 
 @dataclass(slots=True)
 class Row:
-    """One evaluation, or one thing said by nobody's evaluation. Times are epoch milliseconds."""
+    """One evaluation, or one entry without an evaluation. Times are epoch milliseconds."""
 
     line: int
     who: str
@@ -69,19 +69,19 @@ class Row:
     """The last line of output."""
     took_ms: int | None = None
     is_event: bool = False
-    """Whether an application told it."""
+    """Whether the row is an application's event."""
     is_tests: bool = False
-    """Whether it is a run of tests."""
+    """Whether the row is a run of tests."""
     pictures: int = 0
-    """How many pictures it showed."""
+    """The number of pictures that the evaluation showed."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether it ended other than it should, or is an error itself."""
+        """Whether the row ended otherwise than it should, or is an error itself."""
         return self.status in BROKEN or bool(self.error)
 
     def has(self, wanted: str) -> bool:
-        """Whether any of its texts contains `wanted`, in lower case."""
+        """Whether any of the row's texts contains `wanted`, in lower case."""
         texts = (self.who, self.where, self.text, self.result, self.error, self.said, "picture" * bool(self.pictures))
         return any(wanted in text.lower() for text in texts)
 
@@ -93,7 +93,7 @@ class View:
     only: str | None = None
     search: str = ""
     typing: bool = False
-    """Whether what is typed goes into the search."""
+    """Whether typed text goes into the search."""
     paused_at: int | None = None
     """The newest line when the screen was paused."""
     back: int = 0
@@ -102,32 +102,32 @@ class View:
 
 
 ERRORS = "!"
-"""Not a `who`, as those are slugs."""
+"""The filter for errors; no `who`, as those are slugs."""
 
 
 @dataclass(slots=True)
 class Board:
-    """The rows of all that was seen. `head` names what is watched; `trouble` replaces it while no server is reached."""
+    """The rows of entries seen. `head` names the workspace; `trouble` replaces it while no server is reached."""
 
     head: str
     trouble: str = ""
     root: str = ""
-    """The workspace, below which the paths of files are told."""
+    """The workspace, in which files are named from it."""
     rows: list[Row] = field(default_factory=list)
     _by_evaluation: dict[str, Row] = field(default_factory=dict)
     _colours: dict[str, str] = field(default_factory=dict)
     _loads: dict[str, str] = field(default_factory=dict)
-    """By evaluation that has not begun: the file that it loads."""
+    """By evaluation that has not begun: the file that its code loads."""
     last_line: int = 0
     _lines_before: int = 0
-    """The number that is added to a line, so that the lines of one server come after those of the server before."""
+    """The number added to a line, so that the lines of one server come after those of the server before."""
 
     def begin_server(self) -> None:
-        """Expect the log of another server from now on, whose lines begin where they will."""
+        """Expect the log of another server from now on, whose lines may begin anywhere."""
         self._lines_before = self.last_line
 
     def end_server(self, now: int) -> None:
-        """End what ran, as its server is gone."""
+        """End the running evaluations, as their server is gone."""
         for row in self.rows:
             if row.evaluation and row.status in NOT_ENDED:
                 row.status, row.error, row.took_ms = "lost", "its server ended", max(0, now - row.began)
@@ -144,7 +144,7 @@ class Board:
             del self.rows[:-MAX_ROWS]
 
     def _drop_events(self) -> None:
-        """Let the oldest events go, so that evaluations stay among however many."""
+        """Drop the oldest events, so that evaluations stay among however many events."""
         events = [row.line for row in self.rows if row.is_event]
         if len(events) > MAX_EVENTS:
             first = events[-MAX_EVENTS]
@@ -153,7 +153,7 @@ class Board:
     def _take(self, entry: Mapping[str, Any]) -> None:
         category, text = entry["category"], clean(entry["text"])
         if category == APP_EVENT:
-            # Its evaluation has a row of its own.
+            # The event's evaluation has a row of its own.
             event = self._row({**entry, "evaluation": None}, text, status="")
             event.is_event, event.error = True, text if entry.get("op") == "error" else ""
             return
@@ -172,13 +172,13 @@ class Board:
         if category == "evaluationResults":
             count = len(pictures_in(entry["text"]))
             row.pictures += count
-            # A figure that was shown stands beside the value of the code, and is none itself.
+            # A shown figure stands beside the value of the code, and is no value itself.
             row.result = clean(marked(entry["text"], lambda _one: "")) if count else text
         elif category != "evaluatedCode":
             row.said = text or row.said
 
     def _take_word(self, entry: Mapping[str, Any], row: Row | None) -> None:
-        """Take what the server says of an evaluation: the file that it loads, how its tests ended, why it was ended."""
+        """Take the server's words on an evaluation: the file it loads, its tests' outcome, the reason of its end."""
         evaluation, text = entry["evaluation"], entry["text"].strip()
         if loaded := LOADED.fullmatch(text):
             self._loads[evaluation] = clean(f"load {loaded[1].removeprefix(f'{self.root}/')}")
@@ -197,7 +197,7 @@ class Board:
             row.error = clean(text[why.end() :])
 
     def note_tests(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Note the runs of tests that are under way, of which the log says nothing before their end."""
+        """Note the runs of tests under way, of which the log says nothing before their end."""
         for told in rows:
             if told["kind"] == "run-tests" and told["evaluationId"] not in self._by_evaluation:
                 began = {"line": self.last_line - self._lines_before, "timestamp": told["began"]}
@@ -222,11 +222,11 @@ class Board:
         return row
 
     def unfinished(self) -> list[str]:
-        """The evaluations whose end is not known, the oldest first."""
+        """The evaluations whose end is unknown, the oldest first."""
         return [row.evaluation for row in self.rows if row.evaluation and row.status in NOT_ENDED]
 
     def note_status(self, evaluation: str, answer: Mapping[str, Any]) -> None:
-        """Note the status that `get_evaluation` tells; an answer that does not know is the end of asking."""
+        """Note the status that `get_evaluation` tells; an answer that does not know is the last question."""
         row = self._by_evaluation.get(evaluation)
         if row is None:
             return
@@ -237,14 +237,14 @@ class Board:
                 red = int(answer["failed"]) + int(answer["errors"])
                 of = f" of {answer['of']}" if answer.get("of") else ""
                 row.said = f"{answer['tests']}{of}" + (f", {red} red" if red else "")
-            return  # the log tells its end
+            return  # the log tells the evaluation's end
         error = answer.get("error") or {}
         kind = str(error.get("class") or "").rsplit(".", 1)[-1]  # the package would take the room of the message
         told = clean(": ".join(filter(None, (kind, str(error.get("message") or "")))))
         row.error = told or row.error
 
     def callers(self) -> list[str]:
-        """Everybody who evaluated, in the order they first did."""
+        """Everybody who evaluated, in the order of their first evaluations."""
         return list(self._colours)
 
     def shown(self, view: View) -> list[Row]:
@@ -333,14 +333,14 @@ def _outcome(row: Row) -> str:
     nothing = row.status in NOT_ENDED or row.result in NOTHING
     text = row.error or (row.said or row.result if nothing else row.result)
     if not row.error and row.status in ENDED_BY_OTHERS:
-        text = row.status  # the last line that it printed is no reason
+        text = row.status  # the last line of output is no reason
     more = "  (and output)" if row.said and text != row.said and not row.is_tests else ""
     drawn = f"  ({_counted(row.pictures, 'picture')})" if row.pictures else ""
     return f"{sign} {text}{drawn}{more}".strip()
 
 
 def _took(row: Row, now: int) -> str:
-    """The time it takes or took, right-aligned."""
+    """The duration so far or in all, right-aligned."""
     taken = now - row.began if row.status in NOT_ENDED else row.took_ms
     if taken is None or not row.evaluation:
         return ""
@@ -361,7 +361,7 @@ def clean(text: str, *, keep_end: bool = False) -> str:
     kept = kept.replace("\n", " ").replace("\t", " ") if keep_end else " ".join(kept.split())
     if kept.isascii() and kept.isprintable():
         return kept
-    # How many cells joined characters take, each terminal decides for itself.
+    # Each terminal decides for itself how many cells joined characters take.
     return visible(kept).translate(JOINERS)
 
 
@@ -395,7 +395,7 @@ def fit(text: str, cells: int) -> str:
 
 
 def next_filter(choices: Sequence[str], current: str | None, step: int) -> str | None:
-    """The filter after this one, in the ring of everything, errors, and each caller."""
+    """The next filter in the ring of everything, errors, and each caller."""
     ring: list[str | None] = [None, ERRORS, *choices]
     place = ring.index(current) if current in ring else 0
     return ring[(place + step) % len(ring)]

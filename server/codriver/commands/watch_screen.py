@@ -1,4 +1,4 @@
-"""The terminal as a screen and a keyboard, by `curses`; given back as it was found, also after Ctrl-C or a crash."""
+"""The terminal as a screen and a keyboard, by `curses`; restored to its former state, also after Ctrl-C or a crash."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ KEYS: dict[int | str, str] = {
     "\x1b[1~": "home", "\x1b[4~": "end", "\x1bOH": "home", "\x1bOF": "end",
     "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape",
 }  # fmt: skip
-"""By the number that curses gives a key, or by what is sent by terminals that are not quite as terminfo has them.
+"""The names of keys, by curses' number of a key, or by its sequence from terminals that differ from terminfo.
 Source: xterm control sequences, "PC-Style Function Keys"."""
 SEQUENCE = re.compile(r"\x1b(?:O.|\[[^@-~]*[@-~]?)?|.", re.DOTALL)
-"""One key as it is sent: an escape sequence up to its final byte, known or not, else one character."""
+"""One key's characters: an escape sequence up to its final byte, known or not, else one character."""
 COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-"""In the order of their numbers; the bright ones follow."""
+"""The colours in the order of their numbers; the bright ones follow."""
 FALLBACK = (80, 24)
 USUAL = "xterm"
-"""The terminal that one of a name unknown here is taken for: nearly all understand what it does."""
+"""The terminal assumed for an unknown name: nearly all terminals understand its sequences."""
 ESCAPE_MS = 50
 """How long after an escape the rest of a sequence may come, over a slow line too."""
 ENDING = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGQUIT"))
 RESIZED, SUSPENDED = (signal.Signals[name] for name in ("SIGWINCH", "SIGTSTP"))
-"""By their names, as Windows, which lacks them, has no such screen either."""
+"""By name, as Windows, which lacks these signals, has no such screen either."""
 
 
 class Stopped(SystemExit):  # the end of the program, no error
@@ -62,7 +62,7 @@ class Screen:
     """The terminal behind standard output, and the keys of the one behind standard input. A context manager.
 
     Raises:
-        UnknownTerminalError: nothing is known of terminals here.
+        UnknownTerminalError: the system has no description of terminals.
     """
 
     def __init__(self, *, is_coloured: bool) -> None:
@@ -81,9 +81,9 @@ class Screen:
             never_block(end)
         for number in ENDING:
             self._handlers[number] = signal.signal(number, _end)
-        # Before curses begins, which leaves a handler that it finds alone.
+        # Before curses begins, which keeps an existing handler.
         self._handlers[RESIZED] = signal.signal(RESIZED, self._notice_size)
-        # Ignored when curses begins: else curses would take it, and ignore it during each drawing.
+        # Ignored when curses begins: else curses would take the signal, and ignore it during each drawing.
         self._handlers[SUSPENDED] = signal.signal(SUSPENDED, signal.SIG_IGN)
         # A signal also wakes the wait for keys.
         self._woken_before = signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
@@ -114,7 +114,7 @@ class Screen:
         return (columns, lines) if columns and lines else FALLBACK
 
     def draw(self, lines: Sequence[Iterable[str | Styled]]) -> None:
-        """Show these lines from the top; only what changed is written."""
+        """Show these lines from the top; only changes are written."""
         columns, rows = self.size
         if self._is_stale or self._window.getmaxyx() != (rows, columns):
             self._is_stale = False
@@ -130,11 +130,11 @@ class Screen:
 
     def wake(self) -> None:
         """End the wait for keys. Any thread may call."""
-        with contextlib.suppress(BlockingIOError, OSError):  # full is awake, closed is over
+        with contextlib.suppress(BlockingIOError, OSError):  # a full pipe wakes, and a closed one is over
             os.write(self._wake_out, b"\0")
 
     def keys(self, timeout_s: float) -> list[str]:
-        """The keys pressed, as soon as there is one, something woke the screen, or the time is over.
+        """The keys pressed, at the first key, at a call of `wake`, or when the time is over.
 
         Characters stand for themselves, other keys have the names in `KEYS`.
 
@@ -149,21 +149,21 @@ class Screen:
         if self._keys is None or self._keys not in ready:
             return []
         pressed = list(self._pressed())
-        # Half a character makes it ready once and gives no key; the end of the terminal does so for ever.
+        # Half a character makes the terminal ready once and gives no key; the terminal's end does so for ever.
         if not (pressed or self._has_read):
             raise EOFError
         self._has_read = bool(pressed)
         return list(named_keys(pressed))
 
     def _pressed(self) -> Iterator[int | str]:
-        """The keys that were pressed, as curses has them."""
+        """The pressed keys, as curses gives them."""
         with contextlib.suppress(curses.error):  # no more
             while True:
                 yield self._window.get_wch()
 
     def _begin(self) -> None:
         _speak_utf8()
-        for name in ("LINES", "COLUMNS"):  # which curses would believe more than the terminal
+        for name in ("LINES", "COLUMNS"):  # curses would believe these more than the terminal
             os.environ.pop(name, None)
         self._window = curses.initscr()
         signal.signal(SUSPENDED, self._suspend)
@@ -196,7 +196,7 @@ class Screen:
 
 
 def named_keys(pressed: Iterable[int | str]) -> Iterator[str]:
-    """The keys by their names; one that has none here is left out."""
+    """The keys by their names; keys without a name here are left out."""
     for is_text, keys in groupby(pressed, lambda key: isinstance(key, str)):
         for key in SEQUENCE.findall("".join(map(str, keys))) if is_text else keys:
             if key in KEYS:
@@ -206,7 +206,7 @@ def named_keys(pressed: Iterable[int | str]) -> Iterator[str]:
 
 
 def _find_terminal(out: int) -> None:
-    """Find the terminal's description, as `initscr` ends the program where there is none."""
+    """Find the terminal's description, as `initscr` ends the program without one."""
     try:
         curses.setupterm(fd=out)
     except curses.error:
@@ -218,7 +218,7 @@ def _find_terminal(out: int) -> None:
 
 
 def _speak_utf8() -> None:
-    """Have the C library, by which curses writes, take text as UTF-8, as Python does in any locale."""
+    """Make the C library, by which curses writes, take text as UTF-8, as Python does in any locale."""
     if sys.platform != "win32":
         for name in ("C.UTF-8", "C.utf8", "UTF-8"):  # one of them is on every Linux and macOS
             if locale.nl_langinfo(locale.CODESET).upper() in ("UTF-8", "UTF8"):
@@ -228,7 +228,7 @@ def _speak_utf8() -> None:
 
 
 def _styles() -> dict[str, int]:
-    """The style that shows each colour on the terminal's own ground; none where the terminal has no colours."""
+    """The style that shows each colour on the terminal's own background; none for a terminal without colours."""
     styles: dict[str, int] = {}
     with contextlib.suppress(curses.error):
         curses.start_color()
@@ -241,7 +241,7 @@ def _styles() -> dict[str, int]:
 
 
 def _give_back() -> None:
-    with contextlib.suppress(curses.error):  # it may be gone, or given back already
+    with contextlib.suppress(curses.error):  # the terminal may be gone, or restored already
         curses.endwin()
 
 
