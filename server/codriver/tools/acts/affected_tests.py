@@ -1,9 +1,9 @@
 """Affected tests: those that an edit may turn red, chosen by what ran, by imports, and by names, in this order.
 
-First come those that were red last, and those that executed a changed function in a run that the REPL has seen. Then
-those in files that import what changed, however indirectly: all of them where more changed than bodies of functions,
-else those in files that no such run has seen. Last come those in files named after what changed. At the end of a turn
-the tests of the files that changed are run once, and their failures told in words.
+First come the tests that were red last, and those that executed a changed function in a run that the REPL has seen.
+Then come tests in files that import the changed files, however indirectly: all of them if more changed than bodies of
+functions, else those in files that no such run has seen. Last come tests in files named after the changed files. At the
+end of a turn the tests of the changed files are run once, and their failures told in words.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 
 COLLECTION: Final = "(collection)"
-"""In the place of a test's name: all tests of a file."""
+"""In place of a test's name: all tests of a file."""
 MOST_FILES: Final = 200
-"""Files that are run because they import what changed, the nearest first."""
+"""The files that are run because they import changed files, the nearest first."""
 SHOWN_FILES: Final = 1
 RED_RUNS: Final = 10
-"""The newest runs that are asked which tests were red last."""
+"""The newest runs in which last-red tests are looked for."""
 BY_NAMED: Final = "the names of the changed files"
 BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
 
@@ -72,7 +72,7 @@ class TestsRun:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The runs in their order, and by what they were chosen, in words; `notes` say what nobody can see in these."""
+    """The runs in their order, and the reasons of the choice, in words; `notes` tell facts that these do not show."""
 
     runs: tuple[TestsRun, ...]
     words: str = ""
@@ -84,7 +84,7 @@ class Choice:
 
 
 async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str]) -> Choice:
-    """The tests that edits may turn red. `server` gives the REPL that serves a file, or says why none does."""
+    """The tests that edits may turn red. `server` gives the REPL that serves a file, or the reason why none does."""
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
@@ -123,18 +123,18 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The test files found by imports, the nearest first, and by names; of Lisp each with the changed file and how."""
+    """The test files found by imports, the nearest first, and by names; those of Lisp each with the file changed."""
 
     importing: tuple[Path, ...]
     named: tuple[tuple[Path, str], ...]
     lisp: tuple[tuple[Path, str], ...]
     requires: bool
     real: Mapping[Path, str]
-    """The real path of each file, as a REPL tells files."""
+    """The real path of each file, the form in which a REPL tells files."""
 
 
 def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _Found:
-    """The test files that import what changed or are named after it. Blocks."""
+    """The test files that import the changed files or are named after them. Blocks."""
     importing: list[Path] = []
     requires = False
     python = [path for path in changed if path.suffix == PYTHON]
@@ -157,7 +157,7 @@ def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _
 
 
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
-    """The test files among those that import something, the nearest first; a `conftest` stands for those around it."""
+    """The test files among these importing files, the nearest first; a `conftest` stands for the files around it."""
     distances = dict(reached)
     for file, distance in reached.items():
         if file.stem == CONFTEST:
@@ -168,7 +168,7 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
 
 
 async def _of_python(call: Call, repl: Repl, results: Sequence[FileResult], found: _Found) -> Choice:
-    """The tests of one REPL of Python. A note says why it is not known what the last run executed."""
+    """The tests of one REPL of Python. A note says why the functions that the last run executed are not known."""
     functions: list[tuple[str, str]] = []
     is_more = False
     for result in results:
@@ -217,7 +217,7 @@ def _shown(file: Path, workspace: Path) -> str:
 
 
 async def _red_last(call: Call, repl: Repl) -> dict[Test, str]:
-    """The tests of a REPL that did not pass when they ran last there, each with its file, or namespace."""
+    """The tests of a REPL that did not pass in their last run there, each with its file, or namespace."""
     ended: dict[tuple[str, str], tuple[str, Test]] = {}
     undone = call.services.ledger.tests.taken_back
     runs = [one for one in await runs_of_repl(call, repl.id, with_fresh=True) if one[0].id not in undone]
@@ -230,7 +230,7 @@ async def _red_last(call: Call, repl: Repl) -> dict[Test, str]:
 
 
 def _of_files_there(tests: Mapping[Test, str]) -> dict[Test, str]:
-    """The tests but those whose file is gone. Blocks."""
+    """The tests whose file still exists. Blocks."""
     return {test: place for test, place in tests.items() if not Path(place).is_absolute() or Path(place).exists()}
 
 
@@ -243,7 +243,7 @@ def words_of_passes(passed: int, choice: Choice) -> dict[str, object]:
 
 
 def with_no_time(fields: dict[str, object], left: Iterable[TestsRun]) -> dict[str, object]:
-    """The fields of an answer with what did not run as no time was left."""
+    """The fields of an answer with the runs for which no time was left."""
     told = fields.get("notes")
     notes = [*(told if isinstance(told, list) else ()), f"no time was left for {', '.join(one.shown for one in left)}"]
     return {**fields, "notes": notes}
@@ -252,24 +252,24 @@ def with_no_time(fields: dict[str, object], left: Iterable[TestsRun]) -> dict[st
 LEAST_S: Final = 1.0
 MOST_CHARACTERS: Final = 1500
 SHOWN_CHARACTERS: Final = 300
-"""Of what one test says."""
+"""The characters shown of one test's words."""
 MAX_ENTRIES: Final = 20_000
 BASILISP: Final = ".lpy"
 DEFTEST: Final = "(deftest"
-"""By which a REPL finds the tests of a file that it has not loaded."""
+"""The form by which a REPL finds the tests of a file that it has not loaded."""
 SOURCES: Final = "src"
 """The folder with a distribution's packages, if there is one."""
 DISTRIBUTIONS: Final = ("pyproject.toml", "setup.py")
 
 Target = tuple["Path", str]
-"""A file that changed, and a namespace, module or file with tests of it."""
+"""A changed file, and a namespace, module or file with tests of it."""
 
 
 async def failures(call: Call, who: str, *, wait_s: float) -> str:
-    """The failures of tests of what `who` changed since they last ran; empty where none failed or none can be run.
+    """The failures of tests of the files that `who` changed since these last ran; empty if none failed or none can run.
 
-    Tests that take longer than `wait_s` in all are ended and hold up nobody, and nothing runs a second time before
-    another file changes.
+    Tests that take longer than `wait_s` in all are ended and hold up nobody, and none runs a second time before another
+    file changes.
     """
     services = call.services
     changed, settings = services.ledger.edits.take(who), services.live.settings
@@ -290,9 +290,9 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
 
 
 async def _load_edited(call: Call, changed: Iterable[Path], ends_at: float) -> list[str]:
-    """Load the Python files whose modules are loaded as they were before: tests would tell of what is no more.
+    """Load the edited Python files whose modules are loaded in a former state: tests would run code that is no more.
 
-    What does not load is said, a line each.
+    Each failed load is said in a line.
     """
     said = []
     for path in changed:
@@ -318,7 +318,7 @@ def _server(call: Call, path: Path) -> Repl | None:
 
 
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
-    """The answer of one run; None where nobody can run it: no REPL is no reason to hold anybody up."""
+    """The answer of one run; None if no REPL can run it, which is no reason to hold anybody up."""
     repl = _server(call, path)
     if repl is None:
         return None
@@ -342,7 +342,7 @@ def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
 
 
 def _targets(workspace: Path, path: Path) -> Iterator[str]:
-    """The tests of one file: those whose files are named after it, and of Lisp its namespace and that with `-test`."""
+    """The tests of one file: those in files named after it; for Lisp its namespace and that with `-test`."""
     if path.suffix in (PYTHON, HY):
         yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
@@ -355,7 +355,7 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
 
 
 def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
-    """The namespace of each test file, and its path, or that again where no reader finds the tests in the file."""
+    """The namespace of each test file, and its path, or the namespace again if no reader finds tests in the file."""
     for file in _test_files(workspace, path):
         text = read_edited(workspace, file)
         namespace = _namespace(text)
@@ -364,7 +364,7 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def name_in_lisp(workspace: Path, file: Path) -> str | None:
-    """The name by which the tests of a file of Lisp are run; None for a file of no tests. Blocks."""
+    """The name by which the tests of a file of Lisp are run; None for a file without tests. Blocks."""
     text = read_edited(workspace, file)
     namespace = _namespace(text)
     if namespace is None or not (is_test(file) or namespace.endswith("test")):
@@ -380,8 +380,8 @@ def _namespace(text: str | None) -> str | None:
 def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
     """The file itself if it holds tests, else those named `test_NAME` or `NAME_test` after it.
 
-    A package's file has its folder's name. One at the top of a distribution has that one's folder's name as well, by
-    which tests are looked for in that folder alone.
+    A package's file has its folder's name. A package at the top of a distribution has the distribution's folder's name
+    as well, by which tests are looked for in that folder alone.
     """
     if is_test(path):
         yield path
@@ -405,12 +405,12 @@ def _is_distribution(folder: Path) -> bool:
 
 
 def is_test(path: Path) -> bool:
-    """True for a file that is named as those of tests are."""
+    """True for a file that is named like a file of tests."""
     return path.name.startswith("test_") or path.stem.endswith("_test")
 
 
 def _words(fields: Json, home: str) -> Iterator[str]:
-    """The failed tests of a run, each with its place below the folder `home`, and what it said."""
+    """The failed tests of a run, each with its place below the folder `home`, and its words."""
     only_here = fields.get("onlyInThisRepl", ())
     for row in fields.get("results", ()):
         if row.get("outcome") == "pass":

@@ -1,6 +1,6 @@
-"""Acts of `edit_files` in a live REPL: what was written is loaded and tested, and put back where that fails.
+"""Acts of `edit_files` in a live REPL: edited definitions are loaded and tested, and put back if that fails.
 
-Nothing of the user's runs a second time for it: the REPL kept the objects that the load replaced, and has them again.
+Putting back runs no code of the user's a second time: the REPL kept the objects that the load replaced.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from codriver.tools.calls.base import Call
 
 AFFECTED: Final = "affected"
-"""In the place of tests' names: see `affected_tests`."""
+"""In place of tests' names: see `affected_tests`."""
 TESTS_S: Final = 50.0
-"""For all tests of one act: a client waits a minute."""
+"""The time for all tests of one act: a client waits a minute."""
 LEAST_S: Final = 1.0
 LATE_S: Final = 10.0
 MOST_NAMED: Final = 20
 MOST_RED: Final = 5
-"""Tests that are named though they fail without the edit too: run_tests tells them all."""
+"""Tests that are named although they fail without the edit too: run_tests tells all of them."""
 MOST_FORMER_BYTES: Final = 2**20
-"""Of the files of an act as they were before it, which travel with the question whether a test was red then."""
+"""The bytes of an act's files in their former state, which travel with the question whether a test was red then."""
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
                "stoppedIn", "stacks", "onlyInThisRepl")  # fmt: skip
-"""The fields that an answer tells of tests that failed."""
+"""The fields that an answer tells of failed tests."""
 ONLY_HERE: Final = (
     "{words}; that is of this REPL alone, as the tests pass in a new process: the edit is kept, the REPL has the "
     "former definitions; load_file with whole, or restart_repl"
@@ -67,7 +67,7 @@ NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
 class LiveSteps:
     """The steps of one act in the REPLs that serve its files. See `codriver.editing.editor.LiveSide`.
 
-    `rows` is what the answer says of each file's load by its place, `fields` what it says of tests and failures.
+    `rows` is the answer's part on each file's load by the file's place, `fields` its part on tests and failures.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class LiveSteps:
         self._loads = EditLoads(call, who, asked, hold=self._hold)
         self._given_who = asked.who
         self._has_run_anew = False
-        """True once the tests passed in a new process, as the load failed in the REPL alone."""
+        """True once the tests passed in a new process, after the load failed in the REPL alone."""
         self._who = who
         self._began_ms = 0
         """The time at which the load began."""
         self._greened: set[Test] = set()
         """The tests that were red last, and pass."""
         self._red_before: dict[Test, None] = {}
-        """The tests that fail, and did without the edit too."""
+        """The tests that fail, and failed without the edit too."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -107,10 +107,10 @@ class LiveSteps:
         return list(self._tests) == [AFFECTED]
 
     async def check(self, files: Iterable[str]) -> None:
-        """See before anything is written that all can be done.
+        """Check, before anything is written, that all steps can be done.
 
         Raises:
-            RefusedError: it cannot.
+            RefusedError: a step cannot be done.
         """
         await await_search(self._call.services.core)
         for file in dict.fromkeys(files):
@@ -133,7 +133,7 @@ class LiveSteps:
                 )
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load what changed."""
+        """Load the changed code."""
         self._began_ms = self._call.services.now()
         await self._loads.run(outcome.files, self._gone(outcome))
         self.fields = dict(self._loads.failure)
@@ -146,7 +146,7 @@ class LiveSteps:
         return self._loads.is_done or self._has_run_anew
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests: in a new process where a module holds a name that the edit took away, else in the REPL."""
+        """Run the tests: in a new process if a module holds a name that the edit took away, else in the REPL."""
         if not self._tests or self._has_run_anew:
             return True
         choice = await self._choice(outcome)
@@ -220,7 +220,7 @@ class LiveSteps:
     async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
         """The fields of the answer about one run, and whether all passed."""
         given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
-        # What a load of a file that is not of the act would change, the act could not put back.
+        # A load of a file outside the act could change objects that the act could not put back.
         given |= {
             "timeoutMs": int(left_s * 1000),
             "passed": True,
@@ -241,7 +241,7 @@ class LiveSteps:
         return await self._with_only_here(fields, left_s)
 
     async def _with_only_here(self, fields: dict[str, object], left_s: float) -> tuple[dict[str, object], bool]:
-        """The fields of a run that failed; all is well where a new process passes whatever fails in this REPL."""
+        """The fields of a run that failed; all is well if each failure of this REPL passes in a new process."""
         call, ledger = self._call, self._call.services.ledger.tests
         evaluation = evaluation_of(call.state, str(fields["evaluationId"]))
         with suppress(RefusedError, ReplDisconnectedError):
@@ -257,7 +257,7 @@ class LiveSteps:
         return {**told, "results": passed}, True
 
     async def _passes_anew(self, outcome: Outcome) -> bool:
-        """Whether the tests pass in a new process of Python, where the load failed in the REPL that lives."""
+        """Whether the tests pass in a new process of Python, after the load failed in the live REPL."""
         if not self._tests or self.fields.get("reason") != "evaluation-failed":
             return False
         if any(result.change.path.suffix != ".py" for result in outcome.files):
@@ -275,7 +275,7 @@ class LiveSteps:
         return True
 
     async def _run_anew(self, outcome: Outcome, choice: Choice) -> tuple[int, Mapping[str, object] | None]:
-        """The number of tests that pass in a new process, and the first of what failed there by the edit."""
+        """The number of tests that pass in a new process, and the first of the failures there that the edit caused."""
         count = 0
         for run in choice.runs:
             found, is_well = await self._run(run, self._call.services.durations.tests_s, is_fresh=True)
@@ -288,13 +288,13 @@ class LiveSteps:
         return count, None
 
     async def _is_blameless(self, found: Mapping[str, object], run: TestsRun, choice: Choice, outcome: Outcome) -> bool:
-        """True where all that failed in a run, or ended it, did so before the edit too.
+        """True if all that failed in a run, or ended it, did so before the edit too.
 
-        An edit that leaves red what it may be there to mend, and mends nothing, is to blame for that.
+        An edit that mends none of the red tests that it may be there to mend is to blame for them.
         """
         if not self._hold or "evaluationId" not in found:
             return False
-        # Of a run that is ended, what it says comes late where the machine is busy.
+        # The words of an ended run come late on a busy machine.
         evaluation = await wait(self._call, str(found["evaluationId"]), LATE_S)
         report = await report_of(self._call, evaluation) if evaluation.over else None
         if report is None:
@@ -326,14 +326,14 @@ class LiveSteps:
         return was_red == asked | slow
 
     async def _passes_alone(self, evaluation: Evaluation, test: Test) -> bool:
-        """True where a test that was ended for its time passes in a new process: it was late, and does not hang."""
+        """True if a test that was ended for its time passes in a new process: it was slow, and does not hang."""
         with suppress(RefusedError, ReplDisconnectedError):
             ended = await ended_anew(self._call, evaluation, self._who, [test], self._call.services.durations.tests_s)
             return ended.get(test) == PASSES
         return False
 
     async def _ended_before(self, evaluation: Evaluation, outcome: Outcome, *groups: set[Test]) -> Mapping[Test, str]:
-        """The outcomes of tests with the files as they were before the edit, each group in a new process of Python.
+        """The outcomes of tests with the files in their state before the edit, each group in a new process of Python.
 
         The files on the disk stay as the edit left them: others read them, and this server may be killed.
         """
@@ -365,11 +365,11 @@ class LiveSteps:
         return not self._hold
 
     async def keep(self) -> None:
-        """Let go of what the definitions were."""
+        """Let go of the former definitions."""
         await self._end_holds(keep=True)
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Put back the definitions."""
+        """Put back the former definitions."""
         for one in self._call.state.evaluations.values():
             if one.kind == "run-tests" and one.repl in self._loads.repls and (one.started_at or 0) >= self._began_ms:
                 self._call.services.ledger.tests.taken_back[one.id] = True
@@ -417,7 +417,7 @@ def told(put_back: PutBack) -> dict[str, object]:
 
 
 async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
-    """Put the files of a batch back, so that no watcher loads them; those that stay."""
+    """Put the files of a batch back, so that no watcher loads them; the files that stay."""
     services = call.services
     with services.ledger.saves.writing():
         left = await services.editor.put_back(caller, outcome)
@@ -427,7 +427,7 @@ async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
 
 
 def former_files(outcome: Outcome) -> list[FormerFile]:
-    """The files of a batch as they were before it; none where they are too large to be sent, or one was taken away."""
+    """The files of a batch in their state before it; none if they are too large to be sent, or one was removed."""
     changes = [result.change for result in outcome.files]
     if sum(len(change.before.data or b"") for change in changes) > MOST_FORMER_BYTES:
         return []
@@ -457,12 +457,12 @@ def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
 
 
 def _is_late(found: Mapping[str, object]) -> bool:
-    """True where the time alone ended a run of tests, none having failed."""
+    """True if the time alone ended a run of tests, without a failure."""
     return found.get("reason") == "timed-out" and not (found.get("failed") or found.get("errors"))
 
 
 def _is_in(test: Test, ran: Iterable[Test]) -> bool:
-    """True where a test ran; of a file's collection, where any of its tests did."""
+    """True if a test ran; for a file's collection, if any of its tests did."""
     return test in ran or (test[1] == COLLECTION and any(home == test[0] for home, _ in ran))
 
 

@@ -1,9 +1,9 @@
-"""Files that somebody else edited: whether they can be read, and the load of what changed in them.
+"""Files that somebody else edited: whether they can be read, and the load of their changes.
 
 Lisp files are read by their brackets, and loaded by the forms that changed. Python's modules whose files were edited
 since their load are loaded before a run of tests, and at an edit by others. Names that somebody bound anew in the REPL
-are left to them. Where a file does not parse, its load fails, or a module holds a name of it that it has no more, the
-tests are for a new process: the REPL has neither what the files say nor what they said.
+are left to them. If a file does not parse, if its load fails, or if a module holds a name that the file has no more,
+the tests are for a new process: the REPL's code is neither the present nor the former text of the files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ FRAMES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The edit of one file as its client tells it. `before`: the text it had; `replaced`: what was taken and put there.
+    """The edit of one file as its client tells it. `before`: its former text; `replaced`: old and new parts.
 
     `is_whole`: the file was written whole.
     """
@@ -77,7 +77,7 @@ class Edit:
     is_whole: bool = False
 
     def text_before(self, after: str) -> str:
-        """The text before the edit that made it `after`; empty if that cannot be told, as of a new file."""
+        """The text before the edit that made it `after`; empty if unknown, as for a new file."""
         if self.before is not None:
             return self.before
         text = after
@@ -89,13 +89,13 @@ class Edit:
 
 
 def is_lisp(path: Path, text: str) -> bool:
-    """Whether a file holds Lisp: by its ending, and if other languages share that, by the beginning of its text."""
+    """Whether a file holds Lisp: by its suffix, and if other languages share that, by the beginning of its text."""
     suffix = path.suffix.lower()
     return suffix in SUFFIXES and (suffix != BITBAKE or _LISP_START.match(text) is not None)
 
 
 def read_edited(workspace: Path, path: Path) -> str | None:
-    """The text of a Lisp file as it is now; None for other files and unreadable ones. Blocks."""
+    """The present text of a Lisp file; None for other files and unreadable ones. Blocks."""
     if path.suffix.lower() not in SUFFIXES:
         return None
     try:
@@ -106,7 +106,7 @@ def read_edited(workspace: Path, path: Path) -> str | None:
 
 
 def fault_of(shown: str, text: str, most: int) -> str:
-    """The fault of a text that does not read: where, why, and what its indentation suggests; empty if it reads."""
+    """The fault of an unreadable text: its place, its reason, and the indentation's suggestion; empty for none."""
     try:
         fault = read(text, most_forms=MAX_FORMS).fault
     except TooManyFormsError:
@@ -120,7 +120,7 @@ def fault_of(shown: str, text: str, most: int) -> str:
 
 
 def _proposal(text: str, most: int) -> str:
-    """The lines that balancing by indentation would change, as many as there is room for."""
+    """The lines that balancing by indentation would change, as many as fit."""
     balanced = balance(text)
     if balanced.error is not None or not balanced.changed:
         return ""
@@ -136,7 +136,7 @@ def _proposal(text: str, most: int) -> str:
 
 
 def _changed_lines(old: str, new: str) -> list[tuple[int, str]]:
-    """The lines of a text that another one has differently, with their numbers."""
+    """The lines of a text that differ from another one, with their numbers."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) == len(after):
         return [(n, line) for n, (was, line) in enumerate(zip(before, after, strict=True), 1) if was != line]
@@ -145,7 +145,7 @@ def _changed_lines(old: str, new: str) -> list[tuple[int, str]]:
 
 
 async def reload(call: Call, who: str, edit: Edit, text: str, *, wait_s: float) -> str:
-    """Load the top-level forms that an edit changed where a session serves the file; what failed, in words."""
+    """Load the top-level forms that an edit changed if a session serves the file; the failures, in words."""
     services = call.services
     change = Change(edit.path, Snapshot(edit.text_before(text).encode("utf-8", "replace")), text.encode())
     await services.work.files.run(call.client, partial(unwatched_save, services, edit.path))
@@ -160,7 +160,7 @@ async def reload(call: Call, who: str, edit: Edit, text: str, *, wait_s: float) 
 
 
 def _failure(shown: str, failure: dict[str, object]) -> str:
-    """Why a load failed: the error, its place, and the innermost frames of the project."""
+    """The reason of a failed load: the error, its place, and the innermost frames of the project."""
     found = as_map(failure.get("error"))
     words = found.get("message") or failure.get("hint") or failure.get("reason")
     kind = f"{found['class']}: " if "class" in found else ""
@@ -171,12 +171,12 @@ def _failure(shown: str, failure: dict[str, object]) -> str:
 
 
 TOLD: Final = (*EDITED, "docstring", "order")
-"""Kinds of differences that a load removes."""
+"""The kinds of differences that a load removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The loads before a run of tests, in notes; whether only a new process runs what the files say."""
+    """The loads before a run of tests, in notes; whether only a new process runs the present files."""
 
     notes: tuple[str, ...] = ()
     needs_new_process: bool = False
@@ -188,7 +188,7 @@ def in_new_process(lost: Sequence[str]) -> tuple[str, ...]:
 
 
 async def load_edited(call: Call, target: Target, who: str, wait_s: float) -> Loaded:
-    """Load the edited modules of a Python REPL, those first that others import; nothing where none was edited."""
+    """Load the edited modules of a Python REPL, imported ones first; do nothing if none was edited."""
     if not _can_load(target.repl):
         return Loaded()
     found = await drift_or_none(call, target.repl, "edited")
@@ -213,7 +213,7 @@ class _Loads:
         self._call, self._target, self._who, self._ends_at = call, target, who, ends_at
 
     async def run(self, names: Mapping[str, list[str]], paths: Mapping[str, str]) -> Loaded:
-        """Load each module from its file, until one fails; `names` are those that were edited."""
+        """Load each module from its file, until one fails; `names` are the edited names."""
         texts: dict[str, str] = {}
         for module, path in paths.items():
             try:
@@ -244,7 +244,7 @@ class _Loads:
 async def _load(
     call: Call, target: Target, who: str, by: str, module: str, text: str, path: str, wait_s: float
 ) -> Evaluation:
-    """The load of a module by what changed of it, after `wait_s` at most; `by` is what loads, for the log."""
+    """The load of a module by its changes, after `wait_s` at most; `by` names the act behind the load, for the log."""
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=text,
@@ -259,7 +259,7 @@ async def _load(
 
 
 async def load_saved(call: Call, who: str, path: Path, shown: str, wait_s: float) -> str:
-    """Load the module of a file that somebody edited, if the REPL has it as before; what failed, in words.
+    """Load the module of a file that somebody edited, if the REPL has its former state; the failure, in words.
 
     A file that no REPL has loaded is nobody's to run.
     """
@@ -292,7 +292,7 @@ def _can_load(repl: Repl) -> bool:
 
 
 def ordered(texts: Mapping[str, str]) -> list[str]:
-    """Modules by their texts, each behind those that it imports; those that import one another as they come."""
+    """Modules by their texts, each behind those that it imports; modules that import one another keep their order."""
     needs = {module: set(_imports(text)) for module, text in texts.items()}
     waiting, found = list(texts), []
     while waiting:

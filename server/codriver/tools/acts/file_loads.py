@@ -1,9 +1,9 @@
-"""Loads of files into sessions: of a whole source file, or of what a batch of edits changed in several.
+"""Loads of files into sessions: of a whole source file, or of the changes that a batch of edits made in several.
 
 With a source file come, if asked for, the namespaces that depend on it: the loaded ones that require a Lisp file's,
 directly or not, by their `ns` forms; each is loaded after those that it requires. Names that the file has no more are
-taken out. Of an edited file the top-level forms that changed are loaded, in the session that serves the file. All loads
-are evaluations of their own, which the log has as any other; the first that is not done ends the rest.
+taken out. The changed top-level forms of an edited file are loaded in the session that serves the file. All loads are
+evaluations of their own, which the log has as any other; the first that is not done ends the rest.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
-"""Of a file to load: wherever its caller says, who could as well send its text."""
+"""The rules for a file to load: any place that its caller names, as the caller could as well send the text."""
 
 
 def _file_unreadable(path: str, why: str) -> RefusedError:
@@ -77,12 +77,12 @@ class LoadFileArguments(Evaluating):
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """Said of any tool in the first one; the file tells the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
-    """The wait, after which `get_evaluation` waits."""
+    """How long the call waits; `get_evaluation` waits on from there."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
-    """Load a file into a session, as that file, wait, and say how it stands."""
+    """Load a file into a session, as that file, wait, and tell its standing."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
     repl = chosen(call, arguments.repl_session_key, who, file=arguments.file_path).repl
@@ -112,10 +112,10 @@ class _Loads:
         timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
         self._ends_at = anyio.current_time() + timeout_ms / 1000
         self.namespace = ""
-        """The namespace that the file loaded first names; empty if it names none."""
+        """The namespace that the first loaded file names; empty if it names none."""
 
     async def file(self, path: Path) -> Evaluation:
-        """Load a file; the evaluation when it is over, or its time is."""
+        """Load a file; the evaluation at its end, or when the time is over."""
         call, arguments = self._call, self._arguments
         path = await call.services.work.files.run(call.client, partial(as_spelled, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
@@ -135,7 +135,7 @@ class _Loads:
         return await self._run(replace(request, description=f"load {path}"))
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """Evaluate forms in a namespace; the evaluation when it is over, or its time is."""
+        """Evaluate forms in a namespace; the evaluation at its end, or when the time is over."""
         code = "\n".join([form.said for form in forms])
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
 
@@ -156,13 +156,13 @@ def read_source(path: Path) -> str:
     """The text of a file that is to be loaded.
 
     Raises:
-        RefusedError: it cannot be read.
+        RefusedError: the file cannot be read.
     """
     try:
-        return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so it is left out
+        return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so the mark is left out
     except UnicodeDecodeError as error:
         raise _file_unreadable(str(path), "it is not UTF-8") from error
-    except (OSError, ValueError) as error:  # a null byte makes it no path
+    except (OSError, ValueError) as error:  # a path with a null byte is no path
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise _file_unreadable(str(path), why or "it cannot be opened") from error
 
@@ -171,27 +171,27 @@ class Loads(Protocol):
     """Ways to load a file, and to evaluate forms in a namespace, in the session and within the time of the load."""
 
     async def file(self, path: Path) -> Evaluation:
-        """The evaluation that loads a file, when it is over or its time is."""
+        """The evaluation that loads a file, at its end or when the time is over."""
         ...
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """The evaluation of forms, when it is over or its time is."""
+        """The evaluation of forms, at its end or when the time is over."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The outcome in words, and the evaluation that is not done, if one is not."""
+    """The outcome in words, and the unfinished or failed evaluation, if any."""
 
     notes: tuple[str, ...] = ()
     unfinished: Evaluation | None = None
 
 
 def check(repl: Repl) -> None:
-    """Refuse a REPL that has no namespaces of Lisp, or whose loaded ones are not known.
+    """Refuse a REPL without namespaces of Lisp, or whose loaded ones are not known.
 
     Raises:
-        RefusedError: it is one.
+        RefusedError: the REPL is such a one.
     """
     profile = repl.profile
     if repl.dialect == "python":
@@ -205,7 +205,7 @@ def check(repl: Repl) -> None:
 
 
 async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune: bool, dependents: bool) -> Followed:
-    """Take out what the file of `namespace` has no more, then load its dependents, as far as that is asked for."""
+    """Take out the names that the file of `namespace` has no more, then load its dependents, as far as asked for."""
     found = await drift_of(call, repl)
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     notes = []
@@ -234,15 +234,15 @@ async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune:
 
 
 FAILURE = ("reason", "error", "hint")
-"""The fields of a failed load that are those of the whole answer."""
+"""The fields of a failed load that become fields of the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """The code that a batch changed in one file, the file's place among the results and its name as answers show it.
 
-    `forms` are the top-level forms that were not there before, the `ns` form first; `header` is the text of that form
-    as the file has it now, or of Python the names that it imports. `fault` says why the text cannot be read.
+    `forms` are the new top-level forms, the `ns` form first; `header` is the present text of the `ns` form, or the
+    names that a Python file imports. `fault` says why the text cannot be read.
     """
 
     place: int
@@ -256,14 +256,14 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A name that a renaming took away, and the namespace that it was defined in."""
+    """A name that a renaming took away, and the namespace that defined it."""
 
     name: str
     home: str
 
 
 class EditLoads:
-    """The loads of one batch, for the caller `who`: what the row of each file says of it, and the failure, if any."""
+    """The loads of one batch, for the caller `who`: the words on each in its file's row, and the failure, if any."""
 
     def __init__(
         self,
@@ -275,13 +275,14 @@ class EditLoads:
         wait_s: float | None = None,
         hold: str = "",
     ) -> None:
-        """`by` is what edited, for the log; `wait_s` how long loads are waited for, if not as any evaluation is.
+        """`by` names the editing tool, for the log; `wait_s` is the wait for the loads, if not that of any evaluation.
 
-        `hold`: the id under which the REPLs keep what the loads change, which are then ended when their time is over.
+        `hold`: the id under which the REPLs keep the values that the loads change; such loads are ended when their time
+        is over.
         """
         self.rows: dict[int, dict[str, object]] = {}
         self.is_done = True
-        """Whether all that was to be loaded is."""
+        """Whether all loads are done."""
         self.failure: dict[str, object] = {}
         self._call = call
         self._who = who
@@ -289,15 +290,15 @@ class EditLoads:
         self._by = by
         self._hold = hold
         self.repls: dict[str, tuple[str, int]] = {}
-        """The REPLs that were asked to load something: by id, the key and the generation that it had."""
+        """The REPLs that were asked to load something: by id, the key and the generation at that time."""
         self._wait_s = call.services.live.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
-        """Load the changed forms of each file, those files first that others require; the first failure ends it.
+        """Load the changed forms of each file, required files first; the first failure ends the loads.
 
         The names that are `gone`, by the file's place, are taken out of its namespace when it is loaded.
 
-        Nothing is sent twice. Each file that was not loaded says so, with the way to load it.
+        Nothing is sent twice. The row of each file that was not loaded says so, with the way to load it.
         """
         call, held_up = self._call, ""
         await await_search(call.services.core)
@@ -315,7 +316,7 @@ class EditLoads:
                 held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
 
     async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
-        """Whether the load of a file is done when its time is over."""
+        """Load a file; true if that is done when its time is over."""
         call = self._call
         found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
         removals = [Form(code, 1, 1, said) for code, said in filter(None, found)]
@@ -353,7 +354,7 @@ class EditLoads:
         return current.status == "done"
 
     def _of_time(self, current: Evaluation, name: str) -> dict[str, object]:
-        """The failure of a load that is not over when its time is, by whether it has begun."""
+        """The failure of a load that is not over in time, by whether it has begun."""
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"{name} took longer to load than is waited for"}
         why = queue_notes(self._call, current)[0].partition(";")[0]
@@ -366,7 +367,7 @@ class EditLoads:
 
 
 async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
-    """The outcome of an edit whose files are loaded afterwards, so that no watcher loads them once more."""
+    """The outcome of an edit whose files are loaded afterwards; no watcher loads them once more."""
     saves = call.services.ledger.saves
     with saves.writing():
         outcome = await edit()
@@ -377,19 +378,19 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
 
 
 def unwatched_save(services: Services, path: Path) -> None:
-    """Have the watcher leave the file as it is now to whoever loads it. Blocks."""
+    """Have the watcher leave the file's present state to the loading tool. Blocks."""
     if services.live.settings.watch:
         services.ledger.saves.note([path])
 
 
 def changed_files(results: Sequence[FileResult]) -> list[Changed]:
-    """The changed files that are still there, each behind those that it requires."""
+    """The changed files that still exist, each behind those that it requires."""
     waiting = [_changed(place, result) for place, result in enumerate(results) if result.change.after is not None]
     ordered: list[Changed] = []
     while waiting:
         names = {file.namespace for file in waiting}
         free = [file for file in waiting if not (_words(file.header) & (names - {file.namespace}))]
-        ordered += free[:1] or waiting[:1]  # those that require one another come as they were named
+        ordered += free[:1] or waiting[:1]  # files that require one another keep the given order
         waiting.remove(ordered[-1])
     return ordered
 
@@ -426,7 +427,7 @@ def _changed_python(place: int, result: FileResult) -> Changed:
 
 
 def _new_forms(before: str, after: str) -> Iterator[Form]:
-    """The top-level forms of a text that another one has not."""
+    """The top-level forms of a text that another text lacks."""
     old = Counter(before[span.start : span.end] for span in top_level_forms(before))
     for span in top_level_forms(after):
         text = after[span.start : span.end]
@@ -436,7 +437,7 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
 
 
 def _unserved(path: Path, why: str | None) -> str:
-    """Why no session loads a file, and what to do."""
+    """The reason why no session loads a file, and the remedy."""
     if why is not None:
         return f"{why}: load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):

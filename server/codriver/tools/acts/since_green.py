@@ -1,10 +1,10 @@
-"""Tests that an act turned red: run again in forks, as things are and with the definitions of before, and compared.
+"""Tests that an act turned red: run again in forks, in the present and in the former state, and compared.
 
-These are files as edits found them, the texts that loads of other edits replaced, which the REPL remembers, and those
-of modules in which evaluated code bound names anew.
+The former definitions are files as edits found them, the texts that loads of other edits replaced, which the REPL
+remembers, and those of modules in which evaluated code bound names anew.
 
-Nobody waits for it: it begins when the answer about the red run is on its way, and whatever is evaluated next ends it.
-The first difference is told by the caller's next answer, and by whoever asks for the run.
+Nobody waits for the comparison: it begins when the answer about the red run is on its way, and the next evaluation ends
+it. The caller's next answer tells the first difference, and so does an answer about the run.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     TestRun = tuple[Evaluation, Json]
     RunsOf = Callable[[Call, str], Awaitable[Sequence[TestRun]]]
     Former = Mapping[Path, bytes | None]
-    """By file its bytes before, None for one that was not there."""
+    """By file its former bytes, None for a missing one."""
 
 logger = logging.getLogger(__name__)
 
 MOST_TEST_S: Final = 1.0
-"""A test that takes longer does not run again unasked."""
+"""The longest test that runs again unasked."""
 WALL_MS: Final = 2000
 TIMES: Final = 4
 MOST_WALL_MS: Final = 8000
-"""Of a rerun: 2 s, and so often what the red run took, as a busy machine is as slow for both."""
+"""The time of a rerun: 2 s, and so many times the red run's, as a busy machine is as slow for both."""
 MOST_FILES: Final = 20
 MOST_CODE: Final = 100_000
-"""Characters of evaluated code, in which names are looked for."""
+"""The characters of evaluated code in which names are looked for."""
 MOST_BYTES: Final = 200
 WORDS: Final = "since it was green: "
 SIDES: Final = ("now", "before")
@@ -55,10 +55,10 @@ SIDES: Final = ("now", "before")
 def after(
     call: Call, evaluation: str, runs_of: RunsOf, handed_out: Callable[[], None] | None = None
 ) -> Callable[[], None] | None:
-    """To be called when an answer about a run of tests is handed out, as `handed_out` is: then the tests are compared.
+    """The function to call when an answer about a run of tests is handed out, like `handed_out`: it compares the tests.
 
-    `runs_of` gives the runs of a REPL that are over, with their reports, the newest first. The result is `handed_out`
-    itself where there is nothing to compare: the run is known, or its REPL does not fork.
+    `runs_of` gives a REPL's finished runs with their reports, the newest first. The result is `handed_out` itself if
+    there is nothing to compare: the run is known, or its REPL does not fork.
     """
     current = call.state.evaluations.get(evaluation)
     repl = None if current is None else call.state.repls.get(current.repl)
@@ -83,7 +83,7 @@ async def _compare(call: Call, evaluation: Evaluation, runs_of: RunsOf) -> None:
     except (CodriverError, UnreadableRunError) as error:
         logger.debug("no comparison of %s: %s", evaluation.id, error)
         return
-    except Exception:  # nobody waits for it, and the server goes on
+    except Exception:  # nobody waits for the comparison, and the server goes on
         logger.exception("the comparison of %s failed", evaluation.id)
         return
     if words:
@@ -92,7 +92,7 @@ async def _compare(call: Call, evaluation: Evaluation, runs_of: RunsOf) -> None:
 
 
 async def _difference(call: Call, evaluation: Evaluation, runs: Sequence[TestRun]) -> str:
-    """The first difference of the red test's calls from those of before, in words; empty where there is none."""
+    """The first difference of the red test's calls from those of before, in words; empty for none."""
     report = next((told for one, told in runs if one.id == evaluation.id), None)
     if report is None or report.get("again") or report.get("stopped"):
         return ""
@@ -115,7 +115,7 @@ async def _difference(call: Call, evaluation: Evaluation, runs: Sequence[TestRun
 
 
 def _turned_red(evaluation: Evaluation, report: Json, runs: Sequence[TestRun]) -> tuple[Json | None, Evaluation | None]:
-    """The first red test that was green when it ran last, and that run; no slow one."""
+    """The first red test that was green in its last run, and that run; no slow one."""
     slow = {(ns, test) for ns, test, seconds in report.get("times", ()) if seconds > MOST_TEST_S}
     for row in report["results"]:
         if row["outcome"] == PASSES or row["test"] == COLLECTION or (row["ns"], row["test"]) in slow:
@@ -128,7 +128,7 @@ def _turned_red(evaluation: Evaluation, report: Json, runs: Sequence[TestRun]) -
 
 
 def _evaluated(call: Call, green: Evaluation, red: Evaluation) -> str:
-    """The code that was evaluated between two runs, with the names of its namespaces; the end of very much."""
+    """The code evaluated between two runs, with the names of its namespaces; only the end of very much code."""
     between = [
         one
         for one in call.state.evaluations.values()
@@ -143,7 +143,7 @@ def _evaluated(call: Call, green: Evaluation, red: Evaluation) -> str:
 
 
 async def _former(call: Call, since_ms: int) -> Former:
-    """The former texts of files that acts changed since; none if others changed one of the files afterwards."""
+    """The former texts of files that acts changed since; none if others changed a file afterwards."""
     changed = call.services.ledger.acts.since(since_ms)
     if len(changed) > MOST_FILES:
         return {}
@@ -158,7 +158,7 @@ async def _former(call: Call, since_ms: int) -> Former:
 
 
 def _trial(call: Call, row: Json, former: Former, root: str) -> dict[str, object]:
-    """The rerun as the REPL is told of it: what `try_code` sends, with its calls recorded."""
+    """The rerun in the form of `try_code`'s request to the REPL, with its calls recorded."""
     files = [_file(path, data) for path, data in former.items()]
     return {
         "candidates": [{"label": label, "code": "", "files": files if label == SIDES[1] else []} for label in SIDES],
@@ -176,7 +176,7 @@ def _file(path: Path, data: bytes | None) -> dict[str, object]:
 
 
 def _is_same_end(row: Json, told: Json) -> bool:
-    """True for a rerun that ended as the test had before: with the same outcome, and an error of the same class."""
+    """True for a rerun that ended like the test before: with the same outcome, and an error of the same class."""
     ended, failure = told.get("ended", {}).values(), told.get("firstFailure", {})
     before = str(row.get("actual") or row.get("message") or "").strip()
     return set(ended) == {row["outcome"]} and before.partition(":")[0] == failure.get("message", "").partition(":")[0]

@@ -30,14 +30,14 @@ MAX_BYTES_OF_A_CLIENT = 32 * 2**20
 """Two of the longest messages that are read unless `maxLineBytes` says otherwise."""
 MAX_BYTES = 128 * 2**20
 SURE_BYTES = 64 * 1024
-"""A client may have so much, however much the others have: 32 MiB for as many clients as there may be."""
+"""The bytes that a client may always have waiting, whatever the others have: 32 MiB for the most clients."""
 EVALUATION_BYTES = 8 * 1024
 """An evaluation weighs this much beside its code, so that their number has a bound too."""
 FORM_BYTES = 200
 
 
 def _too_much_code(waiting: int, most: int, whose: str) -> RefusedError:
-    """The code would be more than a client, or all of them, may have waiting."""
+    """The code would exceed the most that a client, or all of them, may have waiting."""
     return refused(
         "too-much-code",
         f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and {most:,} are the most "
@@ -48,10 +48,10 @@ def _too_much_code(waiting: int, most: int, whose: str) -> RefusedError:
 
 
 def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) -> None:
-    """Whether one more request may be queued beside what has not ended. A client with none there may send any one.
+    """Check that one more request may wait beside the unfinished. A client without any may send a request of any size.
 
     Raises:
-        RefusedError: it would be too much.
+        RefusedError: the request would be too much.
     """
     own = total = 0
     for evaluation in unfinished:
@@ -80,15 +80,15 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
     """The print limits for a client that gives none; None: the settings' count."""
     if not traits_of(call.client_name).reads_whole:
         return None
-    # Python prints no collection without an end; a sequence of Lisp may have none.
+    # Python prints every collection to an end; a sequence of Lisp may have none.
     return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
 
 
 def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
-    """Refuse what would wait for an evaluation of its own caller who was answered that it runs.
+    """Refuse a request that would wait for an evaluation whose caller, the same, was answered that it runs.
 
     Raises:
-        RefusedError: there is one.
+        RefusedError: the caller has such an evaluation.
     """
     state = call.services.core.state
     place = place_of(kind, target.session.name)
@@ -107,10 +107,10 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
 
 
 def begin(call: Call, target: Target, who: str, request: Request) -> None:
-    """Ask for an evaluation, whose texts are kept from now on.
+    """Ask for an evaluation, whose texts are kept from then on.
 
     Raises:
-        RefusedError: too much waits already, or it would wait for its own caller.
+        RefusedError: too much waits already, or the evaluation would wait for its own caller.
     """
     state = call.services.core.state
     if state.live:
@@ -134,20 +134,20 @@ def _no_frame(why: str) -> RefusedError:
 
 
 def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
-    """The evaluation of a session that failed last, of any kind or not by running tests."""
+    """The evaluation of a session that failed last, of any kind, or of any but runs of tests."""
     own = (target.repl.id, target.session.name)
     failed = [
         one
         for one in state.evaluations.values()
         if one.status == "failed" and (one.repl, one.session) == own and not (kind and one.kind == "run-tests")
     ]
-    # The error whose frames are looked at stays the last one, and tests that ran again are those of before.
+    # The error whose frames are looked at stays the last one, and reruns of tests count as the first run.
     failed = [one for one in failed if not one.is_in_frame and not one.runs_again]
     return max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
 
 
 def keeps_test(state: State, run: Evaluation) -> bool:
-    """True where the REPL has the frames of a run of tests: no other run has begun there since."""
+    """True if the REPL has the frames of a run of tests: no other run has begun there since."""
     repl = state.repls.get(run.repl)
     runs = [one for one in state.evaluations.values() if one.kind == "run-tests" and one.repl == run.repl]
     newest = max((one for one in runs if not one.is_fresh), key=lambda one: one.number, default=None)
@@ -155,17 +155,17 @@ def keeps_test(state: State, run: Evaluation) -> bool:
 
 
 def has_frames(target: Target) -> bool:
-    """True where code can be evaluated in the frames of this REPL's errors."""
+    """True if code can be evaluated in the frames of this REPL's errors."""
     profile = target.repl.profile
     return profile is not None and "frame" in profile.capabilities
 
 
 def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
-    """The fields of a request that is evaluated in that frame of the session's newest failure.
+    """The fields of a request that is evaluated in the given frame of the session's newest failure.
 
     Raises:
-        CapabilityMissingError: the REPL keeps no frames.
-        RefusedError: nothing failed, or the REPL does not have that failure's frames.
+        CapabilityMissingError: the REPL keeps no frames. RefusedError: there is no failure, or the REPL does not have
+        its frames.
     """
     profile = target.repl.profile
     if not has_frames(target):

@@ -1,8 +1,8 @@
 """Runs of a project's tests in its REPL, each an evaluation of its own, and the answers about them.
 
 The report of a run is the value of its evaluation, and becomes the fields of an answer. Red tests of a Python REPL run
-again in a new process, which knows nothing of what the REPL holds. The runs are compared where they ran the same code:
-what was loaded was as the files said, and no file of the workspace was edited since.
+again in a new process, which has none of the REPL's state. The runs are compared if they ran the same code: the loaded
+code equalled the files, and no file of the workspace was edited since.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ HINTS = {
     "evaluation-failed": "correct what was given and call again",
     "repl-disconnected": "see list_sessions; tests are never run twice by themselves",
 }
-"""By why tests could not be run."""
+"""By the reason why tests could not be run: the hint."""
 
 FAILED = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
 ONLY_LIVE = "onlyInThisRepl passes in a new process: the REPL holds what makes it fail; see what_changed, restart_repl"
@@ -101,23 +101,23 @@ class TestArguments(Evaluating):
     load: bool = Field(default=True, json_schema_extra={UNLISTED: True})
     """Whether modules of Python that were edited since their load are loaded first."""
     again: bool = Field(default=True, json_schema_extra={UNLISTED: True})
-    """Whether what is red in a REPL of Python runs again in a new process, unless it was red before the edit."""
+    """Whether red tests of a Python REPL run again in a new process, unless they were red before the edit."""
     trace: Trace = None
     coverage: bool = False
-    """Whether the changed lines are told that no test ran."""
+    """Whether to tell the changed lines that no test ran."""
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra=unsaid_default)
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
     passed: bool = False
-    """Whether those that passed are listed, too."""
+    """Whether to list the passed tests, too."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether every result is wanted, and how long each test took, for a report of them: of `codriver test`."""
+    """Whether to give every result, and the time of each test, for a report: for `codriver test`."""
 
 
 async def run_tests(
     call: Call, arguments: TestArguments, only: tuple[tuple[str, str], ...] = (), said: str = ""
 ) -> Answer:
-    """Run tests, and say what failed first. `only`: none but these, by namespace and name, `said` in words."""
+    """Run tests, and tell the failures first. `only`: these tests alone, by namespace and name, `said` in words."""
     who, ends_at = call.who(arguments.who), anyio.current_time() + arguments.timeout_ms / 1000
     file = (arguments.namespace or "").partition("::")[0]
     target = chosen(call, arguments.repl_session_key, who, file=file)
@@ -155,8 +155,8 @@ async def run_tests(
 
 
 async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments, loaded: Loaded) -> Answer:
-    """The answer about a run that is ended, as its time is over."""
-    # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
+    """The answer about a run that is ended as its time is over."""
+    # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
     over = evaluation_of(call.state, current.id)
@@ -176,13 +176,13 @@ async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments, 
 
 
 async def _described(call: Call, evaluation: Evaluation, arguments: TestArguments, loaded: Loaded) -> Answer:
-    """The answer about a run, with what was loaded before it first among its notes."""
+    """The answer about a run, with the loads before it first among its notes."""
     answer = await describe_run(call, evaluation, arguments, passed=arguments.passed, whole=arguments.report)
     if not loaded.notes:
         return answer
     found = answer.fields.get("notes")
     told: tuple[str, ...] = tuple(found) if isinstance(found, list | tuple) else ()
-    # A drift that the load left is told by both, and nobody asked for the new process.
+    # Load and run both tell a drift that the load left, and nobody asked for the new process.
     notes = [one for one in loaded.notes if not any(other.startswith(one) for other in told)]
     notes += [one for one in told if not (loaded.needs_new_process and one == NEVER_LIVE)]
     return replace(answer, fields={**answer.fields, "notes": list(dict.fromkeys(notes))})
@@ -191,9 +191,9 @@ async def _described(call: Call, evaluation: Evaluation, arguments: TestArgument
 async def describe_run(
     call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool = False, whole: bool = False
 ) -> Answer:
-    """The answer about an evaluation that runs tests: as any other's until it is over, then their results.
+    """The answer about an evaluation that runs tests: any evaluation's until it is over, then the tests' results.
 
-    `passed`: those that passed, too. `whole`: all there is to a report of the run.
+    `passed`: the passed tests, too. `whole`: all facts for a report of the run.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     report = await report_of(call, evaluation) if evaluation.over else None
@@ -249,7 +249,7 @@ async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: 
 
 
 async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Answer:
-    """The answer about a run under way: how many tests have ended, and which of them did not pass."""
+    """The answer about a run under way: the number of ended tests, and those among them that did not pass."""
     answer = await describe(call, evaluation, asked, max_bytes=budget(call) // 2)
     so_far = None
     if evaluation.status == "running":
@@ -280,7 +280,7 @@ def _refused(evaluation: Evaluation, said: str) -> Answer:
 
 
 async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str, ...]:
-    """The notes on a run of tests: on code that was not as the files say, or on other ends than in the REPL."""
+    """The notes on a run of tests: on code that differed from the files, or on outcomes other than the REPL's."""
     repl = call.state.repls.get(evaluation.repl)
     if repl is None:
         return ()
@@ -293,12 +293,12 @@ async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str,
 
 
 async def _hint(call: Call, evaluation: Evaluation, report: Json) -> str:
-    """The hint on red tests: at the second failure of one, that its frames can be looked at."""
+    """The hint on red tests: at the second failure of a test, that its frames can be looked at."""
     return (await _fails_again(call, evaluation, report) and hint_again(call, evaluation)) or FAILED
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
-    """True where a test fails that failed in the run before, and not in the one before that."""
+    """True if a test fails again that failed in the run before, and not in the run before that."""
     runs = await runs_before(call, evaluation.repl, evaluation.session)
     before = [told for one, told in runs if one.number < evaluation.number and not told.get("fresh")]
     if report.get("fresh") or not before:
@@ -315,7 +315,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
     """Namespace and name of each test that failed in the last run of a session.
 
     Raises:
-        RefusedError: there was none, or it is forgotten.
+        RefusedError: there was no run, or it is forgotten.
     """
     runs = await runs_before(call, target.repl.id, target.session.name)
     for report in [told for _, told in runs if not told.get("again")][:1]:
@@ -327,10 +327,10 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
 
 
 MOST_AGAIN: Final = 50
-"""Tests that run again: of very many that are red the first few tell as much."""
+"""Tests that run again: the first few of very many red ones tell as much."""
 MOST_S: Final = 20.0
 LATE_S: Final = 10.0
-"""Beyond the time of the call that asks for a run which outlasted its own."""
+"""How long a rerun may take for a run that outlasted its call."""
 LEAST_S: Final = 0.5
 MAX_ENTRIES: Final = 20_000
 PYTHON: Final = ".py"
@@ -338,9 +338,9 @@ COLLECTION: Final = "(collection)"
 
 
 async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float, *, is_all: bool = False) -> None:
-    """Run the red tests of a run again in a new process, within `wait_s`, but for those that were red before the edits.
+    """Run the red tests of a run again in a new process, within `wait_s`, except those red before the edits.
 
-    `is_all`: those, too. The ledger has the tests that pass there. A run that is known, or was stopped, is left alone.
+    `is_all`: these, too. The ledger gets the tests that pass there. A run that is known, or was stopped, is left alone.
     """
     repl, known = call.state.repls.get(evaluation.repl), call.services.ledger.tests
     is_meant = repl is not None and repl.dialect == "python" and evaluation.status == "failed"
@@ -365,7 +365,7 @@ async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float
 
 
 async def _look_at_green(call: Call, evaluation: Evaluation, who: str, report: Json, homes: Mapping[str, None]) -> None:
-    """Run all tests of namespaces in a new process: the REPL that makes some of them fail may make others pass."""
+    """Run all tests of namespaces in a new process: a REPL that makes some fail may make others pass."""
     tests = TestSelection(only=tuple((home, COLLECTION) for home in homes), fresh=True, again=True)
     begun = await _run(call, evaluation, who, tests, MOST_S)
     if begun.over and (fresh := await report_of(call, begun)) is not None:
@@ -376,7 +376,7 @@ async def _look_at_green(call: Call, evaluation: Evaluation, who: str, report: J
 
 
 def _passes(row: Json, ended: Mapping[tuple[str, str], str], files: set[str]) -> bool:
-    """Whether a red test passed in a new process; a file that was not collected, whether it was there."""
+    """Whether a red test passed in a new process; for a file that was not collected, whether it was there."""
     place = row.get("file") or row["ns"]
     if row["test"] == COLLECTION:
         return place in files and (place, COLLECTION) not in ended
@@ -384,7 +384,7 @@ def _passes(row: Json, ended: Mapping[tuple[str, str], str], files: set[str]) ->
 
 
 async def look_again_late(call: Call, evaluation: Evaluation) -> None:
-    """Do so for a run that outlasted its call, once it is over and where no file was edited since it began."""
+    """Run the red tests of a run that outlasted its call again, once it is over, if no file was edited meanwhile."""
     known = call.services.ledger.tests
     who = known.put_off.get(evaluation.id)
     if who is None or not evaluation.over:
@@ -396,7 +396,7 @@ async def look_again_late(call: Call, evaluation: Evaluation) -> None:
 
 
 async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelection, wait_s: float) -> Evaluation:
-    """The run in a new process as it is after `wait_s`, when it is ended."""
+    """The run in a new process, which is ended after `wait_s`."""
     identity = evaluation_queue.next_id(call.state)
     request = Request(identity, str(tests), session=evaluation.session, kind="run-tests", tests=tests)
     begin(call, target_of(call.state, evaluation), who, request)
@@ -408,7 +408,7 @@ async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelectio
 
 
 async def _in_question(call: Call, evaluation: Evaluation, report: Json, *, is_all: bool) -> list[Json]:
-    """The red tests that may be red in this REPL alone: as before, or as they were not red, or nothing was edited."""
+    """The red tests that may be red in this REPL alone: proven so before, or green before, or without an edit since."""
     red = {known for known, outcome in outcomes(report).items() if outcome != PASSES}
     runs = [one for one in await runs_before(call, evaluation.repl, evaluation.session) if one[0].id != evaluation.id]
     same = await of_same_code(call, runs)
@@ -431,7 +431,7 @@ async def _in_question(call: Call, evaluation: Evaluation, report: Json, *, is_a
 
 
 async def of_same_code(call: Call, runs: Sequence[Run]) -> list[Run]:
-    """The runs, of those given, of the code that the files have now, whether in the REPL or in a new process."""
+    """The runs, among those given, of the files' present code, whether in the REPL or in a new process."""
     current = call.services.ledger.tests.current
     known = [run for run in runs if run[1].get("fresh") or current.get(run[0].id)]
     if not known:
@@ -462,9 +462,9 @@ async def ended_anew(
     wait_s: float,
     former: Sequence[FormerFile] = (),
 ) -> dict[tuple[str, str], str]:
-    """The outcomes of tests, by namespace and name, in a new process with the files as they are, or as they were.
+    """The outcomes of tests, by namespace and name, in a new process with the present files, or the former ones.
 
-    Those that it did not come to within `wait_s` are left out, but for the one that it was ended in.
+    Tests not reached within `wait_s` are left out, except the one at which the run was ended.
     """
     selection = TestSelection(only=tuple(tests), fresh=True, again=True, former=tuple(former))
     begun = await _run(call, evaluation, who, selection, min(wait_s, MOST_S))
@@ -478,7 +478,7 @@ async def ended_anew(
 
 
 def told_only_live(call: Call, evaluation: Evaluation) -> dict[str, object]:
-    """The fields that name the tests of a run that are red in this REPL alone, and those that are green in it alone."""
+    """The fields that name the tests of a run that are red in this REPL alone, and those green in it alone."""
     known = call.services.ledger.tests
     names, others = known.only_live.get(evaluation.id), known.only_fresh.get(evaluation.id)
     told: dict[str, object] = {"onlyInThisRepl": list(names)} if names else {}
@@ -486,16 +486,16 @@ def told_only_live(call: Call, evaluation: Evaluation) -> dict[str, object]:
 
 
 MAX_RESULTS: Final = 100
-"""Results of one answer: who fails more than this reads the first ones first."""
+"""The results of one answer: a caller with more failures reads the first ones first."""
 MAX_FRAMES: Final = 5
 MOST_WHOLE: Final = 3
-"""Results with all that is known: of more, which mostly fail for the same reason, the place and the first words."""
+"""Results with all facts: further ones, which mostly fail for the same reason, have the place and the first words."""
 FIRST_CHARACTERS: Final = 100
 MAX_READ_CHARACTERS: Final = 32 * 2**20
 
 
 async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
-    """A session's runs that are over and not forgotten with their reports, the newest first."""
+    """A session's finished runs that still have their reports, the newest first."""
     runs = [
         one
         for one in call.state.evaluations.values()
@@ -506,9 +506,9 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
 
 
 async def runs_of_repl(call: Call, repl: str, *, with_fresh: bool = False) -> list[tuple[Evaluation, Json]]:
-    """The runs of a REPL's sessions that are over and not forgotten with their reports, the newest first.
+    """The finished runs of a REPL's sessions that still have their reports, the newest first.
 
-    `with_fresh`: those in new processes too, but for second runs.
+    `with_fresh`: runs in new processes too, except reruns.
     """
     runs = [one for one in call.state.evaluations.values() if one.kind == "run-tests" and one.over and one.repl == repl]
     reports = [(one, await report_of(call, one)) for one in reversed(runs)]
@@ -517,7 +517,7 @@ async def runs_of_repl(call: Call, repl: str, *, with_fresh: bool = False) -> li
 
 
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
-    """The report of a run that is over; None if the run gave none, or is forgotten."""
+    """The report of a finished run; None if the run gave none, or is forgotten."""
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
         return None
@@ -563,7 +563,7 @@ def row_json(row: Json, workspace: Path) -> dict[str, object]:
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """A result by its name, its line and the first words of what it was."""
+    """A result by its name, its line and its first words."""
     actual = str(row.get("actual", "")).partition("\n")[0]
     actual = cut(actual, FIRST_CHARACTERS)
     kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
@@ -571,7 +571,7 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
 
 
 def is_named(stopped: Json) -> bool:
-    """Whether the REPL knows the test that it was stopped in; it was in none while it looked for them."""
+    """Whether the REPL knows the test at which it was stopped; while it looked for tests there was none."""
     return bool(stopped["test"] != UNKNOWN_TEST)
 
 

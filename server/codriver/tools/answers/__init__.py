@@ -1,4 +1,4 @@
-"""Texts of answers, within their budgets and without what their readers know, and the notes that come with them.
+"""Texts of answers, within their budgets and without facts that their readers know, and their notes.
 
-A note tells how a REPL's code compares with its files, and with what other callers sent.
+A note tells how a REPL's code compares with its files, and with code of other callers.
 """

@@ -21,48 +21,48 @@ if TYPE_CHECKING:
 MOST_BYTES = 6
 """The most bytes of one character: a control character takes six, any other four at most."""
 TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
-"""An escape whose end is missing, with the whole ones before it."""
+"""An escape with its end missing, and the whole ones before it."""
 
 MARK_BYTES = 40
-"""Words on how much a text lost, in its end's place."""
+"""The bytes of the words on a text's lost part, in place of its end."""
 
 ALWAYS_WHOLE_BYTES = 200
-"""Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
+"""Texts of so many bytes are never shortened: they are names, categories, and others bounded by the number of rows."""
 OVERVIEW_BYTES = 40
-"""Of a flood among rows that are looked over."""
+"""The bytes of a flood among rows in an overview."""
 FLOODS = 10
-"""A text of which more than so many times its share of bytes is left out is a flood: nobody reads it whole."""
+"""A text that loses more than so many times its share of bytes is a flood: nobody reads it whole."""
 IMAGE_BYTES = 4 * 2**20
-"""The base64 of all images of an answer. What models read of one is 5 MB at most."""
+"""The base64 of all images of an answer. A model reads at most 5 MB of one."""
 MOST_IMAGES = 100
-"""Of an answer to our own commands, which no setting bounds: a person asks, and no model reads them."""
+"""Images of an answer to our own commands, which no setting bounds: a person asks, and no model reads them."""
 MOST_IMAGE_BYTES = 12 * 2**20
-"""The base64 of an image that is asked for by itself, and of all in such an answer: a message may have 16 MiB."""
+"""The base64 of an image that is asked for alone, and of all in such an answer: a message may have 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of a text, and how many characters of it were left out."""
+    """A part of a text, and the number of characters left out."""
 
     text: str
     omitted: int = 0
 
 
 def budget(call: Call) -> int:
-    """The bytes of text that an answer has for this caller where no more is asked for."""
+    """The bytes of text in an answer for this caller that asks for no more."""
     traits = traits_of(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
     return min(call.services.live.settings.max_text_bytes, most) if traits.has_budget else most
 
 
 def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
-    """The bytes that an answer of `tool` has where more is `asked` for, or as much as there is."""
+    """The bytes of an answer of `tool` if more is `asked` for, or as many as there are."""
     most = most_bytes(call.client_name, tool)
     return most if asked is None else min(asked, most)
 
 
 def images_for(call: Call, asked: int, way: str) -> Images:
-    """The collector of images for so many as a caller asked for, and the setting `maxImages` allows a model's client.
+    """The collector of as many images as a caller asked for and, for a model's client, the setting `maxImages` allows.
 
     `way`: as `Images` takes it; our own commands know theirs.
     """
@@ -79,7 +79,7 @@ def image_files(call: Call) -> Callable[[str, str], str | None] | None:
 
 
 def json_bytes(text: str) -> int:
-    """The length of a text as it stands in JSON, in bytes of UTF-8."""
+    """The length of a text within JSON, in bytes of UTF-8."""
     return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
@@ -99,7 +99,7 @@ def tail(text: str, max_bytes: int) -> Cut:
     """The longest end of `text` that has no more than `max_bytes` in JSON."""
     if len(text) * MOST_BYTES <= max_bytes:
         return Cut(text)
-    # A character is as long in JSON wherever it stands.
+    # A character is as long in JSON at any place.
     length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)
     return Cut(text[len(text) - length :], len(text) - length)
 
@@ -109,10 +109,10 @@ def _escaped(text: str) -> bytes:
 
 
 def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
-    """The JSON value with its long texts shortened, and a note in words if something was left out.
+    """The JSON value with its long texts shortened, and a note in words if a part was left out.
 
-    All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` together,
-    and floods to a part of it, one of so many; a mark in each says how much it lost.
+    All texts longer than some length are cut to the greatest length with which all have `max_bytes` together, and
+    floods to a fixed part of that; a mark in each tells its loss.
     """
     sizes = sorted(json_bytes(text) for text in _texts(value))
     left, cap = max_bytes, 0
@@ -127,7 +127,7 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
 
 
 def overviewed(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
-    """Rows as they are looked over: of floods a few words, and where `is_of_all` the beginning of any long text."""
+    """Rows for an overview: a few words of floods, and if `is_of_all` the beginning of any long text."""
     cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOODS + 1) * ALWAYS_WHOLE_BYTES
     long = sum(json_bytes(text) > cap for text in _texts(rows))
     shown = _cut(list(rows), cap, OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
@@ -141,10 +141,10 @@ def _shortened(count: int, cap: int) -> str:
 
 
 def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
-    """The first rows, or the `newest`, which are the last, that have no more than `max_bytes` as JSON, at least one.
+    """The first rows, or the `newest`, which are the last, within `max_bytes` as JSON, at least one.
 
-    Before a row is left out, long texts in all of them are shortened. With them come a note in words where texts were
-    shortened, and how many rows are left out.
+    Before a row is left out, long texts in all of them are shortened. With them come a note in words on shortened
+    texts, and the number of rows left out.
     """
     sizes = [_row_bytes(row) for row in rows]
     if sum(sizes) <= max_bytes:
@@ -195,9 +195,9 @@ def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
 class Images:
     """Takes the images out of the texts of one answer, and leaves a mark in the place of each.
 
-    Up to `most` of them, in all `max_bytes` of base64, are `taken`; where `number` is given, that one alone. The mark
-    of any other says what it is and, in the words of `way`, how to get it: base64 in a text is of no use to who reads
-    it, and long. Without a `way` it is the mark of `codriver.core.pictures`, for programs that know a way.
+    Up to `most` images, in all `max_bytes` of base64, are `taken`; with a `number`, that one alone. The mark of any
+    other describes the image and, in the words of `way`, how to get it: base64 in a text is long and of no use to a
+    reader. Without a `way` the mark is that of `codriver.core.pictures`, for programs that know a way.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Images:
         self._left_bytes = max_bytes
         self._number = number
         self._keep = keep
-        """Keeps an image as a file, for a client that shows none; the mark has the path."""
+        """The function that keeps an image as a file, for a client that shows none; the mark has the path."""
         self.files: list[str] = []
         self.seen = 0
         self.taken: list[Image] = []

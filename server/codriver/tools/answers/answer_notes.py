@@ -1,4 +1,4 @@
-"""Notes of an answer: how it compares with the same code evaluated before, and what others did meanwhile."""
+"""Notes of an answer: its comparison with earlier evaluations of the same code, and the acts of others meanwhile."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ CODE_CHARACTERS = 60
 CAUSE_CHARACTERS = 160
 LOADS = ("load-file", "load-forms")
 MAX_REPEATS = 5
-"""Evaluations of the same code that are looked at to find one that ran to its end."""
+"""Earlier evaluations of the same code among which a finished one is looked for."""
 MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
 MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
 @dataclass(slots=True)
 class Asking:
-    """The answer that notes are wanted for, and what its advisers found on the way."""
+    """The answer that needs notes, and the findings of its advisers."""
 
     call: Call
     evaluation: Evaluation
@@ -48,24 +48,24 @@ class Asking:
     session: str
     """The key of the evaluation's session."""
     stands: Seen
-    """The generation and namespace that the caller sees by this answer."""
+    """The generation and namespace that this answer shows the caller."""
     telling: Telling
     left_out: tuple[str, ...] = ()
     """Words about texts that the answer cuts."""
     cell: tuple[str, str] | None = None
-    """Of a notebook's cell: the cell in words, and a note where its file does not have the outputs."""
+    """For a notebook's cell: the cell in words, and a note if its file lacks the outputs."""
     given: tuple[str, ...] = ()
     """Notes of the tool that answers."""
     repetition: list[str] = field(default_factory=list)
-    """The comparison with the same code before, once it is made."""
+    """The comparison with the last evaluation of the same code, once made."""
     is_same: bool = False
-    """True where result and output are as they were then, so that nobody will ask for more."""
+    """True if result and output equal the last ones, so that nobody will ask for more."""
 
 
 def notes_of_others(asking: Asking) -> list[str]:
-    """The doings of others since this caller's last call, one line each, the newest last; from now on they are told.
+    """The acts of others since this caller's last call, a line each, the newest last; from now on they count as told.
 
-    From now on the caller knows how the session stands, too.
+    From now on the caller knows the session's standing, too.
     """
     call, who, session, stands = asking.call, asking.who, asking.session, asking.stands
     state = call.services.core.state
@@ -81,9 +81,9 @@ def notes_of_others(asking: Asking) -> list[str]:
 
 
 def notes_of_background(asking: Asking) -> list[str]:
-    """The output of background threads and tasks since this caller's last answer, in a line; from now on it is told.
+    """The output of background threads and tasks since this caller's last answer, in a line, which counts as told now.
 
-    Not of the evaluation that the answer is about, whose output shows it.
+    The output of the evaluation that the answer is about is left out, as the answer shows it.
     """
     call = asking.call
     told = call.services.transcripts.late.tell((call.client, asking.who))
@@ -108,7 +108,7 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 
 
 def notes_of_place(asking: Asking) -> list[str]:
-    """The notes of a caller's first evaluation in a REPL: that the REPL is another one than the caller may think."""
+    """The notes of a caller's first evaluation in a REPL, which may be another REPL than the caller thinks."""
     call, evaluation, repl, state = asking.call, asking.evaluation, asking.repl, asking.call.services.core.state
     if repl is None:
         return []
@@ -118,9 +118,9 @@ def notes_of_place(asking: Asking) -> list[str]:
 
 
 def notes_of_generation(asking: Asking) -> list[str]:
-    """The note of a caller's first answer from a new generation of a REPL: that what it defined there is gone, and why.
+    """The note of a caller's first answer from a new generation of a REPL: its definitions there are gone, and why.
 
-    While the REPL is on its way back nothing is told: which generation comes, and why, is known when it stands.
+    While the REPL is on its way back nothing is told: the new generation and the cause are known only when it stands.
     """
     call, repl, places = asking.call, asking.repl, asking.call.services.told.places
     if repl is None or repl.phase != "connected" or not places.is_renewed(call.client, asking.who, repl):
@@ -133,7 +133,7 @@ def notes_of_generation(asking: Asking) -> list[str]:
 
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The note of the first evaluation in a session of one's own: what it shares with the others."""
+    """The note of the first evaluation in a session of one's own: the things that it shares with the others."""
     if repl.profile is None or not repl.profile.shares or evaluation.is_background:
         return []
     session = repl.sessions.get(evaluation.session)
@@ -149,33 +149,33 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The note of a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
+    """The note of a caller's first evaluation in a REPL without a free lane: the caller shares a session."""
     if evaluation.lane is None or not repl.gives_lanes or not callers.is_first(state, evaluation):
         return []
     return [f"{repl.key} has {callers.MOST} lanes, the most there may be: this session is shared"]
 
 
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The notes that a caller has not had on a REPL of another project, or without the project's packages."""
+    """The new notes for a caller on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (*cautions(call.services.core.state, repl), outside)
     return [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
 
 
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
-    """The fields with a note on the project's packages that the REPL finds outside its working tree, if it does."""
+    """The fields with a note on project packages that the REPL finds outside its working tree, if there are any."""
     outside = repl.profile.outside if repl and repl.profile else None
     return with_notes(fields, [outside] if outside else [])
 
 
 def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, object]:
-    """The fields with more notes, if there are any."""
+    """The fields with more notes, if any are given."""
     notes = fields.get("notes")
     return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
 
 
 async def notes_of_repetition(asking: Asking) -> list[str]:
-    """The comparison of an evaluation that is over with the one before of the same code in the same session."""
+    """The comparison of a finished evaluation with the last one of the same code in the same session."""
     call, evaluation, transcript = asking.call, asking.evaluation, asking.telling.transcript
     before, state = transcript.before if transcript is not None else None, call.services.core.state
     if traits_of(call.client_name).reads_whole:  # each of our commands is called anew, and remembers no other
@@ -186,7 +186,7 @@ async def notes_of_repetition(asking: Asking) -> list[str]:
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
             break
-        # Of what another client evaluated, its reader knows nothing that the words could remind it of.
+        # Words could not remind a reader of an evaluation by another client.
         client_of = call.services.told.places.client_of
         if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
@@ -216,7 +216,7 @@ def _compared(
     ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
     if ended_alike and not _differing(transcript, earlier):
         if evaluation.kind in LOADS and not transcript.has_printed:
-            return "", True  # its result is the module's or the last definition's name: no news
+            return "", True  # a load's result is the module's or the last definition's name: no news
         output = " and output" if transcript.has_printed else ""
         return f"same result{output} as {known.id}", True
     return _difference(evaluation, transcript, known, earlier), False
@@ -225,7 +225,7 @@ def _compared(
 def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
     if evaluation.status != known.status:
         if evaluation.kind in LOADS and evaluation.status == "done":
-            return ""  # it was loaded again because of that
+            return ""  # the difference is the reason of the new load
         return f"the same code ended as {known.status} in {known.id}"
     if evaluation.failure and known.failure:
         now, then = evaluation.failure, known.failure
@@ -242,7 +242,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 
 def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
-    """The parts that are others; a part that is too much to compare counts as another."""
+    """The parts that differ; a part too long to compare counts as different."""
     pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:
         pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
@@ -254,7 +254,7 @@ def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
-    """The number of lines that are other ones, wherever they stand, and of all; zeros where there is too much."""
+    """The number of lines that differ, at whatever place, and of all; zeros for too many."""
     if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0

@@ -1,9 +1,9 @@
-"""Texts of an answer about an evaluation: its values and what it printed, cut to the bytes that there are for them.
+"""Texts of an answer about an evaluation: its values and its output, cut to the bytes available.
 
-Of streams, an answer tells its caller what no answer before has told it. A caller is a connection, the client's own
-conversation where it names one, and its `who` where it gives one: each begins at 0. What an answer tells counts as told
-when the answer is handed out, not when it is made. Answers that may be fetched twice, as those of MCP tasks are, and
-those to the command line tell all, and count for nothing.
+Of streams, an answer tells its caller only news. A caller is a connection, the client's own conversation if named, and
+its `who` if given: each begins at 0. The content of an answer counts as told when the answer is handed out, not when it
+is made. Answers that may be fetched twice, as those of MCP tasks are, and those to the command line tell all, and count
+for nothing.
 
 A caller can ask for parts: a range, the lines that contain a text, or the difference to another evaluation.
 """
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 MAX_VALUES = 100
 MAX_CUT_NOTES = 3
 REPEATED_BYTES = 200
-"""The last of several values is the result, and longer than this it is not said twice."""
+"""The last of several values is the result: if longer than this, it is not said twice."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
-"""How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
+"""The characters of values that are read whole, to take the images out; of a longer value only the beginning is read.
+"""
 
 NOTE_BYTES = 250
-"""The note on what a text lacks, and the mark in its place."""
+"""The bytes of the note on a text's missing part, and of the mark in its place."""
 
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
-"""The bytes shown of a flood: of its beginning, and of its end so far."""
+"""The bytes shown of a flood: of its beginning, and of its present end."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
-"""The bytes shown of a flood that goes on, to a caller who was told of its beginning."""
+"""The bytes shown of a flood that goes on, to a caller who was told its beginning."""
 
 SHOWN_STACKS_BYTES = 8000
 """The bytes of a thread dump that an answer shows: about a hundred frames."""
@@ -51,9 +52,9 @@ SHOWN_STACKS_BYTES = 8000
 async def fill_in_texts(
     fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, telling: Telling
 ) -> list[str]:
-    """Fill in values, output and stacks, cut to `max_bytes` together with the notes on that, which are given.
+    """Fill in values, output and stacks, cut to `max_bytes` together with the notes on the cuts, which are given.
 
-    Of output and stacks what `telling` has not told. The images in values become content of their own.
+    Of output and stacks only the part that `telling` has not told. Images in values become content of their own.
     """
     if _is_short(transcript, max_bytes):
         _short_texts(fields, transcript, images, telling)
@@ -64,14 +65,14 @@ async def fill_in_texts(
 
 
 async def look_for_images(transcript: Transcript, images: Images) -> None:
-    """Take the images out of the values, the last first, as in an answer."""
+    """Take the images out of the values, the last first, as an answer does."""
     places = transcript.values()
     shown = [*places[-1:], *places[:-1][:MAX_VALUES]]
     await read(partial(_values, transcript, shown, images, 0), transcript)
 
 
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
-    """True where all that was said can be shown as it is, as nearly always: one value at most, and nothing cut."""
+    """True if all texts can be shown uncut, as nearly always: one value at most, and nothing cut."""
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
     return is_plain and transcript.value_count <= 1 and transcript.total * MOST_BYTES <= max_bytes
 
@@ -98,9 +99,9 @@ def _texts(
     max_bytes: int,
     telling: Telling,
 ) -> None:
-    """Fill in what is not short, and add the notes on what is left out of it to what is `said`."""
+    """Fill in texts that are not short, and add the notes on their missing parts to `said`."""
     values = transcript.values()
-    # One more character than can be shown, so that an omission is noticed.
+    # One more character than can be shown reveals an omission.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
     flood = FLOODS * max_bytes
@@ -119,7 +120,7 @@ def _texts(
     shares = wanted if is_short else share(_without_notes(max_bytes, wanted), wanted)
     if values:
         cut = head(result, shares["result"]) if wanted["result"] > shares["result"] else Cut(result)
-        # Where its images were taken out, what is read is shorter than what is there, and whole.
+        # Without its images the part read is shorter than the text, and whole.
         unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
         dropped = 0 if earlier else transcript.result.dropped
         fields["result"] = cut.text
@@ -142,7 +143,7 @@ def _texts(
 
 
 def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part, Piece]:
-    """The ends of the streams of which the caller was not told all, so many characters of what is new."""
+    """The ends of the streams with news for the caller, so many characters of the news."""
     ends: dict[Part, Piece] = {}
     for key in STREAMS:
         text, begin = transcript.text(key), telling.begin(key)
@@ -153,13 +154,13 @@ def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part,
 
 
 def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
-    """The bytes left for texts of these sizes, which are too long, when there is a note with each that is cut."""
+    """The bytes left for texts of these sizes, too long together, beside a note for each that is cut."""
     fair = max_bytes // sum(size > 0 for size in wanted.values())
     return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in wanted.values()))
 
 
 def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
-    """Values at these places without their images, or so many characters where those are too long to look through."""
+    """Values at these places without their images, or so many characters of values too long to look through."""
     texts: list[str] = []
     left = MAX_READ_CHARACTERS
     for place in places:
@@ -172,7 +173,7 @@ def _values(transcript: Transcript, places: list[range], images: Images, max_cha
 
 
 def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """The bytes of `max_bytes` that each may have of what it wants: a fair part, and the rest of others, in order."""
+    """The bytes of `max_bytes` for each text by its wish: a fair part, and the rest of others, in order."""
     if sum(wanted.values()) <= max_bytes:
         return dict(wanted)
     fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
@@ -186,12 +187,12 @@ def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _size(text: str, most: int) -> int:
-    """The length of a text in JSON, and `most` of a longer one."""
+    """The length of a text in JSON, and `most` for a longer one."""
     return most if len(text) >= most else min(most, json_bytes(text))
 
 
 def _repeated(result: str) -> str:
-    """The last of several values as it stands among them, being the result: itself if short, else a mark."""
+    """The last of several values, which is the result, in its place among them: itself if short, else a mark."""
     return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
 
 
@@ -203,7 +204,7 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
     for value in [*earlier, last][:MAX_VALUES]:
         cut = head(value, max(0, left))
         shown.append(cut.text)
-        left -= json_bytes(cut.text) + 3  # its quotes and comma
+        left -= json_bytes(cut.text) + 3  # the value's quotes and comma
         if cut.omitted or left <= 0:
             whole = not cut.omitted
             break
@@ -217,7 +218,7 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
 
 
 def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """The bytes of a stream that is shown whole, and else of its head and of its tail."""
+    """The bytes of a stream that is shown whole, else of its head and of its tail."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
@@ -230,7 +231,7 @@ def _ends(
 ) -> str:
     """A stream from `begin` on, or its head and its tail, by whole lines where these are short, and a note on the rest.
 
-    `last`: at least so many of its characters as there may be bytes, and one more where there are more.
+    `last`: the last characters of the stream, as many as there may be bytes, and one more if there are more.
     """
     whole_bytes, head_bytes, tail_bytes = sizes
     end, first = tail(last.text, whole_bytes), max(begin, last.dropped)
@@ -247,7 +248,7 @@ def _ends(
 
 
 def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
-    """The head of a text without a broken last line, the tail without a broken first one, where lines are short."""
+    """The head of a text without a broken last line, the tail without a broken first one, if lines are short."""
     cut = beginning.rfind("\n")
     if len(beginning) - cut <= len(beginning) // 4:
         beginning = beginning[:cut]
@@ -256,7 +257,7 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
 
 
 def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, dropped: int) -> str:
-    """The length of a part that is left out from a place on, and the call that gives it; how much before it is lost."""
+    """The length of a part left out from a place on, the call that gives it, and how much before it is lost."""
     lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
     way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
     return (
@@ -278,21 +279,21 @@ def _cut_notes(transcript: Transcript) -> list[str]:
 
 
 FROM: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
-"""The field that says where a stream begins that does not begin at its first character."""
+"""The field that gives the beginning of a stream that does not begin at its first character."""
 FLOODED: Final[dict[Part, str]] = {"stdout": "stdout flooded", "stderr": "stderr flooded"}
 """The name of the place up to which a stream was told as a flood."""
 NOTHING_NEW: Final = "nothing new was printed"
 
 
 def caller_of(call: Call, asked: Arguments) -> Hashable | None:
-    """The key of who is told by an answer; None where what it tells does not count."""
+    """The key of the caller that an answer tells; None if its content does not count as told."""
     if call.lasting is not None or traits_of(call.client_name).wants_detail:
         return None
     return call.client, call.conversation, asked.who
 
 
 class Telling:
-    """One answer's part of what its caller is told of an evaluation, and its notes that a caller needs once."""
+    """One answer's part of the evaluation's texts told to its caller, and its notes that a caller needs once."""
 
     def __init__(
         self, call: Call, transcript: Transcript | None, asked: Arguments, *, reads_input: bool = False
@@ -306,19 +307,19 @@ class Telling:
         self._notes: list[str] = []
 
     def begin(self, part: str) -> int:
-        """The place of the first character that the caller was not told of a part."""
+        """The place of the first character of a part that is news to the caller."""
         return self._before.get(part, 0) if self._before else 0
 
     def goes_on(self, part: Part) -> bool:
-        """True where the caller was told a flood of this part; what is printed before code reads is as any text."""
+        """True if the caller was told a flood of this part; output before code reads input counts as any text."""
         return bool(self.begin(FLOODED[part])) and not self._reads_input
 
     def reach(self, part: str, place: int) -> None:
-        """The answer tells a part up to this place, with what it names as cut."""
+        """Note that the answer tells a part up to this place; the names of its cuts are kept."""
         self._reached[part] = place
 
     def news(self, notes: Iterable[str]) -> list[str]:
-        """The notes among these that no answer has told the caller."""
+        """The notes among these that are news to the caller."""
         if self._caller is None:
             return list(notes)
         news = [note for note in notes if self._notes_told.is_news(self._caller, note)]
@@ -326,20 +327,20 @@ class Telling:
         return news
 
     def begins(self) -> dict[str, int]:
-        """The fields that say where each stream begins; none for a stream from its first character on."""
+        """The fields with the beginning of each stream; none for a stream from its first character on."""
         if not self._before:
             return {}
         return {FROM[part]: place for part, place in self._before.items() if part in FROM and place}
 
     def take_back(self, fields: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Of what is told at the end of the error output, `shown` leaves out what the error says: that is not told."""
+        """Take back the end of the error output that `shown` leaves out, as the error says it: it is not told."""
         told, kept = fields.get("stderr"), shown.get("stderr", "")
         if "stderr" in self._reached and isinstance(told, str) and isinstance(kept, str):
             self._reached["stderr"] -= len(told) - len(kept)
 
     @property
     def handed_out(self) -> Callable[[], None] | None:
-        """To be called when the answer is handed out; None if that changes nothing."""
+        """The function to call when the answer is handed out; None if that changes nothing."""
         is_news = self._caller is not None and (self._reached or self._notes)
         return self._hand_out if is_news else None
 
@@ -351,23 +352,23 @@ class Telling:
 
 
 DIFF_LINES = 2000
-"""Longest texts that are compared: the time a comparison takes can grow with their product."""
+"""The lines of the longest texts that are compared: a comparison's time can grow with their product."""
 DIFF_CHARACTERS = 8 * 2**20
-"""Longest texts of long lines that are compared: they are in memory as a whole meanwhile."""
+"""The characters of the longest texts that are compared: both are in memory as a whole meanwhile."""
 MATCH_BYTES = 45
-"""A line that is found takes this much beside its text."""
+"""The bytes of a found line beside its text."""
 LINE_BYTES = 2000
-"""The bytes of a line searched for that are shown."""
+"""The bytes shown of a found line."""
 
 
 def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int) -> dict[str, object]:
-    """Characters `start` to `start + length` of a part, within `max_bytes`; `next` is where to go on.
+    """Characters `start` to `start + length` of a part, within `max_bytes`; `next` is the place to go on from.
 
-    Places count from the beginning of all that was said, so they stay what they are when the oldest is dropped.
+    Places count from the beginning of the whole text, so they stay valid when the oldest part is dropped.
     """
     # A character has at least one byte.
     piece = transcript.piece(part, start, max_bytes if length is None else min(length, max_bytes))
-    text = head(piece.text, max_bytes).text or piece.text[:1]  # at least one, as `next` is to lead on
+    text = head(piece.text, max_bytes).text or piece.text[:1]  # at least one character, as `next` is to lead on
     end = piece.start + len(text)
     fields: dict[str, object] = {"part": part, "text": text, "from": piece.start, "totalCharacters": piece.total}
     if end < piece.total:
@@ -404,7 +405,7 @@ def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]
     number = 1
     begun = _Line(wanted)
     for chunk in _whole_line_ends(chunks):
-        *lines, last = f"{chunk}$".splitlines()  # the mark stands in the line that goes on, if it is empty too
+        *lines, last = f"{chunk}$".splitlines()  # the mark stands in the unfinished line, also in an empty one
         if not lines:
             begun.add(chunk)
             continue
@@ -423,7 +424,7 @@ def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """The text of the chunks, with no line end split between two of them."""
+    """The text in chunks, with no line end split between two of them."""
     kept = ""
     for chunk in chunks:
         text = kept + chunk
@@ -433,7 +434,7 @@ def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
 
 
 class _Line:
-    """A line that comes in chunks: whether `wanted` is in it, and its beginning."""
+    """A line that comes in chunks: whether `wanted` is in the line, and its beginning."""
 
     def __init__(self, wanted: str) -> None:
         self._wanted = wanted
@@ -442,7 +443,7 @@ class _Line:
         self.beginning = ""
 
     def add(self, text: str) -> None:
-        """Add what follows."""
+        """Add the next chunk of the line."""
         if len(self.beginning) < LINE_BYTES:
             self.beginning += text[: LINE_BYTES - len(self.beginning)]
         if not self.is_found:
@@ -473,7 +474,7 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
 
 
 def is_same(one: Text, another: Text) -> bool:
-    """Whether two texts are the same, as far as they are held."""
+    """Whether two texts are equal, as far as they are held."""
     if one.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
         return one.all() == another.all()
     if one.total - one.dropped != another.total - another.dropped:
@@ -482,9 +483,9 @@ def is_same(one: Text, another: Text) -> bool:
 
 
 def _first_lines(text: Text) -> tuple[list[str], bool]:
-    """The first lines of what is held, and whether they are all."""
+    """The first lines of the text held, and whether these are all."""
     found = text.read(0, text.dropped + DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:
-        return lines[: max(1, min(DIFF_LINES, len(lines) - 1))], False  # the last may be the beginning of one
+        return lines[: max(1, min(DIFF_LINES, len(lines) - 1))], False  # the last line may be incomplete
     return lines[:DIFF_LINES], len(lines) <= DIFF_LINES

@@ -1,9 +1,9 @@
-"""Conflicts: who redefined what another caller uses or is about to redefine, told once, with what differs.
+"""Conflicts: a caller redefined a name that another uses or is about to redefine; told once, with the difference.
 
-Advice, and never a lock: nothing waits, and nothing is refused. It is computed from the code that was sent or written,
-by name and by the space that the name belongs to. Definitions that modules and namespaces have by `import` or `require`
-nobody here sent: their files are read when somebody first defines something there, as they were before the first edit
-that is known, else as they are.
+Advice, and never a lock: nothing waits, and nothing is refused. Conflicts are computed from the code that was sent or
+written, by name and by the space that the name belongs to. Nobody sends the definitions that an `import` or `require`
+loads: their files are read when somebody first defines a name there, in the state before the first known edit, else in
+the present one.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 MOST_NOTES: Final = 3
 AT_ONCE_CHARACTERS: Final = 2**13
-"""Code that is read without a thread of its own."""
+"""The characters of code that is read without a thread of its own."""
 EDIT_BYTES: Final = 2**18
-"""Of a file's text that is kept to tell what differs."""
+"""The bytes kept of a file's text, to tell the differences."""
 RECENT_MS: Final = 3_600_000
 
 
 def language_of(dialect: str) -> Language:
-    """The language that a REPL's code is read as: Lisp where nobody knows yet."""
+    """The language that a REPL's code is read as: Lisp for an unknown one."""
     return "python" if dialect == "python" else "hy" if dialect == "hy" else "lisp"
 
 
 def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
-    """Keep what is sent to a REPL, to tell the others of it."""
+    """Keep the code sent to a REPL, to tell the others of it."""
     repl, session = target.repl, target.session
     language = language_of(repl.dialect)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
@@ -75,7 +75,7 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
 
 
 async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
-    """The notes of the first answer about an evaluation: what others redefined of what it uses or redefined."""
+    """The notes of the first answer about an evaluation: others' redefinitions of names that it uses or redefines."""
     life = call.services.ledger.conflicts.lives.get(evaluation.repl)
     if life is None or len(life.callers) < 2 or life.generation != evaluation.generation:
         return []
@@ -98,7 +98,7 @@ async def _notes(call: Call, life: Life, said: Said) -> list[str]:
 
 
 def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
-    """The conflicts among these that a caller was not told yet, in words."""
+    """The conflicts among these that are news to a caller, in words."""
     told = [one for one in met if call.services.told.conflicts.take((call.client, who), one.key)]
     notes = [one.told(call.services.now()) for one in told[:MOST_NOTES]]
     more = len(told) - len(notes)
@@ -106,7 +106,7 @@ def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
 
 
 async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) -> list[str]:
-    """The notes of an edit of files: what others did since to them, and to what the changed definitions use."""
+    """The notes of an edit of files: others' changes to them since, and to names that the changed definitions use."""
     notes: list[str] = []
     for result in results:
         change = result.change
@@ -117,15 +117,15 @@ async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) ->
 
 
 def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
-    """The note of a write by other means than ours: who else edited the file last; blank if nobody, or it was told."""
+    """The note of a write by other means than ours: the file's last other editor; blank for none or one told before."""
     edit = Edit(who, call.client, call.services.now())
     return _others_edit(call, shown, edit, call.services.ledger.conflicts.edited(path, edit))
 
 
 async def other_editor(call: Call, who: str, path: Path) -> str:
-    """The caller who edited a file last, if another one than `who`; blank where nobody is known to have.
+    """The caller who edited a file last, if another one than `who`; blank if none is known.
 
-    Of a file that was written after the last edit that is known, somebody else's program was the last.
+    A file written after the last known edit was last changed by a program of somebody else.
     """
     edits = call.services.ledger.conflicts.edits.get(path, ())
     own = Edit(who, call.client, call.services.now())
@@ -136,7 +136,7 @@ async def other_editor(call: Call, who: str, path: Path) -> str:
 
 
 def _is_written_by(path: Path, at_ms: int) -> bool:
-    """True if a file was written last, or put in its place, at a time or before it. Blocks."""
+    """True if a file was last written, or put in its place, at a time or before it. Blocks."""
     try:
         status = path.stat()
     except OSError:
@@ -145,7 +145,7 @@ def _is_written_by(path: Path, at_ms: int) -> bool:
 
 
 async def with_editor(call: Call, who: str, note: str) -> str:
-    """A note on a module that was edited since its load, with who else edited its file last, if anybody is known to."""
+    """A note on a module that was edited since its load, with the last other editor of its file, if known."""
     module = note.partition(" ")[0]
     for path in tuple(call.services.ledger.conflicts.edits):
         if is_of(path, module) and (by := await other_editor(call, who, path)):
@@ -154,7 +154,7 @@ async def with_editor(call: Call, who: str, note: str) -> str:
 
 
 def _text(data: bytes | None) -> str | None:
-    """The text of a file as it is kept; blank where there was none, None if it is too long."""
+    """The text of a file in its kept form; blank for a missing file, None for one too long."""
     return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
 
 
@@ -190,7 +190,7 @@ def _others_edit(call: Call, shown: str, edit: Edit, earlier: Sequence[Edit]) ->
 
 @dataclass(frozen=True, slots=True)
 class EditsOf:
-    """The edits of one file, the newest last, and how its text is read."""
+    """The edits of one file, the newest last, and the language and space of its text."""
 
     language: Language
     space: str
@@ -206,7 +206,7 @@ def _found_in_edit(state: State, of: EditsOf, life: Life | None) -> list[Conflic
     for number, edit in enumerate(of.edits, 2):
         said = _changed(of, edit, number)
         there.add(said)
-    # What was taken back since, or written over by other means, is not replaced by this edit.
+    # An edit does not replace a text that was taken back since, or overwritten by other means.
     now = _letters(of.edits[-1].before or "")
     met = [one for one in found(state, there, said) if _letters(one.made) in now]
     if life is not None:
@@ -216,12 +216,12 @@ def _found_in_edit(state: State, of: EditsOf, life: Life | None) -> list[Conflic
 
 
 def _letters(text: str) -> str:
-    """A text without blanks, as definitions are indented otherwise than in their files."""
+    """A text without blanks, as code may be indented otherwise than in its file."""
     return "".join(text.split())
 
 
 def _changed(of: EditsOf, edit: Edit, number: int) -> Said:
-    """The changes of an edit, as code that was sent: its definitions that are other ones than before, or gone."""
+    """The changes of an edit as sent code: its definitions that differ from the former ones, or are gone."""
     before = code_names.makings(edit.before or "", of.language, of.space)
     after = code_names.makings(edit.after or "", of.language, of.space)
     old, names = {(one.space, one.name, one.form) for one in before}, {(one.space, one.name) for one in after}
@@ -254,7 +254,7 @@ FILED: Final = "a file"
 
 
 async def learn_bases(call: Call, life: Life) -> None:
-    """Know what the spaces had in which something was sent, as far as that can be known by now."""
+    """Learn the former content of the spaces in which code was sent, as far as it can be known by now."""
     for said in life.said:
         if said.number > life.based:
             life.based = said.number
@@ -273,9 +273,10 @@ async def learn_bases(call: Call, life: Life) -> None:
 def _read(
     workspace: Path, wanted: Mapping[str, Said], edits: Mapping[Path, tuple[Edit, ...]]
 ) -> dict[str, Said | None]:
-    """By space the text of its file, as code that was there before all that was sent; None without a file. Blocks.
+    """By space the text of its file, as code from before all sent code; None without a file. Blocks.
 
-    What was first sent may be the whole file: without an edit of it, what that replaced is not known, and may be later.
+    The first code sent may be the whole file: without an edit of it, the replaced code is not known, and may be known
+    later.
     """
     found: dict[str, Said | None] = {}
     for space, said in wanted.items():

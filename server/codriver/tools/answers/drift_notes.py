@@ -1,12 +1,12 @@
-"""Notes on drift: what lives on of a former load, what was edited since, and tests that end otherwise elsewhere.
+"""Notes on drift: remains of a former load, edits since the load, and tests with other outcomes elsewhere.
 
-A line is told for each module and object of a REPL whose code is not what the files say. Of Lisp the ledger of each
-REPL is computed from the log when it is asked for, and files are read anew where something changed. What is compared is
-without secrets on both sides, as the log is.
+A line is told for each module and object of a REPL whose code differs from the files. For Lisp the ledger of each REPL
+is computed from the log on demand, and changed files are read anew. The texts compared are without secrets on both
+sides, as the log is.
 
-A repository of several projects has modules in folders that `sys.path` does not have. Where an import did not find one,
-its folder is told, and the line that makes it importable. The files are looked for by their names alone: nothing of
-them is read, imported or run.
+A repository of several projects has modules in folders that `sys.path` does not have. For a failed import of such a
+module, its folder is told, and the line that makes it importable. The files are looked for by their names alone: none
+of them is read, imported or run.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
 """The symbols of Lisp, among its other words."""
 LOOK_S: Final = 3.0
 EDITED: Final = ("edited", "missing", "gone")
-"""Kinds of differences of code that was loaded before its file was edited."""
+"""Kinds of differences in code that was loaded before an edit of its file."""
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that stand for a whole file."""
 PASSES: Final = "pass"
 NEVER_LIVE: Final = "no test of these has run in the REPL with this code: call without fresh, too, to see differences"
 MOST_STALE: Final = 3
 MAIN: Final = "__main__"
-"""The module of code that is evaluated, which no load renews."""
+"""The module of evaluated code, which no load renews."""
 NEW_PROCESS: Final = "so the tests ran in a new process"
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Notes for who has just loaded a file: what was renewed elsewhere, and what could not be."""
+    """Notes on a load of a file: the objects renewed elsewhere, and those that could not be."""
     return told_of_load(await drift_or_none(call, repl, "old"))
 
 
 def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
-    """Notes on a load, by what lives on of former ones."""
+    """Notes on a load, by the remains of former ones."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
     removed = [one.full for one in found if one.kind == "removed"]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
@@ -95,7 +95,7 @@ def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
 
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]:
-    """Notes for who has just run tests on what they may have run that is not what the files say; whether it was that.
+    """Notes on a run of tests: the code in it that differed from the files; true if all edited code was loaded.
 
     A name that was bound anew in the REPL is told; the code of the files is loaded all the same.
     """
@@ -115,14 +115,14 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]
     stale += [f"the file of {one.module} is deleted" for one in found if one.kind == "deleted"]
     stale += [f"bound anew in the REPL, so a new process has it otherwise: {few(anew)}"] if anew else []
     instead = ", or fresh: true" if is_python else ""
-    lives_on = [one for one in found if one.kind in STALE and one.module != MAIN]  # no test has names of code evaluated
+    lives_on = [one for one in found if one.kind in STALE and one.module != MAIN]  # no test has names of evaluated code
     return _bounded([*stale, *(stale_line(one) + instead for one in lives_on)]), is_current
 
 
 def told_of_lost(found: Iterable[Difference], files: Collection[Path] | None = None) -> tuple[str, ...]:
-    """Notes on names that modules hold of files that have them no more: what is green here is red in a new process.
+    """Notes on names that modules hold although their files lost them: tests green here may be red in a new process.
 
-    Of all files where none are given.
+    All files are meant if none are given.
     """
     lost = [one for one in found if one.kind == "unbound" and one.of]
     return _bounded(
@@ -133,9 +133,9 @@ def told_of_lost(found: Iterable[Difference], files: Collection[Path] | None = N
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
-    """Notes on the files that were put back and whose REPL goes on with the edited code.
+    """Notes on files that were put back while their REPL goes on with the edited code.
 
-    Not where saves are loaded anyway, nor of REPLs that cannot tell.
+    None if saves are loaded anyway, nor for REPLs that cannot tell.
     """
     found: dict[str, tuple[Difference, ...]] = {}
     notes = []
@@ -154,16 +154,16 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
 
 
 def is_of(path: Path, module: str) -> bool:
-    """Whether a module of Python of that name may be from a file."""
+    """Whether a module of Python of this name may be from a file."""
     parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
     names = module.split(".")
     return list(parts[-len(names) :]) == names
 
 
 async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
-    """Notes on the namespaces whose definitions code of Lisp names and whose files were edited since their load.
+    """Notes on the namespaces whose definitions Lisp code names and whose files were edited since their load.
 
-    Of a REPL that was compared before; what was evaluated since then is not told as edited.
+    Only for a REPL that was compared before; code evaluated since then is not told as edited.
     """
     repl, life = call.state.repls.get(evaluation.repl), call.services.ledger.conflicts.lives.get(evaluation.repl)
     if repl is None or life is None or evaluation.kind != "evaluate":
@@ -183,7 +183,7 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 async def look_at_load(call: Call, repl: Repl, code: str) -> None:
-    """Look at what is loaded, before code that loads files and after it, so that each is known as it was loaded.
+    """Look at the loaded code, before and after code that loads files, so that each file is known in its loaded state.
 
     The log has the code and not the files. Other code costs nothing.
     """
@@ -210,10 +210,10 @@ def stale_line(one: Difference) -> str:
 
 
 async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
-    """The differences of what a REPL has loaded from the files. Of Lisp all, whatever is asked for.
+    """The differences of what a REPL has loaded from the files. For Lisp all of them, whatever is asked for.
 
     Raises:
-        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
     """
     if repl.dialect not in NOT_LISP:
         found = await differences(call, repl)
@@ -223,7 +223,7 @@ async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Differen
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
-    """The differences, as of `drift_of`; none where the REPL cannot tell."""
+    """The differences, as of `drift_of`; none if the REPL cannot tell."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
             return await drift_of(call, repl, only)
@@ -237,7 +237,7 @@ def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def outcomes(report: Json) -> dict[tuple[str, str], str]:
-    """The outcome of each test of a report, by its file (its namespace where it has none) and name; the worst counts.
+    """The outcome of each test of a report, by its file (else its namespace) and name; the worst counts.
 
     The same file may be named as a module in one run and as a path in another.
     """
@@ -250,7 +250,7 @@ def outcomes(report: Json) -> dict[tuple[str, str], str]:
 
 
 def notes_of_fresh(fresh: Outcomes, live: Iterable[Outcomes]) -> tuple[str, ...]:
-    """Notes for who ran tests in a new process: which of them ended otherwise in the REPL, at last.
+    """Notes on a run of tests in a new process: the tests whose last outcome in the REPL differed.
 
     `live`: the outcomes of the REPL's own runs of the same code, the newest first.
     """
@@ -280,11 +280,11 @@ HEADS: Final = {
 }
 MOST_IN_LINES: Final = 20
 ENTRIES: Final = 1000
-"""Of the log, those in which the evaluation that defined a name is looked for."""
+"""The entries of the log among which the evaluation that defined a name is looked for."""
 
 
 def drift_lines(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[str]:
-    """Every difference, those of one module in one line; who evaluated a definition as far as the log tells."""
+    """Every difference, those of one module in one line; with the definition's caller as far as the log tells."""
     found = tuple(found)
     return [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
 
@@ -317,21 +317,21 @@ def _defined_by(call: Asker, repl: Repl, name: str) -> str:
 
 
 FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
-"""Of reader conditionals, by dialect; of all others `clj`."""
+"""The features of reader conditionals, by dialect; for all others `clj`."""
 DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
-"""The forms that define a name once, of dialects in which these are not Clojure's."""
+"""The forms that define a name once, for dialects where they differ from Clojure's."""
 HOME: Final = "user"
-"""The namespace of code that is evaluated before any other was named."""
+"""The namespace of evaluated code before any other was named."""
 RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
-"""Of files to compare: a longer one was made, and not written."""
+"""The rules for files to compare: a longer file was generated, and not written."""
 LOAD: Final = "load-file "
 
 
 async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
-    """The differences of a REPL's loaded code from the files; None where the REPL compares by itself.
+    """The differences of a REPL's loaded code from the files; None if the REPL compares by itself.
 
     Raises:
-        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
     """
     features = FEATURES.get(repl.dialect, ("clj",))
     known = call.services.ledger.lisp
@@ -342,7 +342,7 @@ async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
         )
     async with drift.lock:
         services = call.services
-        # What is evaluated meanwhile is in the REPL then, and not in the ledger: the next look mends that.
+        # Code evaluated meanwhile is in the REPL, and not in the ledger: the next look mends that.
         new = _new_evaluations(call, repl, drift)
         asked_ms = services.now()
         loaded = await services.repls.adapter(repl.id).loaded(services.workspace, drift.marks)
@@ -354,10 +354,10 @@ async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
 
 
 async def differences_of_written(call: Asker, repl: Repl) -> tuple[Difference, ...]:
-    """The differences from files of a REPL whose code was compared before, anew if its files were written.
+    """The differences of a REPL whose code was compared before from its files, computed anew if these were written.
 
     Raises:
-        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
     """
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     if drift is None or drift.generation != repl.generation or drift.lock.locked():
@@ -380,7 +380,7 @@ def _stamp(path: str) -> files.Stamp | None:
 
 
 def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
-    """A file as it is now; None if it cannot be read."""
+    """The present state of a file; None if it cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
         stamp = files.stamp_of(status)
@@ -410,19 +410,19 @@ def _compare(
 
 
 def _broken(path: str) -> DriftKind:
-    """The kind of difference of a file that is no source any more: it is gone, or does not read."""
+    """The kind of difference of a file that is no source any more: it is missing, or unreadable."""
     return "unparsable" if Path(path).exists() else "deleted"
 
 
 def _real(namespace: LoadedNamespace) -> LoadedNamespace:
-    """The namespace with its files by their real paths, as the REPL may have been given others."""
+    """The namespace with its files by their real paths, as the REPL may have got others."""
     real = {file: os.path.realpath(file) for file in namespace.files}
     found = tuple(replace(var, file=real.get(var.file, var.file)) for var in namespace.vars)
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
 
 
 def _new_evaluations(call: Asker, repl: Repl, drift: LispDrift) -> list[Evaluated]:
-    """The evaluations of a REPL's life that are over and not in its ledger, in the order of the log."""
+    """The finished evaluations of a REPL's life that are not in its ledger, in the order of the log."""
     waiting, since = drift.waiting, drift.line
     drift.waiting = set()
     found = []
@@ -474,13 +474,13 @@ MOST_ENTRIES: Final = 50_000
 SEARCH_S: Final = 0.5
 MOST_PLACES: Final = 3
 MOST_CHARACTERS: Final = 300
-"""Of a path that an answer is to name."""
+"""The characters of a path that an answer may name."""
 _MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
 """Source: CPython's `importlib._bootstrap`."""
 
 
 async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
-    """The note on a module that is in the workspace and was not found by an import, if that was the failure."""
+    """The note on a module of the workspace that an import did not find, if that was the failure."""
     failure = evaluation.failure
     if failure is None or failure.type != "ModuleNotFoundError":
         return []
@@ -498,9 +498,10 @@ async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[st
 
 
 def places(workspace: Path, name: str) -> list[str]:
-    """The folders of the workspace that make a module importable when they are on `sys.path`, the nearest first.
+    """The folders of the workspace that make a module importable from `sys.path`, the nearest first.
 
-    Not those that the embedded REPL searches by itself. A package with an `__init__.py` goes before one without.
+    Folders that the embedded REPL searches by itself are left out. A package with an `__init__.py` goes before one
+    without.
     """
     searched = {str(workspace), str(workspace / "src")}
     found: dict[str, bool] = {}
@@ -512,7 +513,7 @@ def places(workspace: Path, name: str) -> list[str]:
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
-    """Folders in which the module may be, each with whether it is no package without an `__init__.py`."""
+    """Folders in which the module may be, each with whether it is a package with an `__init__.py`, or a file."""
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_S
     for path, _, entries in walk(workspace, max_depth=MOST_LEVELS, max_entries=MOST_ENTRIES):

@@ -1,7 +1,7 @@
-"""The answer about an evaluation: its result, output and failure, as far as they go, and the notes of its advisers.
+"""The answer about an evaluation: its result, output and failure so far, and the notes of its advisers.
 
-An adviser is a function that gives the notes of one kind. Those that an evaluation of this status may need are asked in
-one loop, each of the same things, in the order in which an answer has their notes.
+An adviser is a function that gives the notes of one kind. The advisers that suit the evaluation's status are asked in
+one loop, each with the same arguments, in the order of their notes in an answer.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ EVALUATION: dict[str, Schema | str] = {
 """The schema of an answer about an evaluation, by the keys of its fields."""
 
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
-"""How more images of an evaluation are had."""
+"""The way to get more images of an evaluation."""
 
 
 async def describe(
@@ -86,10 +86,10 @@ async def describe(
     notes: tuple[str, ...] = (),
     own_session: str | None = None,
 ) -> Answer:
-    """The answer that says how an evaluation stands: its result and output as far as they go.
+    """The answer that tells an evaluation's standing: its result and output so far.
 
-    It leaves out what its reader knows, unless `asked` wants detail. `max_bytes`: of text; None: as many as any answer
-    has. `own_session`: the key of the session that the reader gets where it names none, if that is known.
+    It leaves out facts that its reader knows, unless `asked` wants detail. `max_bytes`: of text; None: as many as any
+    answer has. `own_session`: the key of the session that the reader gets without naming any, if known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     max_bytes = budget(call) if max_bytes is None else max_bytes
@@ -113,7 +113,7 @@ async def _described(
     own_session: str | None,
     telling: Telling,
 ) -> Answer:
-    """The answer that `describe` gives, with what `telling` has not told before."""
+    """The answer of `describe`, with the news of `telling`."""
     transcript = telling.transcript
     fields, session = _standing(call, evaluation)
     if evaluation.failure:
@@ -146,13 +146,13 @@ async def _described(
     is_named = not asking.is_same or fields["notes"] != asking.repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_named=is_named)
     telling.take_back(fields, shown)
-    if began and not shown.keys() & FROM.keys():  # some was told before, and this has nothing of any stream
+    if began and not shown.keys() & FROM.keys():  # a part was told before, and this answer has nothing of any stream
         shown = with_notes(shown, [NOTHING_NEW])
     return Answer(shown, ok=not failed, images=tuple(images.taken), handed_out=telling.handed_out)
 
 
 def _who_asks(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
-    """The caller of a question: without a `who`, a client asks about its own evaluation as the one who evaluated."""
+    """The caller of a question: without a `who`, a client that asks about its own evaluation counts as its caller."""
     is_own = evaluation.client == call.client and asked.who is None
     return evaluation.who if is_own else call.who(asked.who)
 
@@ -164,7 +164,7 @@ def _error(call: Call, failure: Failure, max_bytes: int) -> object:
 
 
 def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
-    """The fields of an evaluation that are known whatever became of its texts; the key of its session."""
+    """The fields of an evaluation that are known without its texts; the key of its session."""
     state = call.services.core.state
     session = state.key_of(evaluation)
     fields: dict[str, object] = {
@@ -179,7 +179,7 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], st
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
-    """A failure under the keys of an answer; what is not known is absent."""
+    """A failure under the keys of an answer; unknown ones are absent."""
     pairs = {
         "class": failure.type,
         "message": failure.message,
@@ -198,7 +198,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
 
 
 def others_since(call: Call, evaluation: Evaluation) -> list[str]:
-    """The others who evaluated in this session, or a lane beside it, since the same caller's evaluation before."""
+    """The others who evaluated in this session, or in a lane beside it, since the same caller's last evaluation."""
     repl = call.services.core.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
@@ -211,7 +211,7 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
-    """True where the evaluation of this number came over the same connection before the caller had a name."""
+    """True if the evaluation of this number came over the same connection before the caller had a name."""
     state = call.services.core.state
     other = state.evaluations.get(evaluation_queue.id_of(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
@@ -222,7 +222,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     """The answer that is one image of an evaluation's values, by its number there.
 
     Raises:
-        RefusedError: there is none.
+        RefusedError: there is no such image.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     most, keep = min(1, call.services.live.settings.max_images), image_files(call)
@@ -241,7 +241,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
 
 
 def hint_again(call: Call, evaluation: Evaluation) -> str:
-    """The hint at the second failure of the same code or test, by what the REPL can do; empty if that is nothing."""
+    """The hint at the second failure of the same code or test, by the REPL's abilities; empty for none."""
     repl = call.services.core.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None:
         return ""
@@ -277,12 +277,12 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"
 
 
-Notes = list[str] | tuple[str, ...]  # by these an answer at once is told in a moment from one to be awaited
+Notes = list[str] | tuple[str, ...]  # by these two types an immediate answer is told from an awaitable
 Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
 
 
 async def _of_its_own(asking: Asking) -> Notes:
-    """The notes that its REPL or its runner made; on files that were edited since their load, each once."""
+    """The notes of its REPL or its runner; on files edited since their load, each once."""
     notes, repl = asking.evaluation.notes, asking.repl
     may_use = repl is not None and repl.dialect not in NOT_LISP and asking.evaluation.over
     used = await notes_of_use(asking.call, asking.evaluation) if may_use else []
@@ -295,19 +295,19 @@ async def _of_its_own(asking: Asking) -> Notes:
 
 
 def _of_cell(asking: Asking) -> Notes:
-    """The outputs that are on their way into a notebook."""
+    """The note on outputs on their way into a notebook."""
     return asking.cell[1:] if asking.cell and asking.cell[1] else ()
 
 
 def _of_texts(asking: Asking) -> Notes:
-    """The texts that are cut, or forgotten."""
+    """The notes on texts that are cut, or forgotten."""
     if asking.telling.transcript is None:
         return ("what it said is forgotten: too much was evaluated since",)
     return asking.left_out
 
 
 def _of_standing(asking: Asking) -> Notes:
-    """The note on what to do while an evaluation runs or reads; each caller is told once."""
+    """The note on what to do while an evaluation runs or reads; each caller is told it once."""
     call, evaluation = asking.call, asking.evaluation
     if evaluation.status == "queued":
         return queue_notes(call, evaluation)
@@ -330,17 +330,17 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
 
 
 def _of_green(asking: Asking) -> Notes:
-    """The difference of a red test's calls from those of before, which was found since the last answer."""
+    """The difference of a red test's calls from the former ones, if found since the last answer."""
     return asking.call.services.ledger.tests.take_differences(asking.who)
 
 
 async def _of_missing_module(asking: Asking) -> Notes:
-    """The folder of the workspace that has a module which was not found."""
+    """The note on the workspace's folder with a module that was not found."""
     return await notes_of_missing_module(asking.call, asking.evaluation)
 
 
 async def _of_conflicts(asking: Asking) -> Notes:
-    """Redefinitions by others of names that it uses."""
+    """The notes on others' redefinitions of names that it uses."""
     return await notes_of_conflicts(asking.call, asking.evaluation)
 
 
@@ -364,7 +364,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     notes_of_others,
     notes_of_background,
 )
-"""In the order of an answer's notes: what it is about, then what came of it, then what happens around it."""
+"""In the order of an answer's notes: on the subject, then on its outcome, then on events around it."""
 _ONLY_OF: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
         notes_of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
@@ -378,7 +378,7 @@ ADVISERS_OF: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProx
         for status in get_args(EvaluationStatus)
     }
 )
-"""The advisers that have something to say of an evaluation, by its status: the others are not asked."""
+"""The advisers that may have notes on an evaluation, by its status: the others are not asked."""
 
 
 async def notes_for(asking: Asking) -> list[str]:
