@@ -51,7 +51,8 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     A client with more kept by a server is passed over. Blocks.
 
     Raises:
-        SettingsError: the settings of the workspace cannot be read. OSError: the workspace cannot be read.
+        SettingsError: the settings of the workspace cannot be read.
+        OSError: the workspace cannot be read.
     """
     settings = load(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)

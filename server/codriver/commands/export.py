@@ -251,8 +251,8 @@ def _chosen(
     """The evaluations that the options choose, of one session.
 
     Raises:
-        CodriverError: the options choose none, or some of several sessions. UsageError: the options exclude one
-        another.
+        CodriverError: the options choose none, or some of several sessions.
+        UsageError: the options exclude one another.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:
         raise click.UsageError("choose by ids, --last, --since or --query, one of them")

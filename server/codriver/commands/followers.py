@@ -239,7 +239,8 @@ class Follower:
         None if none came within the time.
 
         Raises:
-            FollowError: the server refuses. ServerGoneError: the server is gone.
+            FollowError: the server refuses.
+            ServerGoneError: the server is gone.
         """
         query, inputs = self._question()
         asked = {

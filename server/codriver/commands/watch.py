@@ -69,7 +69,8 @@ def page_address(workspace: Path) -> str:
     """The address of the page of the workspace's server, which opens it; the token in it never leaves the browser.
 
     Raises:
-        NoServerError: there is no server. NoPageError: the server cannot open its page.
+        NoServerError: there is no server.
+        NoPageError: the server cannot open its page.
     """
     told = client.ask_for_page(workspace)
     record = read_record(record_file(workspace_state_folder(workspace)))

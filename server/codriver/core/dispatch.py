@@ -271,10 +271,10 @@ class Core:
         """Run `actions` in the order the module's docstring gives.
 
         Raises:
-            UnhandledError: an action or effect of this class has no function. UnresolvedError: a named value cannot be
-            filled in.
-                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed, and
-                so their effects are performed.
+            UnhandledError: an action or effect of this class has no function.
+            UnresolvedError: a named value cannot be filled in.
+                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed,
+                and so their effects are performed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 

@@ -86,8 +86,8 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
     """Ask for runs of the document, as often as needed, and give the document that holds.
 
     Raises:
-        FormatUnknownError: there is no such document in the dialect. DocumentFailsError: the document does not even
-        load.
+        FormatUnknownError: there is no such document in the dialect.
+        DocumentFailsError: the document does not even load.
     """
     check_format(dialect, form)
     kept, in_one = tuple(checked), False

@@ -295,7 +295,8 @@ def _newest(
     """The newest entities of the file, and how its lines were read; a former version's file has no lines.
 
     Raises:
-        UnreadableError: the file holds no history, or there is none. NewerFormatError: a newer version wrote it.
+        UnreadableError: the file holds no history, or there is none.
+        NewerFormatError: a newer version wrote it.
         OSError: the file cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
@@ -348,8 +349,9 @@ def read_history(path: Path) -> tuple[Entry, ...]:
     """The entities on disk, while no server holds them. Blocks; changes nothing.
 
     Raises:
-        UnreadableError: the file holds no history. NewerFormatError: a newer version wrote it. OSError: the file cannot
-        be read.
+        UnreadableError: the file holds no history.
+        NewerFormatError: a newer version wrote it.
+        OSError: the file cannot be read.
     """
     if not os.path.lexists(path):
         return ()

@@ -370,7 +370,8 @@ def _run(database: TinyDB, run: str) -> Run:
     """The run whose log a database holds.
 
     Raises:
-        TypeError: the database holds no run. ValueError: the database holds another run.
+        TypeError: the database holds no run.
+        ValueError: the database holds another run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
@@ -382,7 +383,8 @@ def _record(document: Mapping[str, Any], run: str) -> Record:
     """The record of an entity of a run.
 
     Raises:
-        KeyError: an attribute is missing or unknown. TypeError: an attribute has another type.
+        KeyError: an attribute is missing or unknown.
+        TypeError: an attribute has another type.
     """
     for name, value in document.items():
         if type(value) is not (int if name in NUMBERS else str):

@@ -57,7 +57,8 @@ def version_of(head: bytes) -> int:
     """The version of a file with this beginning: 1, or the present one.
 
     Raises:
-        UnreadableError: the file holds no history. NewerFormatError: a newer version wrote it.
+        UnreadableError: the file holds no history.
+        NewerFormatError: a newer version wrote it.
     """
     found = VERSION.match(head)
     if found is None or not (version := int(found[1])):

@@ -77,8 +77,8 @@ class PageServer:
         """Listen: at the port and with the token `wanted`, if a server had them before; the listener, to be served.
 
         Raises:
-            PageTakenError: the wanted port is taken. ListenError, OSError: the server cannot listen, or its record
-            cannot be written.
+            PageTakenError: the wanted port is taken.
+            ListenError, OSError: the server cannot listen, or its record cannot be written.
         """
         self._files = await anyio.to_thread.run_sync(page_files)
         listener, port = await listen(LOOPBACK, wanted.port if wanted else 0)

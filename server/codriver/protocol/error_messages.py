@@ -64,7 +64,8 @@ def read_json(line: bytes) -> Any:
     """The JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
 
     Raises:
-        ValueError: the line is not JSON. RecursionError: the value is too deep.
+        ValueError: the line is not JSON.
+        RecursionError: the value is too deep.
     """
     return json.loads(line.decode(), parse_int=_integer)  # given bytes, `json` would take other encodings, too
 

@@ -164,8 +164,8 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
     """The fields of a request that is evaluated in the given frame of the session's newest failure.
 
     Raises:
-        CapabilityMissingError: the REPL keeps no frames. RefusedError: there is no failure, or the REPL does not have
-        its frames.
+        CapabilityMissingError: the REPL keeps no frames.
+        RefusedError: there is no failure, or the REPL does not have its frames.
     """
     profile = target.repl.profile
     if not has_frames(target):
