@@ -29,6 +29,7 @@ FLOODS_OF_A_KERNEL = (
     ("one gib of buffers", "one gib before the message", "three million parts"),
 )
 SHAPES_OF_A_CHECKOUT = (
+    ("link to a secret", "link to /dev/zero", "link to /dev/ptmx", "link in /proc"),
     ("presence", "project", "all"), ("ZIP_BZIP2", "ZIP_LZMA", "ZIP_DEFLATED"), ("127.0.0.1", "0.0.0.0", "localhost"),
 )  # fmt: skip
 APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb", "squint")
@@ -49,6 +50,7 @@ CHOOSING = (
     ("trust/test_unaccepted_projects.py", PROJECTS),
     ("setup/test_real_agents.py", WHOLE_AGENTS),
     ("setup/test_real_clients.py", LISTING),
+    ("setup/test_real_restarts.py", (*CLIENTS, ("modern", "handshake"))),
     ("setup/test_real_", CLIENTS),
     ("repls/test_adapter_", REPLS),
     ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),
