@@ -1,4 +1,4 @@
-"""Parts that the adapters of all protocols share: failures, evaluations to their end, and runs of tests as such.
+"""Parts that the adapters of all protocols share: failures, forms in order, evaluations, and runs of tests as such.
 
 Codriver's own code in a REPL tells an error as type, message, place, frames, locals and chain, and the results of tests
 in a shape that cider-nrepl's are read into, too. A failure gets its form and its place in the code that was sent, which
@@ -223,6 +223,20 @@ def _end(form: Form) -> tuple[int, int]:
     """The line and column just behind a form."""
     *before, last = form.text.split("\n")
     return (form.line + len(before), (1 if before else form.column) + len(last))
+
+
+async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
+    """The ending of forms, of which each is sent once the one before it went well: that of the last, with all notes.
+
+    `evaluate` gives the ending of one form, by its number from 1.
+    """
+    ending, notes = Ending("done"), dict[str, None]()
+    for number, form in enumerate(forms, 1):
+        ending = await evaluate(form, number)
+        notes |= dict.fromkeys(ending.notes)
+        if ending.status != "done":
+            break
+    return ending if len(notes) == len(ending.notes) else replace(ending, notes=tuple(notes))
 
 
 class Evaluations(TaskSet):

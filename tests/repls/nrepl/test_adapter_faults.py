@@ -22,7 +22,7 @@ from codriver.repls.contract.adapter import (
     NotAnReplError,
     OpTimedOutError,
 )
-from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import LOAD_IT, InputNeeded, Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
@@ -104,6 +104,22 @@ async def test_each_way_to_say_error_is_one(steps):
         ending = await evaluate(opened, code("code"))
         assert ending.status == "failed"
         assert ending.failure.type
+
+
+async def test_the_notes_on_each_form_are_those_of_the_whole_and_none_is_sent_after_one_that_failed():
+    edited = {"codriver/edited": "shop is edited", **VALUE}
+    answers = {
+        ("eval", "one"): [edited, DONE],
+        ("eval", "two"): [VALUE, DONE],
+        ("eval", "bad"): [{"ex": "Error: boom", "status": ["eval-error", "done"]}],
+    }
+    async with adapter(answers) as (opened, _, server):
+        whole = await evaluate(opened, code("one", "two", "one"))
+        failed = await evaluate(opened, code("one", "bad", "two"))
+        assert (whole.status, failed.status, failed.failure.form) == ("done", "failed", 2)
+        assert whole.notes == failed.notes == (f"shop is edited{LOAD_IT}",)
+        sent = [request["code"] for request in server.seen("eval") if request["code"] in ("one", "two", "bad")]
+        assert sent == ["one", "two", "one", "one", "bad"]
 
 
 async def test_an_evaluation_that_went_well_is_over_when_its_answer_is_filed_and_takes_no_task():

@@ -39,7 +39,7 @@ from codriver.repls.jupyter.execution import (
     stop,
 )
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
-from codriver.repls.shared import Evaluations, one_namespace, placed
+from codriver.repls.shared import Evaluations, in_order, one_namespace, placed
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class Evaluator:
             async with self._order:
                 if self._looks is not None:
                     await self._looks.before()
-                ending = self._misplaced(work.request) or await self._evaluate(work)
+                ending = self._misplaced(work.request)
+                ending = ending or await in_order(work.request.sent_forms, partial(self._evaluate_form, work))
                 if work.is_recorded:
                     await self._tell_recorded(work)
                 if self._looks is not None and self._looks.is_last(work.request):
@@ -216,33 +217,29 @@ class Evaluator:
             return None
         return Ending("failed", failure=one_namespace(request.namespace))
 
-    async def _evaluate(self, work: _Work) -> Ending:
-        notes: tuple[str, ...] = ()
-        for index, form in enumerate(work.request.sent_forms, 1):
-            execution, said = await self._execute(work, form)
-            notes = (*notes, *(note for note in said if note not in notes))
-            if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
-                return Ending("interrupted", notes=notes)
-            if failure := self._failure(work.request, execution, index):
-                if execution.error is not None:
-                    report = report_of(failure, language=self._kernel.info.language)
-                    self._listener(work.request.id, Output("err", report))
-                return Ending("failed", failure=failure, notes=notes)
-        return Ending("done", notes=notes)
+    async def _evaluate_form(self, work: _Work, form: Form, number: int) -> Ending:
+        execution, notes = await self._execute(work, form)
+        if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
+            return Ending("interrupted", notes=notes)
+        if execution.error is None and execution.status != "aborted":
+            return Ending("done", notes=notes)
+        failure = self._failure(work.request, execution, number)
+        if execution.error is not None:
+            report = report_of(failure, language=self._kernel.info.language)
+            self._listener(work.request.id, Output("err", report))
+        return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
         """Whether code that was to be interrupted ended by that: in Python, other errors are the code's own."""
         return execution.error is None or not self._quirks.runs_expressions
 
-    def _failure(self, request: Request, execution: Execution, index: int) -> Failure | None:
-        if execution.status == "aborted":
+    def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
+        if execution.error is None or execution.status == "aborted":
             return not_run()
-        if execution.error is None:
-            return None
         failure = replace(self._read(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
-        return failure if request.cell else placed(failure, request, index, counts_lines=False)
+        return failure if request.cell else placed(failure, request, number, counts_lines=False)
 
     def _read(self, error: Told, execution: Execution) -> Failure:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
@@ -314,7 +311,8 @@ class Evaluator:
                 await self._wait_for_value(execution, self._quirks.late_value_s)
         if execution.is_cut:
             notes = (*notes, CUT_BY_SERVER)
-        notes = (*notes, *(f"{one}{LOAD_IT}" for one in self._programs.edited_in(execution.expressions)))
+        if edited := self._programs.edited_in(execution.expressions):
+            notes = (*notes, *(f"{one}{LOAD_IT}" for one in edited))
         if execution.left_out or execution.problem:
             notes = (*notes, left_out_note(execution.left_out, execution.problem))
         return notes

@@ -27,7 +27,7 @@ from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, TRY, Reply
-from codriver.repls.shared import Evaluations, no_namespace, one_namespace, placed
+from codriver.repls.shared import Evaluations, in_order, no_namespace, one_namespace, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -249,22 +249,23 @@ class Evaluator:
         if switches and (failure := await self._enter(session, request.namespace or "")):
             return Ending("failed", namespace=before, failure=failure)
         try:
-            for index, form in enumerate(request.sent_forms, 1):
-                if session.is_stopping and work.first is None:
-                    return Ending("interrupted", namespace=before)
-                sent = work.first or await self._send(work, self._op(request), self._form_fields(work, form))
-                work.first = None
-                reply = await self._settle(work, sent)
-                if failure := await self._stopped(work, reply):
-                    failure = placed(failure, request, index, counts_lines=self._dialect.counts_lines)
-                    return Ending("failed", namespace=before, failure=failure)
-                if reply.is_failed or reply.is_interrupted or session.is_stopping:
-                    return self._conclude(work, reply, index)
-            return self._conclude(work, reply, None)
+            return await in_order(request.sent_forms, partial(self._evaluate_form, work))
         finally:
             if switches and self._dialect.namespace_by in {"in-ns", "ns"}:
                 with anyio.CancelScope(shield=True):
                     await self._switch(session, before or "user")
+
+    async def _evaluate_form(self, work: Work, form: Form, number: int) -> Ending:
+        request, session = work.request, work.session
+        if session.is_stopping and work.first is None:
+            return Ending("interrupted", namespace=session.namespace)
+        sent = work.first or await self._send(work, self._op(request), self._form_fields(work, form))
+        work.first = None
+        reply = await self._settle(work, sent)
+        if failure := await self._stopped(work, reply):
+            failure = placed(failure, request, number, counts_lines=self._dialect.counts_lines)
+            return Ending("failed", namespace=session.namespace, failure=failure)
+        return self._conclude(work, reply, number)
 
     async def _load_forms(self, work: Work, op: str | None) -> Ending:
         session, request = work.session, work.request
