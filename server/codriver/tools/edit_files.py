@@ -1,6 +1,6 @@
 """`balance_brackets`, `edit_files` and `undo_edit`: files changed by words, forms of Lisp, or definitions of Python.
 
-An edit may not change files by which a stranger's words would come to run something, or grant it.
+An edit may not change files that would make a stranger's words run, or grant something.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 MAX_DIFF_CHARS = 12_000
-"""Of all files of an answer together; what an agent reads at one go."""
+"""The characters of all diffs of an answer together: as many as an agent reads at one go."""
 MAX_LEFT_LINES = 10
 """Lines that an answer names of the places that a renaming left, for each reason."""
 HY_NOTE = (
@@ -71,16 +71,16 @@ MAX_TESTS = 20
 TESTED = frozenset({"tests", "passed"})
 """The fields of an answer whose tests passed."""
 TEXT = "text"
-"""The type of edit whose old and new text its reader gave."""
+"""The type of edit whose reader gave both the old and the new text."""
 EVALUATE = EVALUATING[0]
-"""The tool whose switch holds for what is loaded, too."""
+"""The tool whose switch holds for loads, too."""
 
 _OTHER_NAMES: Final = {
     "old_string": "oldText", "oldString": "oldText", "oldName": "oldText",
     "new_string": "newText", "newString": "newText", "newName": "newText",
     "newForm": "code", "content": "code", "cell_id": "cell", "cellId": "cell",
 }  # fmt: skip
-"""Names that are understood and not listed: of clients' own editing tools, and those of before."""
+"""Names that are understood and not listed: those of clients' own editing tools, and former ones."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line", "cell"})),
@@ -94,7 +94,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
 }
-"""By type of edit: the fields that it must have, and those that it may have, beside its type and its file."""
+"""By type of edit: its required fields, and its optional ones, beside its type and its file."""
 
 
 OF_ANY: Final = (
@@ -166,7 +166,7 @@ class EditArguments(Given):
         return self
 
     def to_edit(self) -> FileEdit | Create:
-        """The edit as the editor takes it."""
+        """The edit in the editor's form."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
             case "text":
@@ -238,9 +238,9 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
 
 
 async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type[LiveSteps] = LiveSteps) -> Answer:
-    """Do a batch of edits, load what they changed if asked to, and say what came of it.
+    """Do a batch of edits, load the changes if asked to, and tell the outcome.
 
-    `make_steps`: the steps in the REPL, where they are to be others.
+    `make_steps`: the steps in the REPL, if they differ from the usual ones.
     """
     services = call.services
     settings = services.live.settings
@@ -288,7 +288,7 @@ async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) 
     """The outcome that edits within the workspace would have; nothing is written.
 
     Raises:
-        RefusedError: they cannot be done.
+        RefusedError: the edits cannot be done.
     """
     services = call.services
     settings = services.live.settings
@@ -305,7 +305,7 @@ async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) 
 async def _describe(
     call: Call, arguments: EditFilesArguments, wanted: Sequence[Wanted], outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """The rows of an answer and its fields, with what linters say, after the log was told."""
+    """The rows of an answer and its fields, with the findings of linters, after the log was told."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = _rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
     _add_elsewhere(rows, wanted, outcome.elsewhere)
@@ -327,7 +327,7 @@ async def _describe(
 
 
 def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
-    """The answer's fields on a file's load: after tests passed, only notes on what went otherwise than was asked."""
+    """The answer's fields on a file's load: after tests passed, only notes on deviations from the request."""
     load = row.get("load")
     if is_tested and isinstance(load, dict):
         return {"load": {"notes": load["notes"]}} if load.get("notes") else {}
@@ -350,7 +350,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
 
 
 def _caller(call: Call, who: str | None) -> str:
-    """Whose batch it is: the caller's by the name that it gave, now or before, else this connection's."""
+    """The caller whose batch it is: by the name that it gave, now or before, else by this connection."""
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
     if who is None and callers.name_of(call.state, call.client, call.conversation) is None:
         return unnamed
@@ -372,7 +372,7 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
 def _rows(
     files: Sequence[FileResult], edits: Sequence[EditArguments], *, applied: bool, is_whole: bool = True
 ) -> list[dict[str, object]]:
-    """One row a file; unless `is_whole`, without the differences that say no more than the reader's own edits."""
+    """One row a file; unless `is_whole`, without differences that only repeat the reader's own edits."""
     rows: list[dict[str, object]] = []
     left = MAX_DIFF_CHARS
     for result in files:
@@ -399,7 +399,7 @@ def _rows(
 
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
-    """True of a file that differs by nothing but text that its reader sent."""
+    """True of a file whose only differences are text that its reader sent."""
     if len(result.done) == 1:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:
@@ -411,7 +411,7 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
 
 
 def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
-    """The row of one edit: where it is, and what it changed."""
+    """The row of one edit: its place, and its changes."""
     row: dict[str, object] = {
         "index": index,
         "type": kind,
@@ -442,7 +442,7 @@ def _add_diagnostics(
 def _add_elsewhere(
     rows: Sequence[dict[str, object]], wanted: Sequence[Wanted], elsewhere: Mapping[int, Elsewhere]
 ) -> None:
-    """Say of each renaming of one file where other files name it, once."""
+    """Add to each renaming of one file the places where other files use the name, once."""
     left = {index: found.told() for index, found in elsewhere.items() if not wanted[index].is_everywhere}
     for row in rows:
         edits = row.get("edits")
@@ -451,7 +451,7 @@ def _add_elsewhere(
 
 
 def _gone(outcome: Outcome, wanted: Sequence[Wanted]) -> dict[int, list[Gone]]:
-    """The names that renamings took away, by the place of the file in which they are known."""
+    """The names that renamings took away, by the place of the file that defined them."""
     gone: dict[int, list[Gone]] = {}
     for place, result in enumerate(outcome.files):
         for index in result.done:
@@ -465,7 +465,7 @@ def _gone(outcome: Outcome, wanted: Sequence[Wanted]) -> dict[int, list[Gone]]:
 
 
 def _without_lisp(tool: Tool) -> Tool:
-    """The tool as it is listed where nothing is Lisp; it takes the same arguments."""
+    """The tool as listed in a workspace without Lisp; it takes the same arguments."""
     plain = replace(tool, description=DESCRIPTION.format(" too (Order.total)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]
@@ -534,7 +534,7 @@ ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in th
 
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:
-    """Why a change must not be made; empty if it may. Of a notebook it waits for servers that may have it open."""
+    """The reason why a change must not be made; empty for none. Waits for servers that may have a notebook open."""
     path, name = change.path, plain_name(change.path.name)
     is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
@@ -564,7 +564,7 @@ def find_open_notebook(path: Path) -> str | None:
 
 
 def _settings_in(data: bytes | None) -> object:
-    """The settings of Codriver in a project's file; what cannot be read is told apart by its bytes."""
+    """The settings of Codriver in a project's file; an unreadable file is compared by its bytes."""
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 
     try:

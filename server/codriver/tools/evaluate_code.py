@@ -1,6 +1,6 @@
 """`evaluate_code`, `load_file`, `run_tests`: code goes to a REPL, and is waited for, interrupted, or given input.
 
-`get_evaluation`, `interrupt_evaluation` and `send_input` are about evaluations that were begun before.
+`get_evaluation`, `interrupt_evaluation` and `send_input` are about earlier evaluations.
 """
 
 from __future__ import annotations
@@ -54,34 +54,35 @@ class EvaluateArguments(Evaluating):
     repl_session_key: str | None = Field(None, description="Any tool.")
     who: str | None = Field(None, description="Your slug, any tool.")
     description: str | None = None
-    """Why, for the log."""
+    """The purpose, for the log."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether an interrupt may end the REPL. The answer about one that did not help names it."""
+    """Whether an interrupt may end the REPL. The answer about an interrupt that did not help names this argument."""
     isolate: bool = Field(default=False, description="Own session.")
     background: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether it runs beside what runs. The answers `running` and `busy` name it, when it is of use."""
+    """Whether the code runs beside running code. The answers `running` and `busy` name this argument, when it is of
+    use."""
     detail: bool | None = None
     trace: Trace = Field(None, description="true or names.")
     profile: bool = False
-    """Whether the slowest functions of the project are told."""
+    """Whether to tell the slowest functions of the project."""
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
-    """The answer names it, where there are more."""
+    """An answer that leaves images out names this argument."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
     max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS, json_schema_extra={UNLISTED: True})
-    """How much of a value is printed. The answers that cut one say how to have it."""
+    """The printed depth of a value. An answer that cuts one says how to have it."""
 
 
 BACKGROUND_MS: Final = 100
-"""The wait for code in the background: what is over at once is told at once."""
+"""The wait for code in the background: a result within it is told at once."""
 
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
-    """Evaluate, wait, and say how it stands."""
+    """Evaluate, wait, and tell the evaluation's standing."""
     who, core = call.who(arguments.who), call.services.core
     state = core.state
-    target = chosen(call, arguments.repl_session_key, who)  # a wrong key is told before the code is judged
+    target = chosen(call, arguments.repl_session_key, who)  # a wrong key is told before the code is checked
     repl, readers = target.repl, meant(state, arguments.repl_session_key, target)
     lisp = speaks_lisp(readers)
     if lisp:
@@ -89,7 +90,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     forms = await readable_forms(call, readers, arguments.code, lisp=lisp)
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
-    if core.state is not state:  # judging it took a while
+    if core.state is not state:  # the check took a while
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
@@ -128,7 +129,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
 
 
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
-    """The session in the REPL of `target` that the code runs in: one beside what runs, one of its own, or the lane."""
+    """The session in the REPL of `target` for the code: one beside running code, one of its own, or the lane."""
     if arguments.background:
         return await in_background(call, target, who, call.services.live.settings.evaluate_timeout_ms / 1000)
     if arguments.isolate:
@@ -137,7 +138,7 @@ async def _session(call: Call, target: Target, who: str, arguments: EvaluateArgu
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
-    # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
+    # If the client went away now, the evaluation that it wanted ended would run on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
@@ -218,7 +219,7 @@ TESTING = (
 
 
 def _value_not_kept(evaluation: str, why: str) -> RefusedError:
-    """The value of an evaluation, or the part of it that was asked for, cannot be had."""
+    """The value of an evaluation, or the wanted part of it, cannot be had."""
     return refused(
         "forgotten",
         f"no such part of the value of evaluation {evaluation}: {why}",
@@ -244,7 +245,7 @@ class GetArguments(Evaluating):
     depth: int | None = Field(None, ge=1, le=1000)
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Of a run of tests: see `run_tests`."""
+    """For a run of tests: see `run_tests`."""
 
 
 class InterruptArguments(Evaluating):
@@ -291,7 +292,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
 
 
 async def _trace_of(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
-    """The recorded calls of an evaluation at a place, or how they differ from another's."""
+    """The recorded calls of an evaluation at a place, or their differences from another's."""
     most = None if arguments.length is None else budget_asked(call, "get_evaluation")
     path, start = arguments.path or (), arguments.start or 0
     told = await trace_part(call, current.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
@@ -299,7 +300,7 @@ async def _trace_of(call: Call, current: Evaluation, arguments: GetArguments) ->
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
-    """The part of the evaluation's text that was asked for; None when the whole was."""
+    """The wanted part of the evaluation's text; None if the whole was asked for."""
     ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
@@ -316,7 +317,7 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
 
 
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
-    """A part of the value of an evaluation that printing cut, told by the REPL that keeps it."""
+    """A part of a value that printing cut, told by the REPL that keeps the value."""
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
@@ -342,7 +343,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
 
 
 async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
-    """The stacks of the threads and tasks of an evaluation's REPL at this moment; it is not disturbed.
+    """The present stacks of the threads and tasks of an evaluation's REPL, which is not disturbed.
 
     Raises:
         CapabilityMissingError: the REPL cannot tell while code runs.
@@ -369,7 +370,7 @@ def _transcript(call: Call, evaluation: str) -> Transcript:
 
 
 async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
-    """End an evaluation, or whatever runs in a session."""
+    """End an evaluation, or the running one of a session."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id).id
     elif arguments.repl_session_key is not None:
@@ -388,7 +389,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     described = await describe(call, current, arguments, notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
-        if not wants_detail(call, arguments):  # whoever asked for it knows
+        if not wants_detail(call, arguments):  # a caller that asked for the end knows of it
             kept["notes"] = [note for note in kept["notes"] if not note.endswith(why)]
         return replace(described, fields=kept, ok=True)
     fields = {
@@ -400,10 +401,10 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
 
 
 def _only_own(call: Call, who: str) -> str:
-    """The id of the only evaluation of a caller that runs, or where none does, that waits.
+    """The id of the caller's only running evaluation, or if none runs, of the only waiting one.
 
     Raises:
-        RefusedError: there is none, or there are several.
+        RefusedError: there is no such evaluation, or there are several.
     """
     unfinished = call.state.unfinished()
     mine = [one for one in unfinished if call.is_own(one, who)]
@@ -421,7 +422,7 @@ def _only_own(call: Call, who: str) -> str:
 
 
 def _is_in(evaluation: Evaluation, target: Target) -> bool:
-    """Whether an evaluation runs in a session; tests that were begun in a lane run where all of them do."""
+    """Whether an evaluation runs in a session; tests begun in a lane run in the session that all tests share."""
     if evaluation.repl != target.repl.id:
         return False
     begun = target.repl.sessions.get(evaluation.session)
@@ -430,7 +431,7 @@ def _is_in(evaluation: Evaluation, target: Target) -> bool:
 
 
 def _beside(state: State, target: Target) -> str:
-    """The evaluations that run in lanes beside a session that all share, in words; empty where none do."""
+    """The evaluations that run in lanes beside a shared session, in words; empty for none."""
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}
@@ -440,7 +441,7 @@ def _beside(state: State, target: Target) -> str:
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
-    """Give a line to code that reads, and say how the evaluation stands then."""
+    """Give a line to code that reads, and tell the evaluation's standing after that."""
     current = evaluation_of(call.state, arguments.evaluation_id)
     if current.status != "needs-input":
         raise refused(

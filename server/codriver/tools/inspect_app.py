@@ -1,8 +1,8 @@
 """`inspect_app`, `change_app`, `watch_app`: the application in a REPL, as its seam tells.
 
-`inspect_app` tells what it holds, did and failed in, and changes nothing; `change_app` gives it an event, an earlier
-state or another one, as an evaluation; `watch_app` has its events pushed into the log's source `$app` until somebody
-ends that.
+`inspect_app` tells the application's state, acts and failures, and changes nothing; `change_app` gives it an event, an
+earlier state or another one, as an evaluation; `watch_app` has its events pushed into the log's source `$app` until
+somebody ends that.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 SEAM: Final = "seam"
 NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
-"""An empty list may mean that nobody looks, as where a seam was given to an application that runs."""
+"""An empty list may mean that nobody observes, as after giving a seam to a running application."""
 ANEW: Final = "the app started anew, as session %s: its former epochs, events and subscriptions are gone"
 
 
@@ -94,7 +94,7 @@ def with_news_of_app(call: Call, repl: Repl, given: Answer) -> Answer:
 
 
 def _unanswered(arguments: InspectArguments, told: Told) -> Told | None:
-    """The refusal where a seam told all epochs for those that changed a part, as it knows no better."""
+    """The refusal for a seam that told all epochs instead of those that changed a part, as it knows no better."""
     if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in told.get("epochs", [])):
         return None
     hint = "this seam does not tell which epochs changed a part: ask for epochs, then for the diff of one by epochId"
@@ -102,7 +102,7 @@ def _unanswered(arguments: InspectArguments, told: Told) -> Told | None:
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
-    """The REPL that is named; without a name the only one with an application that shows itself, else the only one.
+    """The named REPL; without a name the only one with an application that shows itself, else the only one.
 
     Raises:
         RefusedError: as `resolve` says.
@@ -115,9 +115,9 @@ def app_repl(call: Call, key: str | None) -> Repl:
 
 
 def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
-    """The answer of a seam, without secrets: a part of it may be cut, and half of one is not known for what it is.
+    """The answer of a seam, without secrets: a part of it may be cut, and half of a secret would not be recognised.
 
-    With `shows_told`, what the application takes for sensitive stays.
+    With `shows_told`, texts that the application calls sensitive stay.
     """
     told = call.services.transcripts.cleared(json.loads(text), shows_told=shows_told)
     assert isinstance(told, dict)  # noqa: S101  # the seam's contract
@@ -125,14 +125,14 @@ def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
 
 
 def refused(call: Call, told: Told) -> Answer:
-    """The answer for what the seam refused."""
+    """The answer for a seam's refusal."""
     reason = told.get("reason") if told.get("reason") in SEAM_REASONS else "accessor-failed"
     at = {"at": near(told["at"], call.services.workspace)} if "at" in told else {}
     return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason, **at}, ok=False)
 
 
 def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
-    """The answer's fields: lines where there are many of a kind."""
+    """The answer's fields: lines for many rows of a kind."""
     hidden = ("ok", *_ABOUT) if what == "health" else ("ok", *_ROWS)
     fields = {key: value for key, value in told.items() if key not in hidden and value not in (0, "", [])}
     if what == "state":
@@ -150,7 +150,7 @@ def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
     if what in _PLACED:
         lines = [near(line, call.services.workspace) for line in lines]
     kept, note, omitted = fit(lines, most, newest=True)
-    # What is told of all of them stands behind the lines.
+    # Facts on all of them stand behind the lines.
     shown: dict[str, object] = {"lines": kept, "count": len(kept)}
     shown |= {name: value for name, value in fields.items() if name != "count"}
     if shown.get("total") == len(kept):
@@ -204,18 +204,18 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""By what is asked for: where the seam's answer has its rows, and a row in one line."""
+"""By the kind of question: the place of the rows in the seam's answer, and the function for a row's line."""
 _ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
-"""The fields of health for programs: the same in every answer to an agent, or of no use to one."""
+"""The fields of health for programs: equal in every answer to an agent, or of no use to it."""
 _OF_EVENTS: Final = frozenset({"trace", "issues"})
 _PLACED: Final = _OF_EVENTS | {"handlers"}
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
 OURS: Final = "codriver"
-"""The provider of which Codriver's worker tells."""
+"""The provider of the seam that Codriver's worker has."""
 OUT: Final = frozenset({"result", "values"})
-"""The fields of an evaluation in whose place those of the seam's answer stand."""
+"""The fields of an evaluation that those of the seam's answer replace."""
 
 
 class ChangeArguments(Evaluating):
@@ -232,7 +232,7 @@ class ChangeArguments(Evaluating):
 
 
 async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
-    """Ask the seam for the change, wait, and say what came of it."""
+    """Ask the seam for the change, wait, and tell the outcome."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
     if lacking := seam_providers.refusal(_provider(repl), arguments.what):
@@ -269,7 +269,7 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -
 
 
 def _provider(repl: Repl) -> Provider:
-    """The seam's provider in a REPL, by which its code is written."""
+    """The seam's provider in a REPL, in whose language its code is written."""
     support = repl.profile.capabilities.get(SEAM) if repl.profile else None
     return seam_providers.provider_of(support.op if support and support.adapted else OURS, repl.dialect)
 
@@ -295,7 +295,7 @@ def _shown_of_change(told: Mapping[str, Any], most: int) -> dict[str, object]:
 
 
 QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
-"""The query by which `wait_for` waits for events; of a topic other than `trace`, for those of its op-type."""
+"""The query by which `wait_for` waits for events; for a topic other than `trace`, for those of its op-type."""
 
 
 class WatchArguments(Arguments):
@@ -331,7 +331,7 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
 
 
 def _captured(told: Mapping[str, Any]) -> str:
-    """A capture as it begins, in a line: the function with its place, how it is listened to, and what is not told."""
+    """A capture at its begin, in a line: the function with its place, the way of listening, and the parts not told."""
     untold = f"; not told: {told['untold']}" if told.get("untold") else ""
     return f"{told['of']} at {told['at']}, {told['how']}, until {told['hits']} hits{untold}"
 

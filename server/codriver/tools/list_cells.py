@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from codriver.editing.notebooks import Cell, Notebook
 
 MOST_BYTES = 64 * 2**20
-"""Of a notebook to look at: it holds its pictures."""
+"""The bytes of a notebook to look at, with its pictures."""
 CELLS = "cells"
 """The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
 LINE_BYTES = 8
-"""At least of a cell's line in an answer: `"0 code",`."""
+"""The least bytes of a cell's line in an answer: `"0 code",`."""
 SHOWN_CHARACTERS = 80
-"""Of a cell's first line."""
+"""The characters shown of a cell's first line."""
 CellName = Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)]
 """A cell as callers name it: its id, or its index from 0, also as a number."""
 
@@ -42,13 +42,13 @@ class CellsArguments(Arguments):
 
 
 async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
-    """Tell the cells of a notebook from an index on, as far as an answer goes, and the session of its own kernel."""
+    """Tell the cells of a notebook from an index on, as many as an answer holds, and the session of its own kernel."""
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
     path, notebook = await call.services.work.notebooks.run(call.client, reading)
     most_bytes = budget(call)
     left = notebook.cells[arguments.start :]
-    lines = [_line(cell) for cell in left[: most_bytes // LINE_BYTES]]  # of a hundred thousand nobody sees more
+    lines = [_line(cell) for cell in left[: most_bytes // LINE_BYTES]]  # of a hundred thousand cells nobody sees more
     shown, _, _ = fit(lines, most_bytes)
     omitted = len(left) - len(shown)
     fields: dict[str, object] = {"cells": shown, "count": len(notebook.cells)}
@@ -90,7 +90,7 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, No
     """The path that `given` means, of the workspace unless the user allows others, and the notebook there.
 
     Raises:
-        RefusedError: it is none, or not to be read.
+        RefusedError: the file is no notebook, or not to be read.
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)

@@ -1,4 +1,4 @@
-"""`list_sessions`, `server_health`, `restart_repl`: what is connected, how the server is, and a REPL started anew."""
+"""`list_sessions`, `server_health`, `restart_repl`: the REPLs, the server's health, and a REPL started anew."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NoArguments(Arguments):
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
-    """Every REPL session, with what its REPL can do."""
+    """Every REPL session, with the abilities of its REPL."""
     who = call.who(arguments.who)
     seams = await _seams(call)
     state, rows = call.state, []
@@ -69,10 +69,10 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
 
 
 def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
-    """A row for a model: which capabilities there are, and not by which means; a refusal says why there is no other.
+    """A row for a model: the capabilities without their means; a refusal gives the reason why another is missing.
 
-    Of a REPL that Codriver started in this workspace the place and the capabilities are left out: the tools are listed.
-    So are those of the only one there is.
+    For a REPL that Codriver started in this workspace the place and the capabilities are left out, as the tools are
+    listed, and so are those of the only REPL.
     """
     known = {"missing", "lastActivity", "isolation"}
     if len(state.repls) == 1:
@@ -98,7 +98,7 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
 async def _seams(call: Call) -> dict[str, dict[str, object]]:
     """The application that shows itself in each REPL, in short, by REPL.
 
-    All are asked: an application may have begun to do it by itself, with no evaluation of ours.
+    All REPLs are asked: an application may have begun to show itself, with no evaluation of ours.
     """
     found = {}
     for repl in call.state.repls.values():
@@ -124,9 +124,9 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
 
 
 def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
-    """The lanes of a REPL, a row each; none if the reader's own is the only one and nothing runs in it.
+    """The lanes of a REPL, a row each; none if the reader's own is the only one and idle.
 
-    One whose client is gone is news as long as something runs in it.
+    A lane whose client is gone is news as long as code runs in it.
     """
     rows = []
     is_news = False
@@ -201,7 +201,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 
 def event_counts(app_log: AppLog) -> dict[str, object]:
-    """The events of applications, where there were some."""
+    """The counts of applications' events, if there were some."""
     if not app_log.kept and not app_log.dropped:
         return {}
     counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
@@ -237,7 +237,7 @@ def _repl_health(state: State, repl: Repl) -> dict[str, object]:
 
 
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
-    """A session, with what its REPL can do and what cannot be had."""
+    """A session, with the abilities of its REPL and those that cannot be had."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
         row["notebook"] = _shown_path(repl.notebook, state.life.workspace)
@@ -274,7 +274,7 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
         "versions": dict(profile.versions),
         "isolation": profile.isolation,
     }
-    # An application is seldom there; who asks for one is told how to have it.
+    # An application is seldom there; a caller that asks for one is told how to have it.
     missing = {name: how for name, how in profile.missing.items() if name not in (*capabilities, "seam")}
     if missing:
         row["missing"] = missing
@@ -286,7 +286,7 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
 
 
 def _shown_path(path: str, workspace: str) -> str:
-    """A path as a reader in the workspace says it."""
+    """A path in the form for a reader in the workspace."""
     return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 
@@ -298,7 +298,7 @@ def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:
 
 
 def _unfinished(call: Call) -> list[dict[str, object]]:
-    """The evaluations that are not over, for our own commands: whose, where, since when, and what holds them."""
+    """The unfinished evaluations, for our own commands: caller, place, begin, and what holds them."""
     state, now = call.state, call.services.now()
     rows = []
     for one in state.unfinished():
@@ -311,7 +311,7 @@ def _unfinished(call: Call) -> list[dict[str, object]]:
 
 
 _SESSIONS = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}
-"""`elsewhere`: a port file led to this REPL, and it runs neither in the workspace nor above it."""
+"""`elsewhere`: a port file led to this REPL, which runs neither in the workspace nor above it."""
 
 
 SETTLE_LOOK_S = 0.05
@@ -353,19 +353,19 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
 
 
 def _as_it_is(state: State, before: Repl) -> Repl:
-    """The REPL as it is now; if gone, the one with its key: a kernel's server may lead to it in another way then."""
+    """The REPL in its present state; if gone, the one with its key: a server may lead to it another way then."""
     same_key = (one for one in state.repls.values() if one.key == before.key)
     return state.repls.get(before.id) or next(same_key, before)
 
 
 def _is_settled(now: Repl, before: Repl) -> bool:
-    """True when it is back, or given up."""
+    """True for a REPL that is back, or given up."""
     is_new = now.id != before.id or now.generation > before.generation
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
 def _is_served(repl: Repl) -> bool:
-    """True of a kernel that a Jupyter Server can restart. It may be a human's, so only its key will do."""
+    """True of a kernel that a Jupyter Server can restart. It may be a human's, so it has to be named by its key."""
     return repl.profile is not None and "restart" in repl.profile.capabilities
 
 

@@ -1,8 +1,8 @@
-"""The one manifest: every tool there is, in the order clients see them, and the lean toolset that reaches all of them.
+"""The one manifest: all tools, in the order in which clients see them, and the lean toolset that reaches all of them.
 
-The lean toolset is five tools, for models whose tokens are dear. Calls go through the same gate and give the same
-answers as by the tools' own names. Names and arguments of Backseat Driver, which many agents know, are answered, too,
-though never listed.
+The lean toolset is five tools, for models whose tokens are dear. Its calls go through the same gate and give the same
+answers as calls by the tools' own names. Names and arguments of Backseat Driver, which many agents know, are answered,
+too, though never listed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def act(call: Call, arguments: ActionArguments) -> Answer:
 
 
 async def run_tool(call: Call, arguments: RunArguments) -> Answer:
-    """Run a tool by its name, or say how it is called."""
+    """Run a tool by its name, or describe its call."""
     if arguments.tool is None:
         return _names(tool for tool in MANIFEST if refusal(tool, call.state, call.services.live.settings) is None)
     caller = {} if arguments.who is None else {"who": arguments.who}
@@ -118,7 +118,7 @@ def _names(tools: Iterable[Tool]) -> Answer:
 
 
 def _with_less(tool: Tool, *unlisted: str) -> Tool:
-    """The tool, whose schema leaves out arguments that are seldom given; it takes them all the same."""
+    """The tool, with a schema without rarely given arguments; it takes them all the same."""
     shorter = replace(tool)
     kept = {name: value for name, value in tool.schema["properties"].items() if name not in unlisted}
     object.__setattr__(shorter, "schema", {**tool.schema, "properties": kept})
@@ -146,7 +146,7 @@ LEAN: tuple[Tool, ...] = (
         "replSessionKey",
     ),
     _with_less(BY_NAME["repl_output_log"], "maxImages", "maxTextBytes"),
-    replace(BY_NAME["edit_files"], languages=(LISP,), elsewhere=None),  # of Python, clients' own tools are good editors
+    replace(BY_NAME["edit_files"], languages=(LISP,), elsewhere=None),  # for Python, clients' own tools edit well
     Tool(
         name="codriver",
         title="Other tools",
@@ -162,7 +162,7 @@ LEAN: tuple[Tool, ...] = (
         is_core=True,
     ),
 )
-"""At most five, in the order in which clients see them; annotated by the strongest of what each can run."""
+"""At most five, in the order in which clients see them; annotated by the strongest of the tools that each can run."""
 LEAN_BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in LEAN})
 
 
@@ -172,14 +172,14 @@ def is_lean(settings: Settings, client_name: str) -> bool:
 
 
 def tools_offered(state: State, settings: Settings, client_name: str, *, lists_once: bool = False) -> tuple[Tool, ...]:
-    """The tools to list to the client of this name now, of the set that it gets. `lists_once`: as `on_offer` says."""
+    """The tools to list to the client of this name now, from its set. `lists_once`: see `on_offer`."""
     return on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings, lists_once=lists_once)
 
 
 def tool_called(
     settings: Settings, client_name: str, name: str, arguments: dict[str, Any]
 ) -> tuple[Tool, dict[str, Any]] | None:
-    """The tool that a client means by a name, also an unlisted one, and its arguments; None where there is none."""
+    """The tool that a client means by a name, also an unlisted one, and its arguments; None for an unknown name."""
     name, arguments = translated(name, arguments)
     tool = LEAN_BY_NAME.get(name) if is_lean(settings, client_name) else None
     tool = tool or BY_NAME.get(name) or FOR_HOOKS.get(name)
@@ -198,24 +198,24 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "clojuredocs_info": "clojuredocs_info",
     }
 )
-"""Its tools, and ours that do what they do."""
+"""Backseat Driver's tools, and ours of the same purpose."""
 ARGUMENTS: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
-"""Its arguments, where ours have other names."""
+"""Backseat Driver's arguments, if ours have other names."""
 WITHOUT_MEANING = frozenset({"targetRuntimeId", "includeAllRuntimes"})
-"""Its arguments that choose between the windows of an editor, of which there are none here."""
+"""Backseat Driver's arguments for choosing an editor's window, of which there are none here."""
 SKILLS: Mapping[str, str] = MappingProxyType(
     {"backseat-driver": "live-repl", "editing-clojure-files": "editing-lisp-files"}
 )
-"""Its skills, and ours."""
+"""Backseat Driver's skills, and ours."""
 
 
 PAGES: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
-"""The page of its skill, and ours that says the same."""
+"""The page of Backseat Driver's skill, and ours with the same content."""
 SYMBOL_PARTS = 3
 
 
 def translated(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Our tool that a call means, and its arguments; those of a name that is not of Backseat Driver as they are."""
+    """Our tool that a call means, and its arguments; a name that is not of Backseat Driver's stays unchanged."""
     ours = NAMES.get(name)
     if ours is None:
         return name, arguments
@@ -224,7 +224,7 @@ def translated(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any
 
 
 def address(uri: str) -> str:
-    """The address of ours that one of Backseat Driver means; any other as it is.
+    """The address of ours that one of Backseat Driver means; any other unchanged.
 
     Source: Backseat Driver, `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`,
     `/clojuredocs/{symbol}`, `/skills/{name}/{file}`.

@@ -1,11 +1,11 @@
-"""`note_edit`: what clients' hooks tell and ask at a start, before a write, after an edit and at the end of a turn.
+"""`note_edit`: clients' hooks tell and ask at a start, before a write, after an edit and at the end of a turn.
 
 The tool is for hooks and not for models, so it is listed to nobody: hooks call it by its name, and need no list. Its
-answer is abstract, `context` for the agent or `block`, why the client should not go on, and nothing where all is well.
-With `renderFor` it is in the shape of a client whose hooks take the answer of a tool as their own: exactly that shape,
-as Codex refuses one with a member more. Patches come as Codex's and opencode's own tools take them: sections of files,
-and in those of changed files lines that stay, go and come. Source: Claude Code 2.1.330 and Codex 0.169, observed;
-Codex, `apply_patch`.
+answer is abstract: `context` for the agent, or `block`, the reason why the client should not go on; nothing if all is
+well. With `renderFor` it has the shape of a client whose hooks take the answer of a tool as their own: exactly that
+shape, as Codex refuses one with an additional member. Patches have the form of Codex's and opencode's own tools:
+sections of files, and in those of changed files the lines that stay, go and come. Source: Claude Code 2.1.330 and Codex
+0.169, observed; Codex, `apply_patch`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_FILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PatchedFile:
-    """A file that is there after a patch. `added`: the whole text of a new one; `replaced`: what went and what came."""
+    """A file that exists after a patch. `added`: the whole text of a new one; `replaced`: the old and new parts."""
 
     path: str
     added: str | None = None
@@ -70,7 +70,7 @@ def _file(head: str, lines: list[str]) -> PatchedFile:
 
 
 def _hunks(lines: list[str]) -> list[tuple[str, str]]:
-    """The text that each hunk takes away and the one that it puts there, with the lines around that stay."""
+    """The old and new text of each hunk, with its unchanged lines."""
     hunks: list[tuple[list[str], list[str]]] = [([], [])]
     for line in lines:
         if line.startswith("@@"):
@@ -88,14 +88,14 @@ WAIT_MS, MOST_WAIT_MS = 1000, 20_000
 PATH_CHARACTERS = 4096
 CONTENT_CHARACTERS = 8 * 2**20
 FAULT_CHARACTERS = 600
-"""Of what is said after an edit: the agent reads it in the midst of something else."""
+"""The characters told after an edit: the agent reads them in the midst of other work."""
 REFUSAL_CHARACTERS = 1500
 STARTED_BYTES = 1500
 FORGOTTEN = frozenset({"compact", "resume"})
 """The starts of an agent that was here before. Source: Claude Code 2.1.330, `SessionStart`."""
 NOTHING_WRITTEN = "\nNothing was written: write it balanced."
 UNFILLED = "${"
-"""How a text begins that a client left as its placeholder, as it had nothing to fill in."""
+"""The beginning of a placeholder that a client left in place of a text, having none to fill in."""
 
 
 class NoteEditArguments(Arguments):
@@ -109,11 +109,11 @@ class NoteEditArguments(Arguments):
     patch: str = Field("", max_length=CONTENT_CHARACTERS)
     """A patch that names the files."""
     content: str | None = Field(None, max_length=CONTENT_CHARACTERS)
-    """The whole text that is, or is to be, written."""
+    """The whole text that is written, or is to be."""
     before: str | None = Field(None, max_length=CONTENT_CHARACTERS)
     """The file's text before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
-    """The texts that the edit took away, each with the one that it put there."""
+    """The texts that the edit took away, each with its replacement."""
     source: str = Field("", max_length=PATH_CHARACTERS)
     """The kind of a start, in the client's word: `startup`, `resume`, `clear`, `compact`."""
     is_again: str | bool = False
@@ -129,7 +129,7 @@ class NoteEditArguments(Arguments):
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
-        """The files as they were given, each with its new text or what was replaced in it, as far as that is told."""
+        """The given files, each with its new text or its replaced parts, as far as told."""
         given = dict.fromkeys(path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED))
         content = None if (self.content or "").startswith(UNFILLED) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
@@ -137,7 +137,7 @@ class NoteEditArguments(Arguments):
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
-    """Note an event of a client, and say what its agent should know. Nothing is said where all is well."""
+    """Note an event of a client, and tell its agent what it should know: nothing if all is well."""
     context = block = ""
     match arguments.event:
         case "started":
@@ -169,7 +169,7 @@ async def _handoff(call: Call, arguments: NoteEditArguments) -> str:
 
 
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
-    """Note who changed which file; the faults of Lisp files, and of their load if that is asked for."""
+    """Note which caller changed which file; the faults of Lisp files, and of their load if that is asked for."""
     services, who = call.services, call.who(arguments.who)
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     said: list[str] = []
@@ -201,7 +201,7 @@ async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
-    """Why a whole file should not be written so; nothing of one that reads, is no Lisp, or not of the workspace."""
+    """The reason why a whole file should not be written so; none for readable Lisp, other languages, files outside."""
     services = call.services
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     for path, file in files.items():
@@ -214,7 +214,7 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
 
 
 def _inside(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
-    """The files of an event that lie in the workspace, links followed: none by a path that leads out of it. Blocks."""
+    """The files of an event that lie in the workspace, links followed: none whose path leads out of it. Blocks."""
     base = Path(arguments.cwd) if Path(arguments.cwd).is_absolute() else Path()
     found = {}
     for file in arguments.files():

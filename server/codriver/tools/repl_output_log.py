@@ -1,6 +1,6 @@
-"""`repl_output_log` and `wait_for`: what passed through the REPLs, by whoever, and what comes.
+"""`repl_output_log` and `wait_for`: the past and the coming texts of the REPLs, whoever caused them.
 
-`wait_for` waits until a query over the log has a row that it did not have before.
+`wait_for` waits until a query over the log has a new row.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
 
-# Any JSON is taken; the schema names what `:in` binds most often, as there are clients that refuse a tool with an empty
-# one.
+# Any JSON is taken; the schema names the most frequent bindings of `:in`, as some clients refuse a tool with an empty
+# schema.
 Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]
 
-# The seventh category is told by the answer that begins to watch an application: nobody else needs it.
+# The answer that begins to watch an application tells the seventh category: nobody else needs it.
 AnyCategory = Annotated[
     Category | Literal["appEvent"], WithJsonSchema({"enum": list(get_args(Category)), "type": "string"})
 ]
 
 IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
-"""Attributes of an event that its text says as well: a model need not read them twice, and a query gives them."""
+"""Attributes of an event that its text tells, too: a model need not read them twice, and a query gives them."""
 
 
 SESSION: Final = "repl-session-key"
@@ -66,12 +66,12 @@ PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
 LISTENS: Final = "nREPL server started on port "
 """The beginning of the line by which a REPL's process tells its address."""
 SEVERAL_ROWS: Final = 5
-"""Of so many, who looks them over needs the beginnings of floods, and one of them whole by asking for that."""
+"""For so many rows, an overview shows the beginnings of floods; a reader asks for one of them whole."""
 MANY_ROWS: Final = 10
-"""Of so many, the beginnings of all long texts."""
+"""For so many rows, the beginnings of all long texts are shown."""
 
 Fitted: TypeAlias = tuple[object, list[str], int]
-"""A result, cut, with notes on what that leaves out, and how many rows it does."""
+"""A cut result, with notes on the parts left out, and the number of rows left out."""
 Fitting: TypeAlias = "Callable[[object], Fitted]"
 
 
@@ -96,7 +96,7 @@ class LogArguments(Arguments):
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     """Entities of the log, by filters or by a query."""
     log, work = call.services.log, call.services.work
-    # Of the moment at which the log is read: whoever goes on from them misses nothing of what comes meanwhile.
+    # As of the moment at which the log is read: a reader that goes on from these lines misses no later one.
     lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_apps(call, arguments)}
     if arguments.query is None:
         entries = _entries(call, arguments)
@@ -125,7 +125,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
 
 
 def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
-    """The newest entities that pass the filters, in line order: events of applications where they are asked for."""
+    """The newest entities that pass the filters, in line order: with applications' events if asked for."""
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
     found = [entry.to_json() for entry in of_log]
@@ -138,17 +138,17 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
 
 
 def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: bool) -> Fitted:
-    """Entities for a model that asks by filters, as `fitted` fits them into an answer."""
+    """Entities for a model that asks by filters, fitted into an answer by `fitted`."""
     rows = _joined(found)
     shown, notes, omitted = fitted(_lean_rows(rows, has_one_session=has_one_session))
-    if omitted and isinstance(shown, list):  # the first of an evaluation may be among these
+    if omitted and isinstance(shown, list):  # the first entity of an evaluation may be among these
         whole = [row | cut for row, cut in zip(rows[omitted:], shown, strict=True)]
         shown = _lean_rows(whole, has_one_session=has_one_session)
     return shown, notes, omitted
 
 
 def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with what an evaluation printed at one go in one row, and of a load neither text nor value."""
+    """The rows, with an evaluation's output of one go in one row, and without a load's text and value."""
     joined: list[dict[str, Any]] = []
     loads = {row.get("evaluation") for row in rows if "file" in row}
     for row in rows:
@@ -161,16 +161,16 @@ def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
-    """True of the value of a load and of the line with a REPL's address: other rows say as much."""
+    """True for the value of a load and the line with a REPL's address: other rows say as much."""
     if row["category"] == "evaluationResults":
         return row.get("evaluation") in loads
     return "evaluation" not in row and row["text"].startswith(LISTENS)
 
 
 def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
-    """The rows with where in the first of each evaluation, and when in the first of each second.
+    """The rows, with the place in the first of each evaluation, and the time in the first of each second.
 
-    The session is left out where there is no other; of evaluations a caller and a namespace that were told last.
+    The session is left out if there is no other; of evaluations also the caller and the namespace that were told last.
     """
     told: set[object] = set()
     lean = []
@@ -192,9 +192,9 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
 
 
 def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
-    """The note on what has left the log and may have answered what is asked: by a query, a filter, or an old line.
+    """The note on evicted entities that may have answered the question: a query, a filter, or an old line.
 
-    `count`: of the rows that were found. A filter that found all that it was to give at most misses no older ones.
+    `count`: the number of rows found. A filter that found as many as it was to give misses no older ones.
     """
     log, since = call.services.log, arguments.since
     is_short = count < arguments.limit and any((arguments.category, arguments.by))
@@ -205,7 +205,7 @@ def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
 
 
 def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
-    """The fields on events of applications: the lines of both logs where they are shown, else how many there are."""
+    """The fields on events of applications: the lines of both logs if events are shown, else their number."""
     log, app_log = call.services.log, call.services.app_log
     if arguments.query is not None or not app_log.kept:
         return {}
@@ -219,9 +219,9 @@ def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
 
 
 def row_budgets(call: Call, tool: str, arguments: Arguments, asked: int | None) -> tuple[int, int]:
-    """The bytes of an answer with rows, and those that it has where rows would be left out though a limit is named.
+    """The bytes of an answer with rows, and the bytes if rows would be left out although the caller names a limit.
 
-    Who names a limit asks for rows, and not for long texts in them; who asks for bytes gets them.
+    A caller that names a limit asks for rows, and not for long texts in them; a caller that asks for bytes gets them.
     """
     if asked:
         most = budget_asked(call, tool, asked)
@@ -231,15 +231,15 @@ def row_budgets(call: Call, tool: str, arguments: Arguments, asked: int | None) 
 
 
 def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
-    """True where most of the rows' text is left out whatever is done, so that nobody reads it here: see `FLOODS`."""
+    """True if most of the rows' text is left out in any case, so that nobody reads it here: see `FLOODS`."""
     return sum(len(str(row)) for row in rows) > (FLOODS + 1) * max_bytes
 
 
 def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = False) -> Fitted:
-    """The result, of a list the newest rows that fit; notes on what that leaves out, and how many rows it does.
+    """The result, for a list its newest rows that fit; notes on the parts left out, and the number of rows left out.
 
-    `budgets`: as `row_budgets` gives them. Unless the caller asked for so many bytes (`is_asked`), as much is shown of
-    a flood as in an evaluation's answer, and of a long text among many rows its beginning.
+    `budgets`: see `row_budgets`. Unless the caller asked for so many bytes (`is_asked`), as much of a flood is shown as
+    in an evaluation's answer, and the beginning of a long text among many rows.
     """
     least, most = budgets
     if not isinstance(result, list):
@@ -267,15 +267,15 @@ _LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 T = TypeVar("T")
 
 STOPPING_S = 0.5
-"""How often a wait looks whether the server stops: nothing is logged then that would wake it."""
+"""How often a wait looks whether the server stops: no log entry would wake it then."""
 COALESCE_S = 0.05
 """The time after a first new line within which further lines are asked about together with the first."""
 PATIENCE_S = 5.0
-"""So long a wait waits for its turn to ask, also where its own time is over sooner."""
+"""How long a wait waits for its turn to ask, even if its own time is over sooner."""
 MAX_NOTES = 5
 APP = "$app"
 MAX_ROWS = 100_000
-"""Rows that are compared: a hundred times what the log holds unless its setting is raised."""
+"""The rows that are compared: a hundred times the log's, unless its setting is raised."""
 
 
 class WaitArguments(Arguments):
@@ -299,9 +299,9 @@ async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
 
 
 class _Wait:
-    """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile.
+    """One wait: it sleeps while the log does not grow, and asks its query once for all entries that came meanwhile.
 
-    It asks when it is its client's turn: what all waits ask together has one budget. See `codriver.net.tasks`.
+    It asks at its client's turn: the questions of all waits have one budget. See `codriver.net.tasks`.
     """
 
     def __init__(self, call: Call, arguments: WaitArguments) -> None:
@@ -319,13 +319,13 @@ class _Wait:
         self._seen = 0
         """The line up to which the query was asked."""
         self._known: Sequence[int] = ()
-        """The digests of the rows that are not new, in rising order."""
+        """The digests of the known rows, in rising order."""
         self._gap = False
         """Whether lines have left the log before the query could be asked about them."""
         self._notes: list[str] = []
 
     def heard(self, _line: int) -> None:
-        """A source grew."""
+        """Note that a source grew."""
         self._grown.set()
 
     @property
@@ -362,7 +362,7 @@ class _Wait:
             return self._crowded_out(crowded.ahead)
 
     async def _watch(self) -> Answer:
-        """Ask about whatever comes, until a row is new or the wait is over."""
+        """Ask about all that comes, until a row is new or the wait is over."""
         limit = self._arguments.limit
         while True:
             rows, cut = await self._gained()
@@ -376,7 +376,7 @@ class _Wait:
             await self._sleep()
 
     def _crowded_out(self, ahead: int) -> Answer:
-        """Word that the time was over before it was this client's turn to ask."""
+        """Word that the time was over before this client's turn to ask."""
         if self._stopping:
             return self._answer("server-stopping", [], None)
         self._notes.append(
@@ -390,7 +390,7 @@ class _Wait:
         return self._call.state.life.phase == "stopping"
 
     async def _gained(self) -> tuple[list[object], Cut | None]:
-        """The rows that are new, if the log grew since the query was asked last."""
+        """The new rows, if the log grew since the query was last asked."""
         last_line = self._last_line
         if last_line <= self._seen:
             return [], None
@@ -401,7 +401,7 @@ class _Wait:
         return rows, cut
 
     def _note_gaps(self) -> None:
-        """Say which of the lines that were not asked about have left their source."""
+        """Note which of the unasked lines have left their source."""
         for name, source in self.sources.items():
             if source.last_evicted_line > self._seen:
                 self._gap = True
@@ -409,7 +409,7 @@ class _Wait:
                 self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows made of them may be missing"]
 
     async def _shown(self, rows: list[object]) -> list[object]:
-        """The newest of the rows, within the bounds of an answer."""
+        """The newest rows, within the bounds of an answer."""
         asked = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
@@ -420,7 +420,7 @@ class _Wait:
         return shown if isinstance(shown, list) else []
 
     async def _sleep(self) -> None:
-        """Sleep until the log has grown and what comes with that has come, or the wait is over; tell of progress."""
+        """Sleep until the log has grown and the entries with it are there, or the wait is over; tell progress."""
         while not self._stopping and (now := anyio.current_time()) < self._deadline:
             if now - self._told >= self._call.services.durations.progress_s:
                 self._told = now
@@ -435,10 +435,10 @@ class _Wait:
                 return
 
     async def _ask(self, until: int, take: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
-        """The cut of the query's answer, if there was one, and what `take` makes of it, once it is this client's turn.
+        """The cut of the query's answer, if any, and the result of `take` on the answer, at this client's turn.
 
         Raises:
-            NoTurnError: it was not, in time.
+            NoTurnError: the turn did not come in time.
         """
         services = self._call.services
         asked = Question(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)

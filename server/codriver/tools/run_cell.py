@@ -44,7 +44,7 @@ class RunCellArguments(Evaluating):
 
 
 def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
-    """The kernel in which the notebook's cells run is not clear."""
+    """The kernel for the notebook's cells is not clear."""
     choice = (
         f"call again with replSessionKey set to one of: {', '.join(keys)}; or, for one of its own, " if keys else ""
     )
@@ -53,7 +53,7 @@ def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], wh
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
-    """Run one cell, wait, and say how it stands. Its outputs are written when it is over, also after this call."""
+    """Run one cell, wait, and tell its standing. Its outputs are written at its end, also after this call."""
     who = call.who(arguments.who)
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
@@ -107,7 +107,7 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
     """The notebook's path, the stamp of its content and the notebook itself, of a file that can be written.
 
     Raises:
-        RefusedError: it is no such file.
+        RefusedError: the file is no such notebook.
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)
@@ -120,10 +120,10 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
 
 
 def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
-    """The session of the notebook's own kernel, else the one named, else the only kernel that is nobody's.
+    """The session of the notebook's own kernel, else the named one, else the only kernel without a notebook.
 
     Raises:
-        RefusedError: it is not clear which one is meant.
+        RefusedError: the kernel that is meant is not clear.
     """
     own = kernel_of(call.state, path, call.services.workspace)
     if own is not None:
@@ -148,7 +148,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 
 def _runs_cells(repl: Repl) -> bool:
-    """Whether it keeps the outputs of cells, or did and is on its way back."""
+    """Whether the REPL keeps the outputs of cells, or kept them and is on its way back."""
     return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
 
 

@@ -1,4 +1,4 @@
-"""`stacktrace`: where the last error of a session came from."""
+"""`stacktrace`: the origin of the last error of a session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NO_LOCALS = "no locals: none of these frames has any that this REPL tells"
 LOCAL_CHARACTERS = 120
-"""Of the value of a local variable."""
+"""The shown characters of a local variable's value."""
 SENT_CHARACTERS = 2000
 """The characters that a REPL sends of a value: a secret longer than the shown part is then still recognised."""
 _CLASS: Final = re.compile(r"[\w.$]+")
@@ -73,7 +73,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 
 
 def _keeps(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
-    """True where the REPL has the frames of a test that failed, which are told with it."""
+    """True if the REPL has the frames of a failed test, which are told with it."""
     is_placed = trace is not None and trace.frames[0].text != f"{trace.frames[0].file}:{trace.frames[0].line}"
     return is_placed and keeps_test(call.state, failed)
 
@@ -86,7 +86,7 @@ def _numbered(trace: StackTrace, *, is_kept: bool) -> StackTrace:
 
 
 async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
-    """The stack trace that an evaluation left with us: of tests, that of the first one that failed."""
+    """The stack trace that an evaluation left with us: for tests, that of the first failed one."""
     if failed.kind == "run-tests":
         report = await report_of(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
@@ -101,7 +101,7 @@ async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
 
 
 def error_of(row: Json) -> tuple[str, str]:
-    """The class and message of a test that did not pass; its outcome and values, where nothing was thrown."""
+    """The class and message of a test that did not pass; its outcome and values, if nothing was thrown."""
     actual = str(row.get("actual", ""))
     kind, _, message = actual.partition(": ")
     return (kind, message) if _CLASS.fullmatch(kind) else (str(row["outcome"]), actual)
@@ -128,7 +128,7 @@ def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
 
 
 def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace:
-    """A stack trace whose locals are without secrets, and short: what a REPL sends of each is cut behind those."""
+    """A stack trace with short locals without secrets: the REPL sends more of each value than is shown."""
 
     def short(frame: StackFrame) -> StackFrame:
         if not frame.locals:
@@ -148,9 +148,9 @@ def _has_locals(trace: StackTrace) -> bool:
 
 
 def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int, said: tuple[str, ...] = ()) -> dict[str, object]:
-    """A stack trace under the keys of an answer: the user's frames, or the innermost few when none is theirs.
+    """A stack trace under the keys of an answer: the user's frames, or the innermost few if none is theirs.
 
-    Of the errors in its chain each has frames of its own; of all its frames those that repeat are told once.
+    The errors in its chain have frames of their own; repeated frames are told once.
     """
     frames, count, notes = _shown(trace, whole=whole)
     notes += said
@@ -178,7 +178,7 @@ def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int, said: tuple[st
 
 
 def _shown(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
-    """The frames to show of a trace, how many there are, and a note where none of them is the project's."""
+    """The frames to show of a trace, their number, and a note if none of them is the project's."""
     every = folded(trace.frames)
     if whole:
         return [_frame_json(frame) for frame in every], len(every), []
@@ -190,7 +190,7 @@ def _shown(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], 
 
 
 def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
-    """One more error of a chain: what it is to the one told, its words and data, and its own frames."""
+    """One more error of a chain: its relation to the told error, its words and data, and its own frames."""
     frames, count, _ = _shown(link, whole=whole)
     shown = frames if whole else frames[:NEAREST]
     fields = {

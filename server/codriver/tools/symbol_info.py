@@ -1,8 +1,8 @@
 """`symbol_info`, `complete_symbol`, `macroexpand`, `what_changed`, `clojuredocs_info`: code by its names.
 
-A REPL tells what it has loaded, how the files differ from it, and which objects of a former load live on: of one
-symbol, of the names in a namespace, or of those that match a pattern. The ClojureDocs export tells what the community
-wrote about a var of Clojure.
+A REPL tells its loaded code, the differences of the files from it, and the living objects of a former load: for one
+symbol, for the names in a namespace, or for those that match a pattern. The ClojureDocs export has the community's
+texts about a var of Clojure.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 LINE_CHARACTERS = 160
-"""Of a name in a list, with its parameters and what it is for."""
+"""The characters of a name in a list, with its parameters and documentation."""
 PARAMETERS_CHARACTERS = 80
 _DEFINITION = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
 MAX_EVALUATED = 100_000
-"""Characters of evaluated code that is read for a definition."""
+"""The characters of evaluated code that is read for a definition."""
 IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
-"""Modules whose names are looked for wherever they stand."""
+"""Modules whose names are looked for in all files."""
 SPACES = frozenset({"module", "namespace"})
 """The types of a symbol that has names in it."""
 
@@ -63,11 +63,12 @@ async def describe_symbol(
 ) -> dict[str, object]:
     """The description of `symbol` in the session `key`, under the keys of an answer, within so many bytes of text.
 
-    Of a namespace these are the names in it; of a pattern, which is no symbol and has a `*` in it, those that match.
+    For a namespace these are the names in it; for a pattern, which is no symbol and has a `*` in it, the matching
+    names.
 
     Raises:
-        UnknownSymbolError: it does not resolve there.
-        CapabilityMissingError: it is a pattern, and the REPL has no way to find what matches.
+        UnknownSymbolError: the symbol does not resolve there.
+        CapabilityMissingError: the symbol is a pattern, and the REPL cannot find matches.
     """
     most = services.live.settings.max_text_bytes if most is None else most
     target = resolve(services.core.state, key)
@@ -90,17 +91,17 @@ async def candidates(services: Services, target: Target, prefix: str, namespace:
 
 
 async def names_like(services: Services, target: Target, pattern: str) -> Names | None:
-    """The namespaces and names that match a pattern; None where the REPL cannot tell."""
+    """The namespaces and names that match a pattern; None if the REPL cannot tell."""
     return await services.repls.adapter(target.repl.id).ask(ListNames(pattern, session=target.session.name))
 
 
 async def describe_source(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """The text that defines `symbol`, of which this much is known, under the keys of an answer.
+    """The text that defines `symbol`, whose known facts are given, under the keys of an answer.
 
-    It is the REPL's, from a file or as it was evaluated; else the newest evaluated code of the log that defines it.
-    Documentation that it holds is taken out of what is known.
+    The text is the REPL's, from a file or as evaluated; else the newest evaluated code of the log that defines the
+    symbol. Its documentation is taken out of the known facts.
     """
     target = resolve(call.state, key)
     question = FindSource(symbol, namespace=namespace, session=target.session.name)
@@ -128,7 +129,7 @@ async def describe_source(
 
 
 def _is_of(session_key: str | None, target: Target) -> bool:
-    """Whether a session with this key shares its definitions with the target: those of a REPL's lanes do."""
+    """Whether a session with this key shares its definitions with the target, as those of a REPL's lanes do."""
     key = target.repl.key
     return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 
@@ -156,7 +157,7 @@ def _newest_definition(codes: Sequence[str], name: str) -> str | None:
 async def describe_references(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """The places where the workspace's files use `symbol`, of which this much is known, under the keys of an answer."""
+    """The places in the workspace's files that use `symbol`, whose facts are given, under the keys of an answer."""
     target = resolve(call.state, key)
     dialect = target.repl.dialect
     kinds = [kind for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)]
@@ -185,7 +186,7 @@ async def describe_references(
 async def _wanted_python(
     call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> Wanted:
-    """The name to look for: of a function, class or value its module's, and of what is in a class by the name alone."""
+    """The name to look for: of a function, class or value its module's, and of a class's member the name alone."""
     extra = known.get("extra")
     kind = extra.get("type") if isinstance(extra, dict) else None
     if kind == "module":
@@ -212,7 +213,7 @@ def _refuse(symbol: str, where: str) -> None:
 
 
 def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
-    """A symbol under the keys of an answer, texts without secrets and cut; what is not known is absent."""
+    """A symbol under the keys of an answer, texts without secrets and cut; unknown keys are absent."""
     clean = services.log.without_secrets
     pairs: dict[str, object] = {
         "name": symbol.name,
@@ -252,7 +253,7 @@ def _line(one: Listed, clean: Callable[[str], str]) -> str:
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
 OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
-"""The fields of a list of names, in the place of which an answer may have a list of references."""
+"""The fields of a list of names, which an answer may replace by a list of references."""
 
 
 class SymbolArguments(Arguments):
@@ -345,7 +346,7 @@ class DriftArguments(Arguments):
 
 
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
-    """Every difference between what is loaded and the files, a line for each module and object."""
+    """Every difference between the loaded code and the files, a line for each module and object."""
     repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await drift_of(call, repl)
     lines = drift_lines(call, repl, found)
@@ -397,16 +398,16 @@ async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
 async def describe_docs(services: Services, key: str | None, symbol: str) -> dict[str, object]:
     """The entry of ClojureDocs on `symbol`, by the REPL's own op or the public export, under the keys of an answer.
 
-    A symbol without namespace, or with an alias, is looked up in the session first, where one is meant.
+    A symbol without namespace, or with an alias, is looked up in the session first, if one is meant.
 
     Raises:
-        RefusedError: nothing, or the export cannot be had.
+        RefusedError: there is no entry, or the export cannot be had.
     """
     target = _session(services, key)
     qualified = clojure_name(await _qualified(services, target, symbol))
     if target is not None and "clojuredocs" in _capabilities(target):
         with suppress(CodriverError):
-            # What the op cannot tell, the export may.
+            # The export may tell what the op cannot.
             docs = await services.repls.adapter(target.repl.id).clojuredocs(qualified)
             if docs is not None:
                 return {**docs_json(docs, services.live.settings.max_text_bytes), "source": "repl"}
@@ -430,11 +431,11 @@ async def describe_docs(services: Services, key: str | None, symbol: str) -> dic
 
 
 def clojure_name(qualified: str) -> str:
-    """The name under which ClojureDocs knows what `qualified` names in a dialect of Clojure."""
+    """ClojureDocs' name for the symbol that `qualified` names in a dialect of Clojure."""
     namespace, slash, name = qualified.rpartition("/")
     if not slash or not namespace:
         return f"{CORE}/{qualified}"
-    # The symbol of division ends with the slash that parts others.
+    # The symbol of division ends with the slash that is also the separator.
     if not name:
         namespace, name = namespace.removesuffix("/"), "/"
     for start, clojure in SAME.items():
@@ -445,7 +446,7 @@ def clojure_name(qualified: str) -> str:
 
 
 def docs_json(docs: ClojureDocs, max_bytes: int) -> dict[str, object]:
-    """An entry under the keys of an answer; what does not fit into `max_bytes` is left out and counted."""
+    """An entry under the keys of an answer; parts that do not fit into `max_bytes` are left out and counted."""
     left = max_bytes
     shown: dict[str, list[str]] = {"examples": [], "notes": []}
     omitted = 0
@@ -472,7 +473,7 @@ def docs_json(docs: ClojureDocs, max_bytes: int) -> dict[str, object]:
 
 
 def _session(services: Services, key: str | None) -> Target | None:
-    """The session that is meant; None when none was named and there is not exactly one."""
+    """The session that is meant; None if none was named and there is not exactly one."""
     if key is not None:
         return resolve(services.core.state, key)
     with suppress(RefusedError):

@@ -1,6 +1,6 @@
-"""`try_code`: what each of several fixes would do to the live state, none of them done but the one that is kept.
+"""`try_code`: the effects of several fixes on the live state, none of them applied but the one to keep.
 
-A REPL tells of a tried candidate that it passed, failed or is undecided, and in which way it differs.
+A REPL tells of a tried candidate that it passed, failed or is undecided, and its differences.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST: Final = 8
 MOST_LABEL: Final = 40
 TIMEOUT_MS: Final = 10_000
 BESIDE_S: Final = 35.0
-"""For the answer, beyond the time of the candidates."""
+"""The time for the answer, beyond that of the candidates."""
 FALSE: Final = ("False", "np.False_")
 STAYS: Final = "the code ran in the REPL: what it did is not taken back"
 WAY_OUT: Final = "edit_files with onFailure: restore does one after the other"
@@ -109,7 +109,7 @@ class TryArguments(Evaluating):
 
 
 async def try_code(call: Call, arguments: TryArguments) -> Answer:
-    """Try each candidate in a fork, tell what came of it, and do the one that is to be kept."""
+    """Try each candidate in a fork, tell the outcomes, and apply the one to keep."""
     who = call.who(arguments.who)
     target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
@@ -154,13 +154,13 @@ async def _kept(
     tests: Sequence[str],
     fields: dict[str, object],
 ) -> Answer:
-    """The answer, after the candidate that is to be kept was done in the REPL itself."""
+    """The answer, after the candidate to keep was applied in the REPL itself."""
     wanted = arguments.keep
     if wanted is None:
         return Answer(fields)
     green = [one for one in tried if one.outcome == "passed"]
     meant = green[:1] if wanted == FIRST_GREEN else [one for one in tried if one.label == wanted]
-    # Of one that waits for a thread which a fork does not have the REPL itself decides.
+    # A candidate that waits for a thread, which a fork lacks, is decided by the REPL itself.
     if not meant or meant[0].outcome == "failed":
         return Answer({**fields, "notKept": "none passed" if wanted == FIRST_GREEN else f"{wanted} did not pass"})
     candidate = next(one for one in arguments.candidates if one.label == meant[0].label)
@@ -178,7 +178,7 @@ async def _kept(
 
 
 async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Mapping[str, Any]]]:
-    """The files as the edits of each candidate make them, and why the edits of others cannot be done."""
+    """The files after the edits of each candidate, and the reasons why others' edits cannot be done."""
     outcomes: dict[str, Outcome] = {}
     unplanned: dict[str, Mapping[str, Any]] = {}
     for one in arguments.candidates:
@@ -193,7 +193,7 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
 
 
 async def _tests(call: Call, arguments: TryArguments, outcomes: Mapping[str, Outcome]) -> list[str]:
-    """The names of the tests; for `affected` those that are named after any of the changed files."""
+    """The names of the tests; for `affected` those named after any of the changed files."""
     if arguments.test != [AFFECTED]:
         return arguments.test
     services = call.services
@@ -211,7 +211,7 @@ async def _trial(
     candidates: Sequence[tuple[Candidate, Outcome | None]],
     tests: Sequence[str],
 ) -> str:
-    """The candidates as the REPL is told of them."""
+    """The candidates in the form for the REPL."""
     profile = target.repl.profile
     root = (profile.project_root if profile is not None else None) or ""
     run = partial(_files, candidates)
@@ -232,7 +232,7 @@ async def _trial(
 
 
 def _files(candidates: Sequence[tuple[Candidate, Outcome | None]]) -> list[list[dict[str, object]]]:
-    """The files of each candidate as they would be: their bytes, and of Python the text and the changed statements."""
+    """The files of each candidate after its edits: their bytes, and of Python the text and the changed statements."""
     found: list[list[dict[str, object]]] = []
     for _, outcome in candidates:
         results = outcome.files if outcome is not None else ()
@@ -255,7 +255,7 @@ def _files(candidates: Sequence[tuple[Candidate, Outcome | None]]) -> list[list[
 
 
 async def _run(call: Call, target: Target, who: str, arguments: TryArguments, trial: str) -> Evaluation:
-    """The evaluation that tries them, when its time is over."""
+    """The evaluation that tries the candidates, at the end of its time."""
     labels = ", ".join(one.label for one in arguments.candidates)
     request = Request(
         id=evaluation_queue.next_id(call.state),
@@ -274,7 +274,7 @@ async def _run(call: Call, target: Target, who: str, arguments: TryArguments, tr
 
 
 async def _unfinished(call: Call, current: Evaluation, arguments: TryArguments) -> Answer:
-    """The answer about a try that did not come to its end."""
+    """The answer about an unfinished try."""
     return await describe(call, current, arguments)
 
 
@@ -288,13 +288,13 @@ async def _keep(
     tests: Sequence[str],
     check: str | None,
 ) -> Answer:
-    """Do a candidate in the REPL: edits as one act, taken back if a step fails; code once, which stays."""
+    """Apply a candidate in the REPL: edits as one act, taken back if a step fails; code once, which stays."""
     given: dict[str, Any] = {"who": who}
     if code is not None:
         return await _evaluated(call, {**given, "replSessionKey": session}, code, tests, check)
 
     class Checked(LiveSteps):
-        """The steps of the act, with the check in the place of tests."""
+        """The steps of the act, with the check in place of tests."""
 
         async def test(self, outcome: Outcome) -> bool:
             """Run the tests, or the check."""
@@ -367,28 +367,28 @@ FIRST_GREEN: Final = "first-green"
 MOST_DIFFERENCES: Final = 10
 MOST_THREADS: Final = 5
 VALUE_CHARACTERS: Final = 300
-"""Of a value, and of an error's message."""
+"""The characters of a value, and of an error's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One candidate that was tried. `ended` has the outcome of each test by name."""
+    """One tried candidate. `ended` has the outcome of each test by name."""
 
     label: str
     outcome: Literal["passed", "failed", "undecided"]
     ended: Mapping[str, str]
     value: str | None
     fields: Mapping[str, object]
-    """The keys of the answer that say more."""
+    """The further keys of the answer."""
 
     @property
     def words(self) -> str:
-        """The outcome, and how many tests passed."""
+        """The outcome, and the number of passed tests."""
         return f"{self.outcome}, {self.counts}" if self.ended else self.outcome
 
     @property
     def counts(self) -> str:
-        """The tests that passed, of all."""
+        """The passed tests, of all."""
         return f"{sum(how == 'pass' for how in self.ended.values())} of {len(self.ended)} tests"
 
     def json(self) -> dict[str, object]:
@@ -399,9 +399,9 @@ class Tried:
 
 
 def read_tried(label: str, told: Mapping[str, Any], threads: Sequence[str], timeout_ms: int) -> Tried:
-    """The outcome that the REPL told of one candidate.
+    """The outcome of one candidate, as the REPL told it.
 
-    `threads` are those of the user's code there, which a fork does not have.
+    `threads` are those of the user's code there, which a fork lacks.
     """
     ended: Mapping[str, str] = told.get("ended", {})
     fields: dict[str, object] = {}
@@ -435,7 +435,7 @@ def _words(error: Mapping[str, Any]) -> str:
 
 
 def differences(tried: Sequence[Tried]) -> list[str]:
-    """The tests that ended otherwise in some candidates, and the values that are others, a line each."""
+    """The tests with different outcomes among the candidates, and the values that differ, a line each."""
     lines = []
     for test in dict.fromkeys(name for one in tried for name in one.ended):
         by_outcome: dict[str, list[str]] = {}

@@ -1,17 +1,17 @@
-"""Lean answers: of the full description of an evaluation, only what its reader cannot know.
+"""Lean answers: of the full description of an evaluation, only the parts that its reader cannot know.
 
-The rule, and the only place where it is kept. An answer leaves out `status` where it is `done`, or the reason says that
-the evaluation failed; `evaluationId` where the reader gave it, or the evaluation is done and there is no note on it but
-that it is the same again; `sessionKey` where the reader named it, or would get that session without naming any; `who`
-where that is the reader; `generation` and `ns` where they are those of the reader's last answer of this session, or the
-namespace it gave; no `notes`; `elapsedMs` under 100, and of what is not over where the answer goes on from one before;
-`outputLines`; Python's `None` as `result` and among `values`, and of a load the name that it gives; of an error `form`
-1, frames that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`, but at the
-second failure of the same code. With `detail: true` nothing is left out, nor of what the command line asks.
+The rule is kept here alone. An answer leaves out `status` for `done`, or if the reason says that the evaluation failed;
+`evaluationId` if the reader gave it, or if the evaluation is done and has no note but that it is the same again;
+`sessionKey` if the reader named that session, or would get it without naming any; `who` if that is the reader;
+`generation` and `ns` if they are those of the reader's last answer of this session, or the namespace it gave; empty
+`notes`; `elapsedMs` under 100, and that of an unfinished evaluation in a later answer about it; `outputLines`; Python's
+`None` as `result` and among `values`, and for a load the name that it gives; from an error `form` 1, frames outside the
+project, and its report in `stderr`; the hint of `evaluation-failed`, except at the second failure of the same code.
+With `detail: true` nothing is left out, nor in answers to the command line.
 
-A REPL says a failure twice: in parts, and as the report that it prints. The answer has the project's frames in one line
-each, so the chain, and no report that says them once more. Where the parts have no chain the causes are read from the
-report. One that cannot be told for sure from the program's own words is left.
+A REPL tells a failure twice: in parts, and as the report that it prints. The answer has the project's frames in one
+line each, the chain, and no report that repeats them. If the parts have no chain, the causes are read from the report.
+A report that cannot be told for sure from the program's own words is left.
 """
 
 from __future__ import annotations
@@ -45,54 +45,55 @@ FAILED_AGAIN = f"{AGAIN}trace tells its calls, stacktrace numbers frames, evalua
 AND_TRACE = '; trace: "true" records the calls of the next run'
 """The end of the hint for a REPL that records calls."""
 TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
-"""The hint where there are no frames to look in."""
+"""The hint if there are no frames to look in."""
 AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
 """The end of the hint for a REPL in which no forks compare runs unasked."""
 MOST_ACTUAL: Final = 500
-"""Characters of a result's words: what follows explains its parts, and the stack trace has it."""
+"""Characters of a result's words: the words behind them explain their parts, and the stack trace has them."""
 SHORT_ACTUAL: Final = 100
 """Characters of the first line of a result's words, of all results but the first."""
 SAYS_NOTHING: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
-"""Lines of a failure in pytest, or in hypothesis, that tell nothing of it."""
+"""Lines of a failure in pytest, or in hypothesis, that tell nothing of the failure."""
 AT_ONCE_MS = 100
-"""An evaluation that takes less took no time for its reader."""
+"""A time under this is no time for an evaluation's reader."""
 
 
 GIVEN_BY_LOADS: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
-"""The value of a load that no one asked for: the module, or the var that the last form defined."""
+"""The value of a load, which no one asked for: the module, or the var that the last form defined."""
 
 
 class Evaluating(Arguments):
     """The arguments that all tools share whose answers describe an evaluation."""
 
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
-    """Whether every field is wanted; left to who asks if None. Listed with `evaluate_code`, taken by all."""
+    """Whether every field is wanted; None leaves that to the caller's traits. Listed with `evaluate_code`, taken by
+    all."""
     asks_status: ClassVar[bool] = False
-    """Whether the question is how an evaluation stands, so that the answer always says so."""
+    """Whether the question is an evaluation's standing, so that the answer always tells the status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The knowledge of an answer's reader, before it reads: what it asked, and what its last answer said."""
+    """The knowledge of an answer's reader before reading: its question, and its last answer."""
 
     who: str
     session_key: str | None = None
-    """The session it named, or gets without naming any."""
+    """The session that the reader named, or gets without naming any."""
     namespace: str | None = None
-    """The one it named."""
+    """The namespace that the reader named."""
     evaluation: str | None = None
-    """The one it named."""
+    """The evaluation that the reader named."""
     seen: Seen | None = None
-    """The standing of this session by its last answer."""
+    """The standing of this session in the reader's last answer."""
     asks_status: bool = False
     workspace: str = ""
     reads_python: bool = False
     loads: bool = False
-    """Whether it asked for no value, but for a file to be loaded."""
+    """Whether the reader asked for no value, but for the load of a file."""
 
     @property
     def namespace_seen(self) -> str | None:
-        """The namespace of the session by its last answer."""
+        """The namespace of the session in the reader's last answer."""
         return self.seen.namespace if self.seen else None
 
 
@@ -106,7 +107,7 @@ def reader_of(
 ) -> Reader:
     """The reader of an answer to these arguments, the caller `who`, about this evaluation in this session.
 
-    `own_session`: the key of the one that it gets where it names none, if that is known.
+    `own_session`: the key of the session that the caller gets without naming any, if known.
     """
     state = call.services.core.state
     repl, told = state.repls.get(evaluation.repl), callers.told_to(state, call.client, who)
@@ -134,7 +135,7 @@ def _only_session(call: Call, who: str) -> str | None:
 def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
     """The fields of a full description that this reader cannot know.
 
-    `is_named`: of the notes on it some may ask for its id.
+    `is_named`: a note on the evaluation may ask for its id.
     """
     if "error" in fields:
         fields = _with_short_error(fields, reader.workspace)
@@ -148,7 +149,7 @@ def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True)
 
 
 def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[str, object]:
-    """The fields with the error in few words, and no report of it at the end of what was printed."""
+    """The fields with the error in few words, and without its report at the end of the output."""
     error, stderr = fields.get("error"), fields.get("stderr")
     if not isinstance(error, dict):
         return fields
@@ -163,7 +164,7 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
 
 
 def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> Mapping[str, bool]:
-    """Whether the reader knows a field, by its name; it knows none of those that are not here."""
+    """Whether the reader knows a field, by its name; fields without an entry here are unknown to it."""
     get, seen = fields.get, reader.seen
     is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"
     elapsed, namespace, notes = get("elapsedMs"), get("ns"), get("notes")
@@ -183,7 +184,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> M
 
 
 def _leave_out_none(fields: dict[str, object]) -> None:
-    """Take `None` out of the values, as Python's own prompt does, and the values where the result is all of them."""
+    """Take `None` out of the values, as Python's own prompt does, and the values if the result is the only one."""
     result, values = fields.get("result"), fields.get("values")
     if result == "None":
         del fields["result"]
@@ -218,12 +219,12 @@ _EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes
 MOST_LINKS = 5
 """Lines on the errors of each kind in a chain."""
 LINK_CHARACTERS = 200
-"""Of the message of such an error, and of its data."""
+"""The characters of such an error's message, and of its data."""
 DATA_CHARACTERS = 500
 _CALLED: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
-"""The functions that code was sent to call, and not the code that was sent."""
+"""Functions that the sent code called; the sent code itself does not match."""
 _EVALUATED: Final = ("<", "REPL", "NO_SOURCE")
-"""How the names of files begin that are none: code that was sent."""
+"""The beginnings of file names that stand for sent code, and name no file."""
 _INSTALLED: Final = ("-packages", ".venv", "venv", "node_modules")
 
 
@@ -239,18 +240,18 @@ def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     if "file" in short:
         short["file"] = _relative(short["file"], workspace)
     if short.get("phase") == "execution":
-        # Of what ran the frames say the place; of what cannot be read they do not.
+        # The frames of code that ran tell the place; those of unreadable code do not.
         gone |= {"phase", "column"} | ({"file", "line"} if called else set())
         short = {key: value for key, value in short.items() if key not in gone}
         if "file" not in short and short.get("line") == 1:
-            del short["line"]  # of the code that was sent, as the first form of it is
+            del short["line"]  # the sent code's line is that of its first form
     if called:
         short["trace"] = [_line(frame, workspace) for frame in called]
     return short | chain_lines(error.get("chain", ()), workspace)
 
 
 def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
-    """The other errors of a chain in a line each: those it came from, was wrapped by, and the members of its group."""
+    """The other errors of a chain in a line each: causes, wrapping errors, and the members of its group."""
     lines: dict[str, list[str]] = {}
     for link in chain:
         relation = link["relation"]
@@ -278,14 +279,14 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
 
 
 def _where(frame: re.Match[str], workspace: str) -> str:
-    """The place of a frame; of code that was sent only the function, unless that is the code itself."""
+    """The place of a frame; for sent code only the function, unless that is the code itself."""
     if frame["file"].startswith(_EVALUATED[1:]):
         return f"in {frame['function']}" if _CALLED.match(frame["function"]) else ""
     return _line(frame, workspace)
 
 
 def _cut(text: str, most: int) -> str:
-    """A text in one line of so many characters."""
+    """A text in one line of at most so many characters."""
     return cut(" ".join(text.split("\n")), most)
 
 
@@ -315,17 +316,17 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
 
 
 def without_interruption(said: str) -> str:
-    """Output without Clojure's report at its end that the thread was interrupted, which is no output of the program."""
+    """Output without Clojure's report of an interrupted thread at its end, which is no output of the program."""
     found = _last_clojure(said)
     is_told = found and any(name in found[0] for name in _INTERRUPTIONS) and said.count("\n", found.end()) <= 1
     return said[: found.start()] if found and is_told else said
 
 
 def without_own_traceback(said: str, message: str = "") -> str:
-    """Output without the Python traceback at its end that has no frame of a file, but those of our own program alone.
+    """Output without a Python traceback at its end that has frames of no file, or of our own program alone.
 
-    Such an error is told whole by its message. Where the `message` ends with the error's words, those who called our
-    program may have frames of files too, as a server that is written in Python has.
+    The message tells such an error whole. If the `message` ends with the error's words, the callers of our program may
+    have frames of files too, such as a server that is written in Python.
     """
     start = _block(said, len(said))
     if start is None:
@@ -340,7 +341,7 @@ def without_own_traceback(said: str, message: str = "") -> str:
 
 
 def _message_alone(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """The beginning of the message at the end of a text, which is all the report of REPLs that tell no trace."""
+    """The beginning of the message at the end of a text, which is the whole report of a REPL without traces."""
     said = f"{error.get('message', '')}\n"
     begin = len(stderr) - len(said)
     if not said.strip() or error.get("trace") or HEADER in stderr or not stderr.endswith(said):
@@ -358,7 +359,7 @@ def _words(error: Mapping[str, Any]) -> str:
 
 
 def _start(stderr: str, error: Mapping[str, Any]) -> int:
-    """The beginning of the report of a failure whose chain is known; the end of the text if that is no such report."""
+    """The beginning of the report of a failure whose chain is known; the end of the text for no such report."""
     links = [error, *(link for link in error.get("chain", ()) if link["relation"] in ("cause", "context"))]
     start, end = len(stderr), len(stderr)
     for number, link in enumerate(links):
@@ -386,7 +387,7 @@ def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """The beginning of a group's traceback that ends at `end`: every line of it has a margin."""
+    """The beginning of a group's traceback that ends at `end`: each of its lines has a margin."""
     start = stderr.rfind(GROUP_HEADER, 0, end)
     if start < 0 or (start and stderr[start - 1] != "\n"):
         return None
@@ -396,7 +397,7 @@ def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """The beginning of the report that the embedded Lisp prints of a failure, if the text ends with it."""
+    """The beginning of the embedded Lisp's printed report of a failure, if the text ends with it."""
     if HEADER in stderr:
         return None
     lines = "".join(f"{link['relation']}: {link['class']}{_said(link)}\n" for link in error.get("chain", ()))
@@ -429,7 +430,7 @@ def _block(text: str, end: int) -> int | None:
 
 
 def _end_before(text: str, start: int) -> int | None:
-    """The end of the traceback that the one at `start` came from."""
+    """The end of the traceback that precedes the one at `start`, as its cause or context."""
     return next((start - len(words) for words in BETWEEN if text.endswith(words, 0, start)), None)
 
 
@@ -452,9 +453,9 @@ def _line(frame: re.Match[str], workspace: str) -> str:
 
 
 def _is_sent(frame: re.Match[str]) -> bool:
-    """Whether this is the code that was sent itself, and no function that earlier code defined.
+    """Whether a frame is the sent code itself, and no function that earlier code defined.
 
-    On the JVM functions that were evaluated have no file either, or both have, so that the name of the function tells.
+    On the JVM evaluated functions have no file either, or both have one, so the function's name tells.
     """
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))
@@ -462,7 +463,7 @@ def _is_sent(frame: re.Match[str]) -> bool:
 
 
 def _is_own(file: str, workspace: str) -> bool:
-    """Whether a file is of the project, or code that was sent."""
+    """Whether a file is of the project, or stands for sent code."""
     if any(part in file for part in _INSTALLED):
         return False
     path = PurePath(file)
@@ -475,9 +476,10 @@ def _relative(file: str, workspace: str) -> str:
 
 
 def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
-    """The fields of a run without those that others of them say, counts of nothing, and the namespace that was named.
+    """The fields of a run without those that others imply, zero counts, and the namespace that was named.
 
-    The rows of a run that tells its passes, too, are for readers that take each by itself: they keep their namespace.
+    The rows of a run that tells its passes, too, are for readers that take each row by itself: they keep their
+    namespace.
     """
     rows = fields.get("results")
     rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
@@ -493,13 +495,13 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """A failed test among others by its name, its place and the first words of its failure."""
+    """A failed test among others by its name, its place and its failure's first words."""
     kept = {name: value for name, value in row.items() if name != "frames"}
     return {**kept, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL)} if "actual" in row else kept
 
 
 def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows, those that failed in the same words as one: the first, with the names and lines of the others."""
+    """The rows, tests that failed in the same words as one row: the first, with the names and lines of the others."""
     told: list[dict[str, object]] = []
     first: dict[tuple[object, ...], dict[str, object]] = {}
     for row in rows:
@@ -515,7 +517,7 @@ def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
-    """A result without the file that its namespace names, and without the frame of the line that it names itself."""
+    """A result without the file that its namespace names, and without the frame at its own line."""
     kept = dict(row)
     if "file" in row:
         kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")

@@ -1,4 +1,4 @@
-"""The handoff of a running server: what its log and memory hold, and how its REPLs and clients are at this moment."""
+"""The handoff of a running server: the content of its log and memory, and its REPLs and clients at this moment."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from codriver.tools.calls.base import Services
 
 DRIFT_SHARE: Final = 0.2
-"""Of the time that the answer may take, for what the REPLs tell of their code."""
+"""The part of the answer's time for the REPLs' reports on their code."""
 SEARCH_SHARE: Final = 0.5
-"""Of the time that the answer may take, for what is remembered and for the search of source files."""
+"""The part of the answer's time for the memory and for the search of source files."""
 MOST_ENTITIES: Final = 4000
-"""The newest, which are put together in a tenth of a second."""
+"""The newest entities, which are put together in a tenth of a second."""
 
 
 async def handoff(
     services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MOST_BYTES
 ) -> str:
-    """The handoff for the caller `reader`, whose client is `client`; empty where there is nothing to tell.
+    """The handoff for the caller `reader`, whose client is `client`; empty if there is nothing to tell.
 
     `is_for_another`: the client is a command or a hook's program, and one of the others may be the reader's own.
     """
@@ -54,7 +54,7 @@ async def handoff(
 
 
 def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
-    """The story of what was done, and the names it defined that are in a file. Blocks."""
+    """The story of the work, and the names it defined that are in a file. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
     entries = (*services.remembered(), *services.log.entries())[-MOST_ENTITIES:]
@@ -65,7 +65,7 @@ def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
 
 
 async def _drift(asker: Onlooker, repl: Repl) -> list[str]:
-    """The differences of what a REPL has loaded from the files, where it tells them."""
+    """The differences of REPLs' loaded code from the files, for REPLs that tell them."""
     if repl.phase != "connected" or repl.profile is None or "drift" not in repl.profile.capabilities:
         return []
     with suppress(CodriverError):
@@ -89,7 +89,7 @@ def _running(evaluation: Evaluation, now: int) -> str:
 
 
 def _others(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:
-    """The other clients by their callers' names, each once; our own commands are none."""
+    """The other clients by their callers' names, each once, without our own commands."""
     rows = services.client_counters()
     names = [str(row["name"]) for row in rows if row["id"] != client and row["name"]]
     found = [client_slug(name) for name in names if not name.startswith(OWN_NAMES)]

@@ -1,6 +1,6 @@
 """Answers about recorded runs: the lines beside an evaluation's result, and the parts that are asked for.
 
-A run is told as an outline in a few lines, as one call with those that it made, or beside another run.
+A run is told as an outline in a few lines, as one call with the calls that it made, or beside another run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WALK_BYTES: Final = 780
 
 
 def _names(given: object) -> object:
-    """The names in what was given: none of them for `true`."""
+    """The names in a given value; an empty tuple for `true`, None for no recording."""
     if given is True or given == "true":
         return ()
     if given in (False, "", "false", None):
@@ -46,7 +46,7 @@ def _names(given: object) -> object:
 
 
 Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_names), WithJsonSchema({"type": "string"})]
-"""The names whose calls are recorded: empty for all of the project's own, None for none at all."""
+"""The names whose calls are recorded: empty for all of the project's own, None for no recording."""
 
 
 class NoRunError(RefusedError):
@@ -70,10 +70,10 @@ def records_calls(repl: Repl) -> bool:
 
 
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Nothing, where a REPL records what is asked for: calls by `trace`, and coverage or times if it `measures`.
+    """Check that a REPL records the facts asked for: calls by `trace`, and coverage or times if it `measures`.
 
     Raises:
-        CapabilityMissingError: it does not.
+        CapabilityMissingError: the REPL does not.
     """
     if repl.profile is None and repl.dialect == "unknown":
         return
@@ -87,7 +87,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
     """The run of an evaluation.
 
     Raises:
-        NoRunError: there is none, or it is forgotten.
+        NoRunError: there is no run, or it is forgotten.
     """
     runs = call.services.runs
     try:
@@ -125,14 +125,14 @@ def _fields(run: Run, workspace: str) -> dict[str, object]:
 async def trace_part(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
-    """The fields of an answer that is asked for a run: a place in it, or what differs from another."""
+    """The fields of an answer that is asked for a run: a place in it, or its differences from another."""
     run = await run_of(call, evaluation)
     if diff_with is not None:
         other = await run_of(call, diff_with)
         pairs = differences(other, run)
         text = "\n".join(difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
         return {"part": "trace", "text": text}
-    # As much as is asked for has room for all calls, and for what is said behind them.
+    # The room asked for includes all calls, and the words behind them.
     most = WALK_LINES if most_bytes is None else len(run.calls) + OUTLINE_LINES
     left = most_bytes or WALK_BYTES
     lines = walk(run, path, most, left)
@@ -151,21 +151,21 @@ async def trace_part(
 
 OUTLINE_LINES: Final = 12
 OUTLINE_BYTES: Final = 680
-"""Of what an answer about an evaluation says of its run; with one look further these are 1,500 bytes."""
+"""The bytes of a run in an answer about an evaluation; with one further look these are 1,500 bytes."""
 LINE_CHARACTERS: Final = 88
 SLOWEST: Final = 3
 DIFFERENCES: Final = 12
 LEAST_SHOWN_US: Final = 1000
-"""Calls that took less are no news as the slowest."""
+"""A call that took less is no news as the slowest."""
 PROFILE_BYTES: Final = 600
 ONE_ACT_MS: Final = 2000
-"""Functions that were changed within it are told alike: an act may load several files."""
+"""Functions changed within this time count as changed at once: an act may load several files."""
 MOST_CHANGED: Final = 2
 INDENT: Final = "  "
 LINE_BYTES: Final = 2
-"""Around each line of an answer."""
+"""The bytes around each line of an answer."""
 LAZY: Final = "<lazy>"
-"""The result of a call in Clojure of which nothing was computed, so that it is like any other."""
+"""The result of a call in Clojure that computed no element, so that it equals any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
 
 
 def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
-    """The slowest functions, one a line, by the time that is their own."""
+    """The slowest functions, one a line, by their own time."""
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, own, total in run.profile or ():
         lines.append(f"{own / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
@@ -221,9 +221,9 @@ def _ranges(lines: Sequence[int]) -> str:
 
 
 def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_BYTES) -> list[str]:
-    """The calls at a place of a run: a call's number and then those that it made, or a name and then all its calls.
+    """The calls at a place of a run: a call by its number and the calls that it made, or all calls of a name.
 
-    Where all that a call made itself fit, those within them follow as far as there is room. An empty path gives the
+    If all calls that a call made itself fit, those within them follow as far as there is room. An empty path gives the
     tree from its roots.
     """
     if run.refused or not path:
@@ -245,7 +245,7 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
 
 
 def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
-    """The calls that a call made, and of those within them, with repeats folded, what there is room for, by levels."""
+    """The calls that a call made, and as many of the calls within them as fit, with repeats folded, by levels."""
     level, depth = [Group((one,)) for one in children.get(call.number, ())], 1
     shown: dict[int, str] = {}
     while level:
@@ -277,7 +277,7 @@ def outcome(call: CallMade) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text of one line, cut in its middle: the end of a call says what came of it."""
+    """A text of one line, cut in its middle: the end of a call tells its outcome."""
     text = text.replace("\n", " ")
     if len(text) <= LINE_CHARACTERS:
         return text
@@ -306,7 +306,7 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
 
 
 def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[Group]:
-    """The calls that the call of a group made which is told, and those of other functions that the others made."""
+    """The calls made by the group's told call, and calls of other functions that the group's other calls made."""
     found = _groups(children.get(group.told.number, ()))
     known = {id(one.told.function) for one in found}
     others: dict[int, list[CallMade]] = {}
@@ -318,7 +318,7 @@ def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[G
 
 
 def _changed_last(run: Run) -> dict[int, str]:
-    """Of a failed run a call of each function that was changed last or redefined, by its number, in a line."""
+    """For a failed run: by number, in a line, a call of each function that was changed last or redefined."""
     if not any(call.error for call in run.calls):
         return {}
     inner = [call for call in run.calls if call.parent is not None]
@@ -335,8 +335,8 @@ def _changed_last(run: Run) -> dict[int, str]:
 def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
     """The lines of the tree by the calls' numbers: first those under the last call that failed.
 
-    Then come those of others that lead to errors, last those nearer to the roots. Of calls as deep under the one that
-    failed the newest is told first.
+    Then come calls elsewhere that lead to errors, last the calls nearer to the roots. Of calls equally deep under the
+    failed call the newest is told first.
     """
     children, failing = run.children(), _failing(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
@@ -364,7 +364,7 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
 
 
 def _failing(run: Run) -> set[int]:
-    """The numbers of the calls that raised, and of those around them."""
+    """The numbers of the calls that raised, and of the calls around them."""
     found: set[int] = set()
     for call in run.calls:
         one: CallMade | None = call if call.error else None
@@ -375,7 +375,7 @@ def _failing(run: Run) -> set[int]:
 
 
 def _origin(run: Run) -> Iterator[str]:
-    """The innermost call of the last error that left a call which nobody recorded made, with those around it."""
+    """The innermost call of the last error that left a root call, with the calls around it."""
     escaped = [call for call in run.calls if call.error and call.parent is None]
     if not escaped:
         return
@@ -413,31 +413,31 @@ def _slowest(run: Run) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A call that two runs share: both have it amid the same calls, with as many of its function before it."""
+    """A call that two runs share: both have it amid the same calls, with as many calls of its function before it."""
 
     before: CallMade | None
     now: CallMade | None
 
     @property
     def name(self) -> str:
-        """The name of its function."""
+        """The name of the call's function."""
         call = self.now or self.before
         return call.function.name if call is not None else ""
 
     @property
     def is_alike(self) -> bool:
-        """True for a call of both with the same arguments."""
+        """True for a call in both runs with the same arguments."""
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
     def is_written_anew(self) -> bool:
-        """True for a call of both of a function whose text is known to be another."""
+        """True for a call in both runs of a function whose text is known to differ."""
         marks = [call.function.text_mark for call in (self.before, self.now) if call is not None]
         return None not in marks and len(set(marks)) > 1
 
     @property
     def ends_otherwise(self) -> bool:
-        """True for a call of both that came to another end."""
+        """True for a call in both runs with different outcomes."""
         before, now = self.before, self.now
         if before is None or now is None or LAZY in (before.result, now.result):
             return False
@@ -447,11 +447,11 @@ class Pair:
 def differences(before: Run, now: Run) -> list[Pair]:
     """The calls of two runs that differ, the first cause first.
 
-    That is the first to end of those with the same arguments and another result or error, or else other calls of its
-    own, within which no other is such a one: of functions of another text before others. Then come the rest in the
-    order in which they were begun. A call in one of the two alone is none where more of its function were made than
-    recorded. If that cause is a function of the same text, something that is not told, as within an object, made it end
-    so: then calls before it of functions of another text come first, which may have.
+    The cause is the first call to end with the same arguments and another result or error, or with other calls of its
+    own, and without such a call within it; functions of another text go before others. Then come the rest in the order
+    of their begin. A call in one run alone does not count if its function was called more often than recorded. If the
+    cause is a function of the same text, an untold fact, such as one within an object, made the difference: then
+    earlier calls of functions of another text come first, which may have caused it.
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
@@ -465,7 +465,7 @@ def differences(before: Run, now: Run) -> list[Pair]:
 
 
 def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
-    """The first calls of functions of another text, those that began before the end of a call that ends otherwise."""
+    """The first calls of functions of another text that began before the end of a call with another outcome."""
     known = {call.function.name: call for call in reversed(before.calls)}
     end = cause.now if cause is not None and cause.ends_otherwise else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
@@ -476,7 +476,7 @@ def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
 
 
 def _is_within(call: CallMade, other: CallMade) -> bool:
-    """True for a call that another made, however deep."""
+    """True for a call that another made, at whatever depth."""
     above = call.parent
     while above is not None and above is not other:
         above = above.parent
@@ -490,7 +490,7 @@ def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str
 
 
 def difference_line(pair: Pair) -> str:
-    """Line about one call of two compared runs: its values before and now."""
+    """A line about one call of two compared runs: its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
         return shorten(f"no longer: {before.said}{outcome(before)}")
@@ -519,7 +519,7 @@ def _compare(
     causes: list[Pair],
     rest: list[Pair],
 ) -> bool:
-    """Compare the calls that a pair made; whether one of them, with the same arguments, differs."""
+    """Compare the calls that a pair made; true if one of them, with the same arguments, differs."""
     has_cause = False
     for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
         if (pair.before is None or pair.now is None) and pair.name in capped:
@@ -541,7 +541,7 @@ def _number(call: CallMade | None) -> int:
 
 
 def _pairs(before: Sequence[CallMade], now: Sequence[CallMade]) -> Iterator[Pair]:
-    """The calls of two callers, paired by name and by how many of that name came before, in the order of now."""
+    """The calls of two callers, paired by name and by the count of earlier calls of that name, in the order of now."""
     waiting: dict[str, list[CallMade]] = {}
     for call in before:
         waiting.setdefault(call.function.name, []).append(call)

@@ -1,8 +1,8 @@
 """Tools: their declaration, the call that they are given, with its client's traits and its services, and their answer.
 
-A tool is a description and one async function. It is given a `Call`, through which it reaches everything it may use,
-and its arguments, already checked; it gives an `Answer` or raises a `RefusedError`. The traits of clients are one table
-by the names that these give themselves, with an entry for each client that is special.
+A tool is a description and one async function. The function gets a `Call`, through which it reaches everything it may
+use, and its arguments, already checked; it gives an `Answer` or raises a `RefusedError`. The traits of clients are one
+table by the clients' own names, with an entry for each special client.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 ENVELOPE_BYTES = 1000
 """The bytes of an answer beside its texts: its other fields, and notes on what others did."""
 LIFTED_CHARACTERS = 300_000
-"""Claude Code hands on as much of a tool whose `_meta` says so in `anthropic/maxResultSizeChars`."""
+"""The characters that Claude Code hands on for a tool whose `_meta` says so in `anthropic/maxResultSizeChars`."""
 LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
-"""The tools by which more is asked for than answers have by themselves."""
+"""The tools by which a caller asks for more than an answer has by itself."""
 OWN_CHARACTERS = 64 * 2**20
-"""Of our own commands, which read for a person or a program: all that can be asked for."""
+"""The characters for our own commands, which read for a person or a program: all that can be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +60,24 @@ class Traits:
     """The differences of a known client from an unknown one."""
 
     answer_characters: int = 20_000
-    """The longest answer, as JSON, that reaches the model whole; of a longer one it sees a part, or a file's name."""
+    """The longest answer, as JSON, that reaches the model whole; of a longer one the model sees a part, or a file's
+    name."""
     lifts_limit: bool = False
     """Whether the longest answer has `LIFTED_CHARACTERS` for the tools that ask for that."""
     has_budget: bool = True
-    """Whether an answer has no more text than the setting `maxTextBytes` says, where no more is asked for."""
+    """Whether an answer's text is bounded by the setting `maxTextBytes`, unless more is asked for."""
     takes_structure: bool = True
     """Whether an answer has its `structuredContent` too, and each tool the schema of it."""
     reads_whole: bool = False
-    """Whether values are printed whole for it, where the call does not say how much: it is a script's, no model's."""
+    """Whether values are printed whole unless the call sets a bound: the client is a script, and no model."""
     wants_detail: bool = False
-    """Whether answers about evaluations have every field, where the call does not say otherwise."""
+    """Whether answers about evaluations have every field, unless the call says otherwise."""
     shows_images: bool = True
     """Whether the client hands image content on to its model; else the text names a file, which its own tool opens."""
     lists_once: bool = False
-    """Whether it asks for the list of tools once, whatever it is told of changes later."""
+    """Whether the client asks for the list of tools only once, whatever changes it is told of."""
     who: str = ""
-    """The name of its callers where they give none; empty for the client's own name in kebab-case."""
+    """The `who` of the client's callers that give none; empty for the client's own name in kebab-case."""
 
 
 TRAITS: Mapping[str, Traits] = MappingProxyType(
@@ -97,8 +98,8 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,
 `codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
 1.18.33, Qwen Code 0.24, Cline 3.0.65, droid 0.215 and auggie 0.36, observed. opencode and Copilot CLI hand no image
-part on to a model that is not known to see. Codex drops the text and the images that
-stand beside a structure; Cline hands on both, so that its model reads everything twice."""
+part on to a model without known vision. Codex drops the text and the images that stand beside a structure; Cline hands
+on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
 _SPECIAL = tuple(TRAITS)
 
@@ -112,7 +113,7 @@ def traits_of(client_name: str) -> Traits:
 
 
 def most_bytes(client_name: str, tool: str = "") -> int:
-    """The most bytes of text that reach the model in one answer of this tool, however much is asked for."""
+    """The most bytes of text that reach the model in one answer of this tool, however many are asked for."""
     traits = traits_of(client_name)
     is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
     return (LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES
@@ -154,13 +155,14 @@ class Answer:
     ok: bool = True
     images: tuple[Image, ...] = ()
     has_numbers: bool = False
-    """Whether it holds numbers of a query, of any size."""
+    """Whether the answer holds numbers of a query, of any size."""
     is_bare: bool = False
-    """Whether it has another program's shape, and so nothing around it."""
+    """Whether the answer has another program's shape, and so nothing around it."""
     handed_out: Callable[[], None] | None = None
-    """Called when the answer is on its way to its client: from then on, what it tells counts as told."""
+    """Called when the answer is on its way to its client: from then on, its content counts as told."""
     shows_told: bool = False
-    """Whether it may hold what an application takes for sensitive, as the user allowed and the call asked for."""
+    """Whether the answer may hold texts that an application calls sensitive, as the user allowed and the call asked
+    for."""
 
 
 class LiveSettings(Protocol):
@@ -169,7 +171,7 @@ class LiveSettings(Protocol):
     settings: Settings
     """The settings now."""
     changed: anyio.Event
-    """Set at the next change of the settings; then another stands here, for the one after that."""
+    """Set at the next change of the settings; a new event then replaces this one."""
     withheld: tuple[str, ...]
     """The settings in the workspace's files that do not count, as its user has not accepted them, a sentence each."""
 
@@ -201,27 +203,27 @@ class Services:
     """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
     editor: Editor
     pictures: PictureFiles
-    """For clients that hand on no images."""
+    """The files of pictures, for clients that hand on no images."""
     ledger: Ledger
-    """The things that callers sent and wrote."""
+    """The ledger of the code that callers sent and the files that they wrote."""
     work: Work = field(default_factory=Work)
     """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
-    """The queries that stand."""
+    """The standing queries."""
     durations: Durations = field(default_factory=Durations)
-    """Of the waits for evaluations."""
+    """The durations of the waits for evaluations."""
     told: Told = field(default_factory=Told)
-    """The things that callers were told."""
+    """The register of the news that callers were told."""
     grants: Grants | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
 
 
 class Asker(Protocol):
-    """Whoever asks about the REPLs: a call, or the server itself for a client."""
+    """The asker of a question about the REPLs: a call, or the server itself for a client."""
 
     @property
     def services(self) -> Services:
-        """All that tools share."""
+        """The services that all tools share."""
 
     @property
     def client(self) -> str:
@@ -251,10 +253,10 @@ class Lasting(Protocol):
     takes_input: bool
     """Whether the client is asked for input by other means than the call's answer."""
     is_detached: bool
-    """Whether nobody waits for the call any more, so that the evaluation does not end with it."""
+    """Whether nobody waits for the call any more, so that its end does not end the evaluation."""
 
     def note(self, evaluation: Evaluation) -> None:
-        """The evaluation that the call waits for is now this."""
+        """Note that the call now waits for this evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,17 +271,17 @@ class Call:
     has_left: Callable[[], bool] = lambda: False
     """Whether the client is gone, or on its way."""
     conversation: str = ""
-    """The client's own session that the call comes from, where it names one."""
+    """The client's own session that the call comes from, if named."""
     lasting: ClassVar[Lasting | None] = None
-    """Set in a `LastingCall` alone: a field more would make every call dearer."""
+    """The follower, in a `LastingCall` alone: one field more would make every call dearer."""
 
     @property
     def state(self) -> State:
-        """The state now. What runs for each evaluation takes it from `services.core`, which is a call less."""
+        """The state now. Code that runs for each evaluation takes it from `services.core`, which saves a call."""
         return self.services.core.state
 
     def dispatch(self, *actions: Action, who: str | None = None) -> None:
-        """Dispatch for this client; `who`: the caller, for actions that ask for it."""
+        """Dispatch for this client; `who`: the caller, for actions with that field."""
         context: dict[str, object] = {"client": self.client}
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
@@ -287,7 +289,7 @@ class Call:
         """The slug of the caller, without secrets: the one given, now or before, else made from the client's name.
 
         Raises:
-            RefusedError: what was given is no slug, or a reserved one.
+            RefusedError: the given name is no slug, or a reserved one.
         """
         if given is None:
             known = callers.name_of(self.services.core.state, self.client, self.conversation)
@@ -304,7 +306,7 @@ class Call:
         return self.services.log.without_secrets(given)
 
     def note_name(self, given: str) -> None:
-        """Remember the name that the caller gives, for its calls that give none.
+        """Remember the name that the caller gives, for its calls without one.
 
         Raises:
             RefusedError: as `who` says.
@@ -340,7 +342,7 @@ def slug(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
-    """The name of a client's callers where they give none: a short one, or the client's own in kebab-case."""
+    """The name of a client's callers that give none: a short one, or the client's own in kebab-case."""
     return traits_of(client_name).who or slug(client_name)
 
 
@@ -352,11 +354,11 @@ ROWS: Final = {"type": "array", "items": {"type": "object"}}
 SAID_BY_REFUSALS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
-"""Keys of a schema that no model needs to know before it is refused for them."""
+"""Keys of a schema that no model needs to know before a refusal tells them."""
 
 
 def unsaid_default(schema: Schema) -> None:
-    """Take the default out of an argument's schema: for `json_schema_extra` of one that needs no telling."""
+    """Take the default out of an argument's schema: for `json_schema_extra` of one whose default needs no telling."""
     schema.pop("default", None)
 
 
@@ -370,8 +372,8 @@ Run = Callable[[Call, Any], Awaitable[Answer]]
 class Tool:
     """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on.
 
-    `languages`: the tool is listed where one of them is spoken, everywhere if empty. Of the annotations,
-    `open_world` holds of a tool that can reach beyond the workspace, as code can that it runs.
+    `languages`: the tool is listed in workspaces with one of them, everywhere if empty. The annotation `open_world` is
+    for a tool that can reach beyond the workspace, as the code that it runs can.
     """
 
     name: str
@@ -388,18 +390,18 @@ class Tool:
     open_world: bool = False
     languages: tuple[str, ...] = ()
     is_core: bool = False
-    """Whether an agent needs it from the start; others may be found by a client's search, by `search_hint`."""
+    """Whether an agent needs the tool from the start; others may be found by a client's search, by `search_hint`."""
     search_hint: str = ""
     lists_output: bool = False
-    """Whether `output` is listed whole: that of an evaluation is stated once, and no model is shown any."""
+    """Whether `output` is listed whole: an evaluation's is stated once, and no model is shown any."""
     elsewhere: Tool | None = None
-    """The tool that is listed in its place in a workspace without Lisp: the same, without arguments of Lisp."""
+    """The tool listed in place of this one in a workspace without Lisp: the same, without arguments of Lisp."""
     schema: Schema = field(init=False)
     """The JSON schema of the arguments."""
 
     @property
     def listed_output(self) -> Schema:
-        """The schema of the answer that clients are told: they check each answer by it, so it holds of all."""
+        """The schema of the answer that clients are told: they check each answer by it, so it has to fit all."""
         return self.output if self.lists_output else ANY_ANSWER
 
     def __post_init__(self) -> None:
@@ -413,12 +415,12 @@ def answer_schema(**properties: Schema | str) -> Schema:
 
 
 def _first(values: object) -> list[object]:
-    """The first value of an enumeration, which is also the default of one with a default."""
+    """The first value of an enumeration, which is also its default, if it has one."""
     return values[:1] if isinstance(values, list) else []
 
 
 def _plain(schema: Schema) -> Schema:
-    """A pydantic schema without what tells a client nothing: titles, and references inlined."""
+    """A pydantic schema without titles, which tell a client nothing, and with references inlined."""
     definitions = schema.pop("$defs", {})
 
     def visit(node: object) -> object:
@@ -430,7 +432,7 @@ def _plain(schema: Schema) -> Schema:
             return visit(definitions[node["$ref"].rsplit("/", 1)[1]])
         options = node.get("anyOf")
         if options and {"type": "null"} in options and len(options) == 2:
-            # An optional argument is left out, not null: say its type alone, which every client understands.
+            # An optional argument is left out, not null: its type alone is told, which every client understands.
             kept = next(option for option in options if option != {"type": "null"})
             node = {**kept, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
         named = node.get("properties")
@@ -447,7 +449,7 @@ def _plain(schema: Schema) -> Schema:
     result = visit(schema)
     assert isinstance(result, dict)  # noqa: S101  # the schema of a model is an object
     if not result.get("properties"):
-        # Strict modes, such as that of OpenAI's models, take no object that is open and says nothing.
+        # Strict modes, such as that of OpenAI's models, take no open object without properties.
         result["additionalProperties"] = False
     result.pop("description", None)
     return result

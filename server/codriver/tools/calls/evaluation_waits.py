@@ -1,4 +1,4 @@
-"""An evaluation by its id; waiting for it, with progress and the reason why it waits itself; input for it; its stop."""
+"""An evaluation by its id: the wait for it, with progress and the reason of its own wait; input for it; its stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def evaluation_of(state: State, given: str) -> Evaluation:
     """The evaluation with the id `given`.
 
     Raises:
-        RefusedError: there is none, or it is forgotten.
+        RefusedError: there is no such evaluation, or it is forgotten.
     """
     evaluation = state.evaluations.get(given)
     if evaluation is None:
@@ -46,8 +46,8 @@ async def wait(
     """The evaluation when it is over, wants input or waits behind one that does, or `timeout_s` have passed.
 
     Progress goes out every now and then. When a call that `owns` its evaluation is cancelled, the evaluation is
-    stopped: if queued it never runs, if running it is interrupted. What is lasting is waited for without end if it
-    `may_last`, and also while it wants input that the client is asked for.
+    stopped: if queued it never runs, if running it is interrupted. A lasting call waits without end if it `may_last`,
+    and also while its evaluation wants input that the client is asked for.
     """
     core, durations, lasting = call.services.core, call.services.durations, call.lasting if owns else None
     transcript = call.services.transcripts.get(evaluation)
@@ -82,7 +82,7 @@ async def wait(
 
 
 async def _changed(transcript: Transcript, until: float) -> None:
-    """Wait until the evaluation changed, or this moment. To wake all who wait costs less than a cancel scope."""
+    """Wait until the evaluation changed, or this moment. Waking all waiting tasks costs less than a cancel scope."""
     timeout = asyncio.get_running_loop().call_later(max(0.0, until - monotonic()), transcript.signal)
     try:
         await transcript.change()
@@ -91,9 +91,9 @@ async def _changed(transcript: Transcript, until: float) -> None:
 
 
 def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
-    """Whether it waits for one that waits for input, maybe for ever: whoever waits for it has to know.
+    """Whether an evaluation waits for another that waits for input, maybe for ever: its callers have to know.
 
-    One whose client is gone, or whose end was asked for, does not wait for long.
+    An evaluation whose client is gone, or whose end was asked for, does not wait for long.
     """
     ahead = holder(call.state, evaluation)
     if ahead is None or ahead.status != "needs-input" or ahead.stop_asked:
@@ -109,7 +109,7 @@ def _why_cancelled(call: Call) -> str:
 
 
 async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
-    """Give a line to code that reads. It runs on before the line is sent, as it may at once want another.
+    """Give a line to code that reads. The status changes before the line is sent, as the code may at once want another.
 
     Raises:
         RefusedError: the REPL did not take the line; the evaluation wants input again.
@@ -124,14 +124,14 @@ async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
 
 
 def _tell(call: Call, action: InputGiven | InputWanted) -> None:
-    """Dispatch it, and let the call's follower know of it before anything else happens to the evaluation."""
+    """Dispatch an action, and tell the call's follower before the evaluation changes again."""
     call.dispatch(action)
     if call.lasting is not None:
         call.lasting.note(evaluation_of(call.state, action.evaluation))
 
 
 async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
-    """End an evaluation by what can end it, and say in words what was done. Harmless when it is over."""
+    """End an evaluation by the means at hand, and tell the act in words. Harmless for a finished one."""
     current = evaluation_of(call.state, evaluation)
     if current.status == "queued":
         call.dispatch(CancelQueued(evaluation, f"taken out of the queue before it ran: {why}"))
@@ -147,14 +147,14 @@ def _progress(call: Call, evaluation: str) -> str:
     if current.status == "queued":
         return "; ".join(queue_notes(call, current))
     transcript = call.services.transcripts.get(evaluation)
-    # Of what is in memory in any case: blank space beyond that hides the line, which is only to look at.
+    # The code in memory in any case: blank space beyond that hides the line, which is only for a glance.
     said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
     last = said.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
     return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
 
 
 def way_to_end(call: Call, evaluation: Evaluation) -> str:
-    """The means that ends a running evaluation, in words, by what its REPL can do."""
+    """The means to end a running evaluation, in words, by the abilities of its REPL."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
     if repl is None or profile is None or "interrupt" in profile.capabilities or evaluation.kind == "run-tests":
@@ -165,7 +165,7 @@ def way_to_end(call: Call, evaluation: Evaluation) -> str:
 
 
 def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
-    """Why a queued evaluation does not run yet, and the ways out."""
+    """The reasons why a queued evaluation does not run yet, and the ways out."""
     state = call.state
     repl = state.repls.get(evaluation.repl)
     if repl is not None and repl.phase != "connected":
@@ -184,7 +184,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def ways_out(call: Call, ahead: Evaluation) -> list[str]:
-    """The ways out for who finds a session held by an evaluation."""
+    """The ways out for a caller whose session is held by an evaluation."""
     ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
     ways.append(f"end that one with {way_to_end(call, ahead)}")
     repl = call.state.repls.get(ahead.repl)

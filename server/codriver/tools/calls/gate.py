@@ -1,7 +1,7 @@
-"""The gate: which tools are on offer now, and a call through it to its one envelope, in which errors become answers.
+"""The gate: the tools on offer now, and a call through it to its one envelope, in which errors become answers.
 
-Listing and calling ask the same question here, as clients cache lists. Every word that an answer's `reason` can be
-stands here, those of an application's seam among them.
+Listing and calling ask the same question here, as clients cache lists. The closed list of all words for an answer's
+`reason` is here, those of an application's seam among them.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ def switched_off_by(tool: str, setting: str, outcome: str = "") -> RefusedError:
 
 
 async def await_languages(core: Core) -> None:
-    """Wait until the workspace's files were looked at: only then it is known which tools are of use."""
+    """Wait until the workspace's files were looked at: only then the useful tools are known."""
     with anyio.move_on_after(SEARCH_S):
         while core.state.languages_of_files is None:
             await anyio.sleep(LOOK_S)
 
 
 async def await_search(core: Core) -> None:
-    """Wait until the first search for REPLs is over: only then it is known what can be used."""
+    """Wait until the first search for REPLs is over: only then the usable tools are known."""
     with anyio.move_on_after(SEARCH_S):
         while core.state.life.is_searching:
             await anyio.sleep(LOOK_S)
 
 
 async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float) -> RefusedError | None:
-    """The refusal of a tool that no connected REPL can serve, once those that come up had `most_s` to connect."""
+    """The refusal of a tool that no connected REPL can serve, once the starting ones had `most_s` to connect."""
     with anyio.move_on_after(most_s):
         while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
             if not any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values()):
@@ -64,7 +64,7 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
-    """Why `tool` cannot be used now; None when it can."""
+    """The reason why `tool` cannot be used now; None for one that can."""
     if obstacle := switched_off(tool, settings):
         return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
@@ -76,7 +76,7 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
 
 
 def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedError | None:
-    """The refusal of a `tool` that is switched off; `by`: what else would do the same, and did nothing."""
+    """The refusal of a `tool` that is switched off; `by`: the act that would do the same, and did nothing."""
     if tool.setting is None or getattr(settings, tool.setting):
         return None
     return switched_off_by(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
@@ -85,10 +85,10 @@ def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedErro
 def on_offer(
     tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_once: bool = False
 ) -> tuple[Tool, ...]:
-    """The tools to list now, in the order given: those that can be used, of the languages that are spoken.
+    """The tools to list now, in the given order: the usable ones, for the workspace's languages.
 
-    Those of a REPL that is started again stay. For a client that `lists_once` also those that can be used once a REPL
-    is there. A tool of another language is answered all the same where it is called: it may create the first file.
+    The tools of a REPL that is started again stay. A client that `lists_once` also gets the tools that a REPL will make
+    usable. A tool of another language still answers calls: the call may create the first file of that language.
     """
     languages, promised = state.languages(), state.promised()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
@@ -118,7 +118,7 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
         repl.key
         for repl in state.repls.values()
         if repl.is_coming
-        # One that failed is started again, and may well fail again: why it failed is told.
+        # A REPL that failed is started again, and may well fail again: the reason is told.
         and not (repl.phase == "waiting" and repl.note)
         and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
     )
@@ -148,7 +148,7 @@ def to_have_kernel(state: State, kernelspec: str = "") -> str:
 
 
 def to_name_one(state: State) -> str:
-    """The words for naming a REPL in the settings: the one that the files call for, Python's where they say nothing."""
+    """The words for naming a REPL in the settings: the one that the files call for, else Python's."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
     trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
     is_known = f", or have the user run `codriver init`, which has {repl} started" if state.repl_of_files else ""
@@ -159,10 +159,10 @@ logger = logging.getLogger(__name__)
 
 
 async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """The answer of the tool, if it can be used now. Whatever the tool, its caller has to be named well.
+    """The answer of the tool, if it can be used now. For any tool, its caller's name has to be valid.
 
     Raises:
-        RefusedError: it cannot, or will not.
+        RefusedError: the tool cannot be used now, or refuses.
     """
     core = call.services.core
     if tool.needs and core.state.life.is_searching:
@@ -205,7 +205,7 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
     """The arguments as the tool's own type.
 
     Raises:
-        RefusedError: they do not fit, with every problem by argument.
+        RefusedError: the arguments do not fit; every problem is told by argument.
     """
     try:
         return tool.arguments.model_validate(arguments)
@@ -231,7 +231,7 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
 
 
 def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[str]]:
-    """The arguments that can stand beside the one at this place, by the words for that place."""
+    """The arguments that can stand beside the argument at this place, by the words for that place."""
     within: Any = tool.schema
     found = {f"the arguments of {tool.name} are:": list(within.get("properties", {}))}
     for depth, step in enumerate(place):

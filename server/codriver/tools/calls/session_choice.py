@@ -1,4 +1,4 @@
-"""Choice of the session that a call means: the one named, else the caller's lane in the only REPL; never a guess."""
+"""Choice of the session that a call means: the named one, else the caller's lane in the only REPL; never a guess."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 
 MOST_IN_BACKGROUND: Final = 8
-"""Evaluations of a client in the background: each has a thread, and takes its part of the interpreter."""
+"""Evaluations of a client in the background: each has a thread, and takes its share of the interpreter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A session, and the REPL it belongs to."""
+    """A session, and its REPL."""
 
     repl: Repl
     session: Session
     lane: Lane | None = None
-    """The caller's lane, where the session is not it: the REPL is not connected yet, or has no lane left."""
+    """The caller's lane, if it is not the session: the REPL is not connected yet, or has no lane left."""
     beside: tuple[str, ...] = ()
-    """The keys of other REPLs that could be meant as well, where this is the one that the caller has used."""
+    """The keys of other REPLs that could be meant as well, if the caller has used this one."""
     gave_way: tuple[str, ...] = ()
-    """The keys of the REPLs that stood in for this one."""
+    """The keys of the stand-ins that gave way to this REPL."""
 
     @property
     def key(self) -> str:
-        """The key by which clients know it."""
+        """The key by which clients know the session."""
         return self.repl.session_key(self.session.name)
 
 
@@ -108,9 +108,9 @@ def _other_tree(target: Target, tree: str) -> RefusedError:
 
 
 def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
-    """The session that `key` names, else the only one there is, else the one that `who` has used, if it used one only.
+    """The session that `key` names, else the only one, else the one that `who` has used, if the caller used one only.
 
-    `file`: the path of the file that is to be loaded or run there: a session of another language is not meant.
+    `file`: the path of the file to be loaded or run there: a session of another language is not meant.
 
     Raises:
         RefusedError: as `resolve` says.
@@ -122,7 +122,7 @@ def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """The note, once, for a caller that could mean another REPL: which others there are, or which gave way."""
+    """The note, told once, for a caller that could mean another REPL: the other REPLs, or those that gave way."""
     if not target.beside and not target.gave_way:
         return ()
     note = f"in {target.repl.key}, as before; replSessionKey names another: {', '.join(target.beside)}"
@@ -142,15 +142,15 @@ def resolve(
 ) -> Target:
     """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
 
-    Of several it is the one that speaks one of the `dialects`, if there are such; of several still, the one of which
-    the caller has `used` the REPL, by its id, if the caller has used one of them only.
+    Of several the one that speaks one of the `dialects` is meant, if there are such; of several still, the one whose
+    REPL, by its id, the caller has `used`, if the caller has used one of them only.
 
     A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
-    kernel that was merely found, which stands in for no REPL that was asked for or that we started. One that stands in
-    for the project's own gives way to that.
+    kernel that was merely found, which stands in for no REPL that was asked for or that we started. A stand-in for the
+    project's own REPL gives way to that.
 
     Raises:
-        RefusedError: there is none (of that name), there are several, or its REPL was given up.
+        RefusedError: there is no session (of that name), there are several, or the REPL was given up.
     """
     if key is None:
         repls = state.repls.values()
@@ -189,7 +189,7 @@ def _named_sessions(state: State) -> list[str]:
 
 
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
-    """True where a REPL stands in for one that is there: for any where Python stands in for Lisp, else for its like."""
+    """True if a REPL stands in for a connected one: Python in place of Lisp for any, else for one of its dialect."""
     return repl.is_stand_in and any(
         other.phase == "connected"
         and not other.is_stand_in
@@ -200,7 +200,7 @@ def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
 
 
 def own(call: Call, key: str | None, who: str) -> Target:
-    """The session that `key` names; without one, that of `who` in the only REPL: its lane if used, else the shared one.
+    """The session that `key` names; without a key, the used lane of `who` in the only REPL, else the shared one.
 
     Raises:
         RefusedError: as `resolve` says.
@@ -214,14 +214,15 @@ def own(call: Call, key: str | None, who: str) -> Target:
 
 
 def session_field(target: Target, asked: str | None) -> dict[str, object]:
-    """The `sessionKey` of an answer; none of the caller's own lane if the call `asked` for no session."""
+    """The `sessionKey` of an answer; left out for the caller's own lane if the call `asked` for no session."""
     return {} if asked is None and target.session.lane is not None else {"sessionKey": target.key}
 
 
 def in_lane(call: Call, target: Target, who: str) -> Target:
-    """The session in which `who` evaluates that named none: its lane in the REPL of `target`, which is made if need be.
+    """The session for a `who` that named none: the caller's lane in the REPL of `target`, made if need be.
 
-    It is `target` where there are no lanes, or no more. One of a REPL on its way is for the lane when it is there.
+    The result is `target` for a REPL without lanes, or without a free one. A REPL on its way gives the lane when it is
+    there.
     """
     repl = target.repl
     if repl.profile is not None and not repl.gives_lanes:
@@ -241,17 +242,17 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
 
 def _lane(call: Call, who: str) -> Lane | None:
-    """The lane of a caller, in whichever REPL; None if it shares a session with all."""
+    """The lane of a caller, in whichever REPL; None for a caller in the session that all share."""
     if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
         return None
     return Lane(call.client_name, who, call.conversation)
 
 
 def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
-    """Refuse to evaluate in a REPL of another working tree, until this caller has named it, and so means it.
+    """Refuse to evaluate in a REPL of another working tree, until this caller has named the REPL, and so means it.
 
     Raises:
-        RefusedError: it is one, and was not named since it was connected.
+        RefusedError: the REPL is such a one, and was not named since its connection.
     """
     repl, tree = target.repl, target.repl.other_tree
     if tree is None or named is not None:
@@ -262,10 +263,10 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
 
 
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
-    """The connected REPL that serves a file; None when none does; in words which could, when that is not clear.
+    """The connected REPL that serves a file; None for none; in words the possible ones, if that is not clear.
 
-    Of those that speak the likeliest dialect it is the one whose project is nearest to the file. A kernel that was
-    merely found serves files only where there is no other REPL.
+    Of REPLs with the likeliest dialect the one whose project is nearest to the file serves it. A kernel that was merely
+    found serves files only if there is no other REPL.
     """
     dialects = dialects_by_suffix().get(file.suffix, ())
     speaking = [repl for repl in without_merely_found(repls) if repl.phase == "connected" and repl.dialect in dialects]
@@ -287,7 +288,7 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str 
 
 
 async def await_server(call: Call, file: Path, wait_s: float) -> None:
-    """Wait for a REPL on its way that may serve a file, as an evaluation does, where no other one serves it."""
+    """Wait for a REPL on its way that may serve a file, as an evaluation does, if no other serves the file."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     with anyio.move_on_after(wait_s):
         while server_of(file, call.state.repls.values(), call.services.workspace) is None:
@@ -297,7 +298,7 @@ async def await_server(call: Call, file: Path, wait_s: float) -> None:
 
 
 def _home(repl: Repl, workspace: Path) -> Path:
-    """The folder of the project that a REPL was started in, as far as it is known."""
+    """The folder of the project that a REPL was started in, if known."""
     if repl.profile is not None and repl.profile.project_root:
         return Path(repl.profile.project_root)
     if repl.origin.kind == "port-file":
@@ -310,7 +311,7 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     """The session of an evaluation.
 
     Raises:
-        RefusedError: it, or its REPL, is gone.
+        RefusedError: the session, or its REPL, is gone.
     """
     repl = state.repls.get(evaluation.repl)
     if repl is None or evaluation.session not in repl.sessions:
@@ -319,11 +320,11 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
 
 
 async def isolated(call: Call, target: Target, who: str) -> Target:
-    """The session of `who` and this client beside `target`, opened now if it is not there yet. It ends with the client.
+    """The session of `who` and this client beside `target`, opened if missing. It ends with the client.
 
     Raises:
         CapabilityMissingError: this REPL keeps nothing apart, or is not connected yet.
-        ReplDisconnectedError: it was lost meanwhile.
+        ReplDisconnectedError: the REPL was lost meanwhile.
     """
     repl = target.repl
     if repl.profile is None:
@@ -340,19 +341,19 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
             return Target(repl, apart)
         name = free_name(who, repl.sessions)
         await call.services.repls.adapter(repl.id).open_session(name)
-        # Somebody may have taken the name meanwhile: then the next one is tried.
+        # Another caller may have taken the name meanwhile: then the next one is tried.
         if name not in _still_there(call, repl).sessions:
             call.dispatch(SessionOpened(repl.id, name), who=who)
 
 
 async def in_background(call: Call, target: Target, who: str, wait_s: float) -> Target:
-    """The session, of this one evaluation, in which `who` runs code beside what runs in the REPL of `target`.
+    """The session, for this one evaluation, in which `who` runs code beside the running code of `target`'s REPL.
 
     A REPL on its way is waited for.
 
     Raises:
-        CapabilityMissingError: this REPL runs one thing at a time, or is not connected yet.
-        RefusedError: the client has as many as it may have.
+        CapabilityMissingError: this REPL runs one evaluation at a time, or is not connected yet.
+        RefusedError: the client has as many such evaluations as it may have.
     """
     repl = target.repl
     with anyio.move_on_after(wait_s):

@@ -1,6 +1,6 @@
-"""Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser.
+"""Unreadable code is refused before any of it is accepted: Lisp is checked by its brackets, Python by its parser.
 
-So is a file whose name says that it is no source of the session's language.
+A file is refused too if its name says that it is no source of the session's language.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 MAX_FORMS = 1_000_000
-"""Some 5 MB of source. Reading holds 40 bytes for each."""
+"""Some 5 MB of source. Reading holds 40 bytes for each form."""
 MAX_TOP_LEVEL_FORMS = 100_000
-"""Of each the text, the place and the value are kept until all have run: 150 bytes and more."""
+"""The text, the place and the value of each form are kept until all have run: 150 bytes and more."""
 MAX_PYTHON_CHARACTERS = 2**18
 """Parsing more holds up everybody for a fifth of a second or longer; the REPL itself parses all before it runs any."""
 
@@ -75,7 +75,7 @@ def _no_python(error: SyntaxError, code: str) -> RefusedError:
 
 
 def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
-    """The file is in no language that the session speaks."""
+    """The file is in no language of the session."""
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
         hint += ", and one without an ending whose first line is #!…"
@@ -92,7 +92,7 @@ NO_CODE = frozenset({
     "authors", "changelog", "codeowners", "containerfile", "copying", "dockerfile", "jenkinsfile", "justfile",
     "license", "makefile", "notice", "pipfile", "procfile", "readme",
 })  # fmt: skip
-"""Files without an ending that have a format of their own, which may happen to read as code: `web: app`, `A = 1`."""
+"""Files without a suffix that have a format of their own, which may happen to read as code: `web: app`, `A = 1`."""
 
 
 MAGICS: Mapping[str, str] = MappingProxyType({
@@ -100,19 +100,19 @@ MAGICS: Mapping[str, str] = MappingProxyType({
     "%cd": "os.chdir(...)", "%pwd": "os.getcwd()", "%pip": "subprocess.run([sys.executable, '-m', 'pip', ...])",
     "%load_ext": "import", "%who": "dir()", "%env": "os.environ", "%matplotlib": "nothing: figures need no setting",
 })  # fmt: skip
-"""Python's own way to do what IPython's magics do."""
+"""Python's own equivalents of IPython's magics."""
 
 
 _MAY_BE_DOUBTFUL = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
-"""Of escapes, of numbers that run into words, and of jumps out of `finally` Python warns as it parses. To look for them
-costs less than to change the filters of warnings and back, which are the whole process's. Source: CPython's tokenizer,
-and PEP 765."""
+"""Python's parser warns of escapes, of numbers that run into words, and of jumps out of `finally`. A search for these
+costs less than changing and restoring the filters of warnings, which are the whole process's. Source: CPython's
+tokenizer, and PEP 765."""
 _ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
-"""The beginning of a line that keeps what one of IPython's commands gives."""
+"""The beginning of a line that keeps the result of one of IPython's commands."""
 
 
 def _in_python(lines: list[str]) -> str:
-    """The correction of the line with the error: of IPython's own syntax, by what Python has for it."""
+    """The correction of the line with the error: Python's equivalent of IPython's syntax."""
     text = lines[0].strip() if lines else ""
     keeps = ""
     if assigned := _ASSIGNED.match(text):
@@ -126,18 +126,18 @@ def _in_python(lines: list[str]) -> str:
 
 
 def meant(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
-    """The REPLs that code for the session of this key may be meant for, which was taken to mean `target`."""
+    """The REPLs that code for the session of this key may be meant for; the call took it to mean `target`."""
     if target is not None and (target.beside or len(state.repls) == 1):
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
         return without_merely_found(repls)
-    # Where no session is called so, any of them may be meant: the code is read before the name is refused.
+    # For an unknown session any of them may be meant: the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 
 
 def speaks_lisp(repls: list[Repl]) -> bool:
-    """Whether code is Lisp, as far as the REPLs it may be meant for tell."""
+    """Whether code is Lisp, as far as the REPLs that it may be meant for tell."""
     for repl in repls:
         if repl.dialect in NOT_LISP:
             return False
@@ -145,12 +145,12 @@ def speaks_lisp(repls: list[Repl]) -> bool:
 
 
 def check_language(path: Path, text: str, repl: Repl) -> None:
-    """Refuse a file whose name says that it is in another language. One without an ending may be in any.
+    """Refuse a file whose name says that it is in another language. A file without a suffix may be in any.
 
-    A name that begins with a dot is that of settings (`.env`), unless the first line names who runs it.
+    A name that begins with a dot is a settings file's (`.env`), unless the first line names the program that runs it.
 
     Raises:
-        RefusedError: it is.
+        RefusedError: the file is in another language.
     """
     suffixes = suffixes_of(repl.dialect)
     if path.suffix:
@@ -162,10 +162,10 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
 
 
 def check_brackets(code: str) -> Reading:
-    """The reading of Lisp code; what cannot be read to its end is refused.
+    """The reading of Lisp code; code that cannot be read to its end is refused.
 
     Raises:
-        RefusedError: says where, and what the indentation suggests; or so many forms are not read.
+        RefusedError: the error tells the place and the indentation's suggestion, or that so many forms are not read.
     """
     try:
         reading = read(code, most_forms=MAX_FORMS)
@@ -180,12 +180,12 @@ def check_brackets(code: str) -> Reading:
 
 
 def check_python(repls: list[Repl], code: str) -> None:
-    """Refuse what is no Python for any of the REPLs it may be meant for.
+    """Refuse code that is no Python for any of the REPLs that it may be meant for.
 
-    A REPL with a newer Python than ours, or one that did not say which it has, parses for itself.
+    A REPL with a newer Python than ours, or with an unknown one, parses for itself.
 
     Raises:
-        RefusedError: says where.
+        RefusedError: the error tells the place.
     """
     if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_parses_as_we_do, repls)):
         return
@@ -193,7 +193,7 @@ def check_python(repls: list[Repl], code: str) -> None:
         if not _MAY_BE_DOUBTFUL.search(code):
             ast.parse(code)
             return
-        # What is only doubtful is for the REPL to warn of.
+        # The REPL warns of code that is only doubtful.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(code)
@@ -205,10 +205,10 @@ def check_python(repls: list[Repl], code: str) -> None:
 
 
 async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
-    """Refuse what a REPL that reads for itself says it cannot read. One that does not answer says it when it runs.
+    """Refuse code that a REPL with its own reader cannot read. A REPL that does not answer says so when the code runs.
 
     Raises:
-        RefusedError: says why, and where if that is known.
+        RefusedError: the error tells the reason, and the place if known.
     """
     if repl.phase != "connected" or repl.profile is None or not repl.profile.reads_itself:
         return
@@ -228,7 +228,7 @@ async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
 
 
 def _parses_as_we_do(repl: Repl) -> bool:
-    """Whether code that our parser refuses is refused by the REPL's too."""
+    """Whether the REPL's parser, too, refuses code that ours refuses."""
     profile = repl.profile
     if profile is None or profile.dialect != "python" or profile.reads_itself:
         return False
@@ -246,20 +246,20 @@ def _is_not_newer(version: str) -> bool:
 
 
 AT_ONCE_CHARACTERS = 2**15
-"""Reading the brackets of more takes so long that others would notice."""
+"""The characters of Lisp code above which reading its brackets takes so long that others would notice."""
 
 
 async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
-    """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
+    """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole.
 
     Raises:
-        RefusedError: it cannot be read.
+        RefusedError: the code cannot be read.
     """
     if not lisp:
         check_python(readers, code)
         return ()
     texts = call.services.work.texts
-    # What comes after long code does not overtake it, however short it is.
+    # Short code does not overtake the long code before it.
     if len(code) <= AT_ONCE_CHARACTERS and not texts.is_busy(call.client):
         return _lisp_forms(code)
     return await texts.run(call.client, partial(_lisp_forms, code))

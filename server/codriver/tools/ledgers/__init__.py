@@ -1,1 +1,1 @@
-"""Ledgers for the life of one server: what each caller sent and wrote, and what each was told."""
+"""Ledgers for the life of one server: the code and files that each caller sent and wrote, and its news told."""

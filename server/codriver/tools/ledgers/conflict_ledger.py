@@ -1,4 +1,4 @@
-"""The ledger of conflicts: the code that each caller sent to a REPL or wrote to a file, and where two callers' meet.
+"""The ledger of conflicts: each caller's code sent to a REPL or written to a file, and the names on which two meet.
 
 As long as one caller works alone, code is kept and not looked at. With a second caller the names in it are found by a
 glance, and code is parsed once it mentions a name of another caller's.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 1000
 """Evaluations of one REPL that are looked through."""
 MOST_CHARACTERS: Final = 4 * 2**20
-"""The length of all code that is kept of one REPL, the newest; and of the longest code that is parsed."""
+"""The length of all code kept of one REPL, the newest; and of the longest code that is parsed."""
 MOST_OF_NAME: Final = 8
 HEADER_CHARACTERS: Final = 2**13
 MOST_FILES: Final = 100
@@ -55,9 +55,9 @@ class Said:
     language: Language
     space: str
     is_file: bool = False
-    """All of a file was loaded: its first load is nobody's change."""
+    """Whether a whole file was loaded: its first load is nobody's change."""
     head: str = ""
-    """The imports of its file: the names by which the code, a part of the file alone, knows those of other spaces."""
+    """The imports of the code's file: the names by which the code, only a part of the file, knows other spaces."""
     place: str = ""
     """The file of a definition that was written and not evaluated, in words."""
     found: tuple[Making, ...] | None = None
@@ -65,20 +65,20 @@ class Said:
     """True once an answer told of its conflicts with what others sent."""
 
     def makings(self) -> tuple[Making, ...]:
-        """The names that it makes; read once."""
+        """The names that the code makes; read once."""
         if self.found is None:
             self.found = code_names.makings(self.code, self.language, self.space)
         return self.found
 
     def names(self) -> set[str]:
-        """The names that it may make, at a glance."""
+        """The names that the code may make, at a glance."""
         pattern = DEFINES[self.language]
         return {name for match in pattern.finditer(self.code) for name in match.groups() if name}
 
 
 @dataclass(slots=True)
 class Life:
-    """One life of a REPL: what was sent to it, in its order."""
+    """One life of a REPL: the code sent to it, in order."""
 
     generation: int
     said: deque[Said] = field(default_factory=deque)
@@ -86,7 +86,7 @@ class Life:
     callers: set[tuple[str | None, str]] = field(default_factory=set)
     """The callers that sent code, the first three: enough to tell that there is more than one."""
     glanced: int = 0
-    """The number of the newest one whose names are known."""
+    """The number of the newest code whose names are known."""
     by_name: dict[str, list[Said]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     """By space: its imports, by which its code knows the names of other spaces."""
@@ -102,9 +102,9 @@ class Life:
         return name
 
     based: int = 0
-    """The number of the newest one whose spaces were looked for."""
+    """The number of the newest code whose spaces were looked for."""
     bases: dict[str, Said | None] = field(default_factory=dict)
-    """By space its first code of this life; None once the code that the space had before is known."""
+    """By space its first code of this life; None once the former code of the space is known."""
 
     def begin_with(self, base: Said) -> None:
         """Note the code that a space had by an import, before anybody sent any for it."""
@@ -145,7 +145,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit of a file. `before` and `after` are its texts, where they are known and short enough to be kept."""
+    """One edit of a file. `before` and `after` are its texts, if known and short enough to be kept."""
 
     who: str
     client: str | None
@@ -163,7 +163,7 @@ class Conflicts:
     """By file, its newest edits."""
 
     def life(self, repl: Repl) -> Life:
-        """The code sent to a REPL since its connection; of a REPL still connecting, the code that waits."""
+        """The code sent to a REPL since its connection; for a REPL still connecting, the code that waits."""
         generation = repl.generation + (repl.profile is None)
         known = self.lives.get(repl.id)
         if known is None or known.generation != generation:
@@ -181,7 +181,7 @@ class Conflicts:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One definition of another caller's that somebody uses, or replaces by `text`. `before`: what it replaced."""
+    """A definition of another caller's that somebody uses, or replaces by `text`. `before`: the text it replaced."""
 
     evaluation: str
     who: str
@@ -236,7 +236,7 @@ def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Maki
         return
     place = len(chain) - len(theirs)
     if made.is_kept and len(chain) > 1:
-        return  # it is as it was before
+        return  # the name is as it was before
     first = max(place - 1, 0)
     before = chain[first][1] if first < len(chain) - 1 else None
     is_changed = before is not None and before.form != made.form
@@ -250,18 +250,18 @@ def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Maki
     if before is not None and not is_changed:
         return
     if before is None and made.is_dotted:
-        return  # of what it is an attribute, nobody knows
+        return  # nobody knows of what object it is an attribute
     if before is None and (last.is_file or not _knew(state, life, said, last, made)):
         return
     client = state.clients.get(said.client or "")
     if client is not None and client.since >= last.number:
-        return  # whoever came later knows nothing else
+        return  # a later caller knows nothing else
     if _uses(life, said, made):
         yield conflict(before.text if before else "")
 
 
 def _knew(state: State, life: Life, said: Said, last: Said, made: Making) -> bool:
-    """Whether a caller used a name before another made it, so that it was there before what is known of it."""
+    """Whether a caller used a name before another made it, so that the name existed before its first known making."""
     earlier = (one for one in life.said if one.number < last.number and made.name in one.code)
     own = (one for one in earlier if is_own(state, said, one) and _counts(state, one))
     return any(_uses(life, one, made) for one in islice(own, MOST_OF_NAME))
@@ -279,7 +279,7 @@ def is_own(state: State, said: Said | Edit, one: Said | Edit) -> bool:
 
 
 def _counts(state: State, said: Said) -> bool:
-    """Whether what it makes is there: it has run, or runs."""
+    """Whether the code's definitions are there: it has run, or runs."""
     evaluation = state.evaluations.get(said.evaluation)
     return evaluation is None or evaluation.status in ("done", "running", "needs-input")
 

@@ -1,10 +1,9 @@
-"""The ledger: what each caller sent to a REPL, wrote to a file and was told, for the life of one server.
+"""The ledger: the code that each caller sent to a REPL, its writes to files and its news, for the life of one server.
 
-It has the saves of this server, which whoever watches files leaves alone; the notes that callers had and need not have
-again, on applications and on the places where they evaluate; and the queries that stand at once, of which one too many
-is refused. Outputs of notebook cells on their way into their files are written when the evaluation is over, whoever
-waits for it, and only into a file as it was when the run began, but for what other runs of this server wrote into it
-meanwhile.
+It has the saves of this server, which file watchers leave alone; the notes that callers had and need not have again, on
+applications and on the places of their evaluations; and the queries that stand at once, of which one too many is
+refused. Outputs of notebook cells on their way into their files are written at the end of the evaluation, whoever waits
+for it, and only into a file in its state at the begin of the run, apart from the writes of other runs of this server.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Saves:
-    """The saves of ours that are loaded on request, for the life of one server: whoever watches files leaves them."""
+    """The saves of ours that are loaded on request, for the life of one server: file watchers leave them alone."""
 
     stamps: dict[Path, Stamp] = field(default_factory=dict)
-    """The files as they were written."""
+    """The stamps of the files as written."""
     _under_way: int = 0
 
     @property
@@ -70,7 +69,7 @@ class Saves:
             self._under_way -= 1
 
     def note(self, paths: Iterable[Path]) -> None:
-        """Note the stamps of files as they are now. Blocks."""
+        """Note the present stamps of files. Blocks."""
         for path in paths:
             with contextlib.suppress(OSError):
                 self.stamps[path] = stamp_of(path.stat())
@@ -94,7 +93,7 @@ class EditsNoted:
         self.changed[who, path] = None
 
     def take(self, who: str) -> tuple[Path, ...]:
-        """The files of one caller, in the order of their edits, and none of them again."""
+        """The files of one caller, in the order of their edits; they are forgotten."""
         taken = tuple(path for owner, path in self.changed if owner == who)
         for path in taken:
             del self.changed[who, path]
@@ -105,25 +104,25 @@ class EditsNoted:
 class TestsRun:
     """The runs of tests in REPLs of Python, by evaluation, for the life of one server."""
 
-    __test__ = False  # for pytest: it is none
+    __test__ = False  # for pytest: the class is no test
 
     current: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Whether what was loaded was as the files said when the run was over."""
+    """Whether the loaded code equalled the files at the end of the run."""
     only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
     """By run whose red tests ran again in a new process: the tests that passed there."""
     only_fresh: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By the same runs: the tests that passed in the REPL and failed in the new process."""
+    """By run likewise: the tests that passed in the REPL and failed in the new process."""
     taken_back: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Runs of code that an act tried and took back: they say nothing of the code that is there."""
+    """Runs of code that an act tried and took back: they tell nothing of the present code."""
     put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """By run that outlasted its call, so that its red tests have not run again yet: the caller."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Of runs whose red tests were compared with what they did before: the difference in words, empty for none."""
+    """By run whose red tests were compared with their former calls: the difference in words, empty for none."""
     untold: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By caller the newest difference that the caller was not told yet."""
+    """By caller the newest difference that is news to the caller."""
 
     def take_differences(self, who: str, evaluation: str = "") -> list[str]:
-        """Differences that were found for a caller since its last answer, and that of this run."""
+        """The differences found for a caller since its last answer, and that of this run."""
         of_run, untold = self.compared.get(evaluation, ""), self.untold.pop(who, "")
         return [one for one in dict.fromkeys((of_run, untold)) if one] if of_run or untold else []
 
@@ -139,7 +138,7 @@ class Diffs:
         self.kept[line] = tuple((file, diff[:MOST_DIFF_CHARACTERS]) for file, diff in diffs)
 
     def of_line(self, line: int) -> tuple[tuple[str, str], ...]:
-        """The diffs of the batch that this line tells of; none of another line, or where they are forgotten."""
+        """The diffs of the batch that this line tells of; none for another line, or for forgotten ones."""
         return self.kept.get(line, ())
 
 
@@ -150,13 +149,13 @@ class Acts:
     done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MOST_ACTS))
 
     def add(self, began_ms: int, changes: Iterable[Change]) -> None:
-        """Note an act that began then; one that is very large is not kept."""
+        """Note an act that began then; a very large one is not kept."""
         kept = tuple(changes)
         if sum(len(one.before.data or b"") + len(one.after or b"") for one in kept) <= MOST_ACT_BYTES:
             self.done.append((began_ms, kept))
 
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
-        """The files that changed since, each as it was before and after all; None where there was none."""
+        """The files that changed since, each in its states before and after all; None for no file."""
         found: dict[Path, tuple[bytes | None, bytes | None]] = {}
         for began_ms, changes in self.done:
             for one in changes if began_ms >= when_ms else ():
@@ -166,14 +165,14 @@ class Acts:
 
 @dataclass(slots=True)
 class Ledger:
-    """Everything that callers sent and wrote, for the life of one server."""
+    """All registers of callers' code and files, for the life of one server."""
 
     cells: CellWrites
     """Outputs on their way into notebooks, by evaluation."""
     start_soon: Callable[..., object]
     """Begins work that no call waits for, given as function and arguments."""
     acts: Acts = field(default_factory=Acts)
-    """Edits, as they can be taken back."""
+    """Edits, in the form in which they can be taken back."""
     conflicts: Conflicts = field(default_factory=Conflicts)
     """Code by REPL and edits by file, and the places in which one caller's meet another's."""
     diffs: Diffs = field(default_factory=Diffs)
@@ -183,7 +182,7 @@ class Ledger:
     saves: Saves = field(default_factory=Saves)
     """Files that we wrote, which a watcher leaves alone."""
     tests: TestsRun = field(default_factory=TestsRun)
-    """Runs of tests, and what is known of their code."""
+    """Runs of tests, and the known facts on their code."""
     imports: ImportGraph = field(default_factory=ImportGraph)
     """The imports between files of the workspace."""
     lisp: LispKnown = field(default_factory=LispKnown)
@@ -193,18 +192,18 @@ class Ledger:
 COMMANDS: Final = "codriver-cli"
 """The caller's name of all commands: one caller for a server, though each command makes a connection of its own."""
 MOST_TOLD: Final = 1000
-"""The entries of one register; of more, the oldest is forgotten."""
+"""The entries of one register; beyond them the oldest is forgotten."""
 
 
 @dataclass(slots=True)
 class AppsTold:
-    """The applications that each client had its last answers of, for the life of one server."""
+    """The applications of each client's last answers, for the life of one server."""
 
     sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
-    """By client and REPL: the session id of the application's seam. Those asked last."""
+    """By client and REPL: the session id of the application's seam. The last ones asked about."""
 
     def is_another(self, client: str, repl: str, seam: str | None) -> bool:
-        """Whether it is another one than this client's last answer was of; from now on that is told."""
+        """Whether the application is another one than in this client's last answer; from now on that counts as told."""
         if seam is None:
             return False
         before = self.sessions.pop((client, repl), seam)
@@ -214,7 +213,7 @@ class AppsTold:
 
 @dataclass(slots=True)
 class NotesTold:
-    """Notes of which each caller needs one, for the life of one server: by their words, or by what they are about."""
+    """Notes that each caller needs once, for the life of one server: known by their words, or by their subjects."""
 
     told: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
@@ -223,12 +222,12 @@ class NotesTold:
         return (caller, note) not in self.told
 
     def note(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
-        """An answer with these notes was handed out to the caller."""
+        """Note that an answer with these notes was handed out to the caller."""
         for note in notes:
             self.told[caller, note] = None
 
     def take(self, caller: Hashable, note: Hashable) -> bool:
-        """Whether the caller is to have the note; from now on it counts as handed out."""
+        """Whether the caller is to have the note; from now on the note counts as handed out."""
         is_news = self.is_news(caller, note)
         self.told[caller, note] = None
         return is_news
@@ -236,15 +235,15 @@ class NotesTold:
 
 @dataclass(slots=True)
 class PlacesTold:
-    """The notes on REPLs that each caller had, for the life of one server: a restart makes them no news."""
+    """The notes on REPLs that each caller had, for the life of one server: a restart does not make them news."""
 
     notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
-    """By client, who and note: the evaluation whose answer has it, however often that is fetched."""
+    """By client, who and note: the evaluation whose answer has the note, however often that is fetched."""
     generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MOST_TOLD))
-    """By client, who and REPL: the generation that the REPL was in when the caller had its last answer about it."""
+    """By client, who and REPL: the generation of the REPL in the caller's last answer about it."""
 
     def is_renewed(self, client: str, who: str, repl: Repl) -> bool:
-        """Note that a caller has an answer from this generation of a REPL; True where its last was from another."""
+        """Note that a caller has an answer from this generation of a REPL; True if its last was from another."""
         caller = (None if who == COMMANDS else client, who, repl.id)
         before = self.generations.get(caller)
         if before == repl.generation:
@@ -254,11 +253,11 @@ class PlacesTold:
 
     @staticmethod
     def client_of(evaluation: Evaluation) -> str | None:
-        """The client that an evaluation is of; None of the commands, which are one, though each connects anew."""
+        """The client of an evaluation; None for the commands, which are one, though each connects anew."""
         return None if evaluation.who == COMMANDS else evaluation.client
 
     def is_news(self, evaluation: Evaluation, note: str) -> bool:
-        """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
+        """Whether the answer of this evaluation is to have the note; from now on its caller counts as told."""
         client = self.client_of(evaluation)
         told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
         return told == evaluation.id
@@ -279,15 +278,15 @@ class Told:
 MAX_WAITS_OF_A_CLIENT = 64
 MAX_WAITS = 512
 SURE_WAITS = 8
-"""A client may have so many, however many the others have."""
+"""The standing queries that a client may always have, whatever the others have."""
 MAX_ROWS_OF_A_CLIENT = 1_000_000
-"""Eight bytes each are kept, to tell the new rows from those that were there."""
+"""The rows remembered for a client: eight bytes each, to tell the new rows from the known ones."""
 MAX_ROWS = 8_000_000
 SURE_ROWS = 100_000
 
 
 def _too_many_waits(standing: int, most: int, whose: str, unit: str) -> RefusedError:
-    """One more standing query would be more than a client, or all of them, may have."""
+    """One more standing query would exceed the most that a client, or all of them, may have."""
     return refused(
         "too-many-waits",
         f"{standing} {unit} of {whose} are standing already, and {most} are the most that is allowed",
@@ -308,10 +307,10 @@ class Waits:
 
     @contextmanager
     def standing(self, client: str) -> Iterator[None]:
-        """One more query of this client stands, for the length of the context.
+        """Count one more query of this client as standing, for the length of the context.
 
         Raises:
-            RefusedError: it would be too many.
+            RefusedError: the query would be one too many.
         """
         _check(self._waits, client, 1, (SURE_WAITS, MAX_WAITS_OF_A_CLIENT, MAX_WAITS), "calls of wait_for")
         with _added(self._waits, client, 1):
@@ -322,7 +321,7 @@ class Waits:
         """Count so many rows more as remembered for this client, for the length of the context.
 
         Raises:
-            RefusedError: they would be too many.
+            RefusedError: the rows would be too many.
         """
         _check(self._rows, client, rows, (SURE_ROWS, MAX_ROWS_OF_A_CLIENT, MAX_ROWS), "rows of wait_for")
         with _added(self._rows, client, rows):
@@ -350,7 +349,7 @@ def _added(counted: Counter[str], client: str, more: int) -> Iterator[None]:
 
 
 KEPT: Final = 1000
-"""Runs whose outcome is still told: evaluations are forgotten after as many."""
+"""The runs whose outcome is still told: as many evaluations are remembered."""
 LOOK_S: Final = 5.0
 SETTLE_S: Final = 10.0
 """How long an answer waits for a disk, before it says that the outputs are still on their way."""
@@ -358,21 +357,21 @@ SETTLE_S: Final = 10.0
 
 @dataclass(slots=True)
 class Write:
-    """The outputs of one run, and the place they go to."""
+    """The outputs of one run, and their place."""
 
     path: Path
     shown: str
-    """The path as answers show it."""
+    """The path in the form of answers."""
     index: int
     """The cell's, from 0."""
     cell_id: str | None
     stamp: bytes
-    """Of the file's content, as the write expects it."""
+    """The stamp of the file's content that the write expects."""
     find_open: Callable[[], str | None]
-    """The place where a notebook is open, in words; None for a closed one. May wait for a server, 2 s at most."""
+    """The place where a notebook is open, in words; None for a closed notebook. May wait for a server, 2 s at most."""
     count: int | None = None
     why_not: str = ""
-    """Why nothing was written, in words."""
+    """The reason why nothing was written, in words."""
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -382,7 +381,7 @@ def digest_of(data: bytes) -> bytes:
 
 
 class CellWrites:
-    """The runs of cells whose outputs are written, or were, by evaluation. Lives as long as its server."""
+    """The runs of cells whose outputs are being written, or were, by evaluation. Lives as long as its server."""
 
     def __init__(self, tasks: TaskGroup, core: Core, repls: Repls, transcripts: Transcripts, editor: Editor) -> None:
         self._tasks = tasks
@@ -393,14 +392,14 @@ class CellWrites:
         self._writes: Recent[str, Write] = Recent(KEPT)
 
     def begin(self, evaluation: Evaluation, write: Write) -> None:
-        """Write the outputs of an evaluation, which was just begun, when it is over."""
+        """Write the outputs of an evaluation, just begun, at its end."""
         self._writes[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
     async def told(self, evaluation: Evaluation) -> tuple[str, str] | None:
-        """The cell and its file in words, and a note where the file does not have its outputs; None for other code.
+        """The cell and its file in words, and a note if the file lacks its outputs; None for other code.
 
-        Of an evaluation that is over once they are written, or cannot be.
+        A finished evaluation is told once its outputs are written, or cannot be.
         """
         write = self._writes.get(evaluation.id)
         if write is None:
@@ -425,7 +424,7 @@ class CellWrites:
                 break
             with anyio.move_on_after(LOOK_S):
                 await transcript.change()
-        # What ran is to be known, also where the server stops just now.
+        # The code that ran has to be known, even if the server stops just now.
         with anyio.CancelScope(shield=True):
             try:
                 write.why_not = await self._finish(evaluation, write)
@@ -433,7 +432,7 @@ class CellWrites:
                 write.over.set()
 
     async def _finish(self, evaluation: Evaluation, write: Write) -> str:
-        """Write the outputs into the notebook; in words why that failed, empty if it did not."""
+        """Write the outputs into the notebook; in words the reason of a failure, empty for none."""
         try:
             run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
         except ReplDisconnectedError:
@@ -454,7 +453,7 @@ class CellWrites:
         return ""
 
     def _expect(self, done: Write, stamp: bytes) -> None:
-        """Let the other runs in this file know how it is now."""
+        """Let the other runs in this file know its present state."""
         before = (done.path, done.stamp)
         for write in self._writes.values():
             if (write.path, write.stamp) == before and not write.over.is_set():
@@ -465,7 +464,7 @@ def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None
     """The file with the outputs in it, which is kept in `made` too.
 
     Raises:
-        FilesChangedError: the file is not as it was.
+        FilesChangedError: the file has changed.
     """
     if data is None or digest_of(data) != write.stamp:
         raise FilesChangedError([write.shown])

@@ -1,12 +1,12 @@
 """Drift of Lisp: the definitions that a REPL has loaded beside those in the files, compared by their forms.
 
-A REPL keeps no forms. The one that a var has is known from the evaluation that made it, as the log has it, or from its
-file, where that was not written since a time at which the var was not yet as it is. Everything else is not known, and
-is said to be.
+A REPL keeps no forms. A var's form is known from the evaluation that made the var, as the log has it, or from the var's
+file, if that was not written since a time at which the var was still different. Every other form counts, and is told,
+as unknown.
 
-The ledger of definitions is computed from evaluations in their order: which form of each name was evaluated last, by
-whom, in which evaluation. What left the log before is not known to it. An evaluation that failed or was interrupted may
-have made its definitions up to its end: those are not `is_sure`.
+The ledger of definitions is computed from evaluations in their order: the last evaluated form of each name, its caller,
+and its evaluation. Evaluations that left the log before are not known to the ledger. An evaluation that failed or was
+interrupted may have made its definitions up to its end: those are not `is_sure`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 KEPT: Final = 20
-"""How many makings of one name are remembered: the first, and the newest."""
+"""The number of remembered makings of one name: the first, and the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
     """One evaluation of Lisp, as the log has it. `number` rises with each.
 
-    `namespace` is the one in which it began. `file`: the file that it was loaded as. `is_whole`: the text is that of
-    the file, and lines are its lines. `forms`, or `before_line`: how far an evaluation came that did not end well.
+    `namespace` is the namespace at its begin. `file`: the file as which the code was loaded. `is_whole`: the text is
+    that of the file, and lines are its lines. `forms`, or `before_line`: how far a failed evaluation came.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One making of a definition: what was evaluated, and by which evaluation. Its text is not kept."""
+    """One making of a definition: the definition, and its evaluation. The text is not kept."""
 
     definition: Definition
     number: int
@@ -72,10 +72,10 @@ class Made:
 
 
 class Ledger:
-    """The ledger of one life of a REPL: a new process knows nothing of what the one before it was given.
+    """The ledger of one life of a REPL: a new process has none of the former one's definitions.
 
-    `once`: the words of its dialect that define nothing where the name is defined already, the second one only where
-    it was defined by the same word.
+    `once`: the words of its dialect that define nothing if the name is defined already, the second one only if the name
+    was defined by the same word.
     """
 
     def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE) -> None:
@@ -85,7 +85,7 @@ class Ledger:
         self._aliases: Aliases = NO_ALIASES
 
     def take(self, evaluated: Evaluated) -> tuple[Made, ...]:
-        """Enter an evaluation that is over: its makings, in their order."""
+        """Enter a finished evaluation: its makings, in order."""
         try:
             read = definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
         except TooManyFormsError:
@@ -129,13 +129,13 @@ class Ledger:
             del self._made[key]
 
     def makings(self, namespace: str, name: str) -> tuple[Made, ...]:
-        """The makings of a name since it was last undone, in their order: the first, and the newest."""
+        """The makings of a name since it was last undone, in order: the first, and the newest."""
         return tuple(self._made.get((namespace, name), ()))
 
     def methods(self, namespace: str) -> list[tuple[str, Made]]:
         """The newest making of each method, of a multimethod or of a protocol, that was given in a namespace.
 
-        A protocol that was defined since is another one, and has none of them.
+        A protocol that was defined since is a new one, without these methods.
         """
         found = [(name, made[-1]) for (space, name), made in self._made.items() if space == namespace and made]
         newest = {name: made.number for name, made in found if made.definition.head == "defprotocol"}
@@ -143,7 +143,7 @@ class Ledger:
         return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
 
     def living(self, namespace: str, name: str) -> Made | None:
-        """The making of a name that lives, if all were sure and known: of `defonce` and `defmulti` not the last one."""
+        """The living making of a name, if all were sure and known: for `defonce` and `defmulti` not the last one."""
         living: Made | None = None
         for made in self.makings(namespace, name):
             head = made.definition.head
@@ -153,36 +153,36 @@ class Ledger:
 
 
 def _protocol(name: str, made: Made) -> str:
-    """The protocol that a method extends; blank for one of a multimethod."""
+    """The protocol that a method extends; blank for a multimethod's method."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
 def _sure(evaluated: Evaluated, read: Definitions) -> int:
-    """The number of definitions that were made for sure."""
+    """The number of definitions that were surely made."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:
         return read.ends[min(evaluated.forms, len(read.ends)) - 1] if evaluated.forms > 0 and read.ends else 0
     if evaluated.before_line is not None:
-        # The last one before the line may be what failed.
+        # The last definition before the line may be the failing one.
         return max(0, sum(one.line <= evaluated.before_line for one in read.found) - 1)
     return 0
 
 
 REBOUND: Final = b"rebound"
-"""In the place of the digest of a form that nobody saw."""
+"""In place of the digest of a form that nobody saw."""
 REBINDS: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
 NO_VAR: Final = ("", None, "", "")
 NOTHING: Final[Mapping[str, DriftKind]] = MappingProxyType({})
 SLACK_MS: Final = 20
-"""By how much a file's time may be off, which the kernel takes from its last tick."""
+"""How far a file's time, which the kernel takes from its last tick, may be off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file as it is now: its definitions, and when it was written, in epoch milliseconds.
+    """The present state of a file: its definitions, and its time of writing, in epoch milliseconds.
 
-    `text` reads it once more, as its text is not kept; it blocks.
+    `text` reads the file once more, as its text is not kept; it blocks.
     """
 
     path: str
@@ -192,7 +192,7 @@ class Source:
 
     @property
     def written_ms(self) -> int:
-        """The time at which it was written, or became another file."""
+        """The time at which the file was written, or became another file."""
         return max(self.stamp[:2]) // 1_000_000
 
 
@@ -201,11 +201,11 @@ class _Known:
     """The digest of the form that a var has, None if unknown; it holds as long as `var` stays the same."""
 
     var: tuple[str, int | None, str, str]
-    """Its file, line, root and stamp."""
+    """The var's file, line, root and stamp."""
     digest: bytes | None
     made: Made | None
     number: int
-    """Of the log: what was evaluated up to here is taken into account."""
+    """The number of the newest evaluation in the log that is taken into account."""
 
 
 @dataclass(slots=True)
@@ -222,14 +222,14 @@ class _Space:
 class LispDrift:
     """The drift of one life of a REPL, asked again and again.
 
-    `number` is that of the last evaluation in the ledger, `line` that of the log which was seen last; `waiting` are
-    those lines before it whose evaluations were not over.
+    `number` is that of the last evaluation in the ledger, `line` the last line of the log that was seen; `waiting` are
+    the earlier lines whose evaluations were unfinished.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     generation: int = 0
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held by who asks and compares, as one question builds on the one before."""
+    """The lock held while comparing, as each comparison builds on the one before."""
     number: int = 0
     line: int = 0
     waiting: set[int] = field(default_factory=set)
@@ -238,7 +238,7 @@ class LispDrift:
     _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
     _asked_ms: int = 0
     _seen: dict[str, Stamp | None] = field(default_factory=dict)
-    """The stamps of files by which it was looked last whether one was written."""
+    """The stamps of files at the last look whether one was written."""
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
@@ -246,16 +246,16 @@ class LispDrift:
         return self._marks
 
     def files(self, loaded: Loaded) -> set[str]:
-        """The files of all namespaces, with those that are told of now."""
+        """The files of all namespaces, the newly told ones among them."""
         kept = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*kept, *loaded.changed) for file in namespace.files}
 
     def home_files(self) -> set[str]:
-        """The files of all namespaces that are loaded, as they are known."""
+        """The known files of all loaded namespaces."""
         return {file for space in self._spaces.values() for file in space.loaded.files}
 
     def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
-        """True if one of these files, with their stamps now, was written since it was compared or looked at here."""
+        """True if one of these files, by their present stamps, was written since it was last compared or looked at."""
         compared = {source.path: source.stamp for space in self._spaces.values() for source in space.sources}
         known = {**compared, **self._seen}
         self._seen = dict(stamps)
@@ -267,7 +267,7 @@ class LispDrift:
             yield from space.rows
 
     def dependents(self, namespace: str) -> list[tuple[str, str]]:
-        """The namespaces that require another, directly or not, each with its file and behind those it requires."""
+        """The namespaces that require another, directly or not, each with its file and behind the ones it requires."""
         homes = {
             name: source
             for name, space in self._spaces.items()
@@ -285,7 +285,7 @@ class LispDrift:
         ordered: list[tuple[str, str]] = []
         left = sorted(found)
         while left:
-            # Those that require one another, which no REPL would load, come as they are named.
+            # Namespaces that require one another, which no REPL would load, keep their order.
             name = next((one for one in left if not requires[one] & (set(left) - {one})), left[0])
             left.remove(name)
             ordered.append((name, homes[name].path))
@@ -294,9 +294,9 @@ class LispDrift:
     def compare(
         self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int, broken: Mapping[str, DriftKind] = NOTHING
     ) -> tuple[Difference, ...]:
-        """The differences of what was loaded when it was asked for, at `asked_ms`, from the files as they are read.
+        """The differences of the code loaded at `asked_ms` from the files as they are read.
 
-        `broken`: the files that are gone, or cannot be read as Lisp any more.
+        `broken`: the files that are missing, or cannot be read as Lisp any more.
         """
         floor_ms = (self._asked_ms or loaded.began_ms) - SLACK_MS
         self._take(loaded)
@@ -305,7 +305,7 @@ class LispDrift:
             space = self._spaces[name]
             now = tuple(sources[file] for file in space.loaded.files if file in sources)
             if len(now) < len(space.loaded.files):
-                # Of its definitions nothing can be said.
+                # Nothing can be said of its definitions.
                 space.rows, space.number = (), -1
                 told = {file: broken[file] for file in space.loaded.files if file in broken}
                 rows += [Difference(name, PurePath(file).name, kind, joint="/") for file, kind in told.items()]
@@ -321,7 +321,7 @@ class LispDrift:
         return tuple(rows)
 
     def _take(self, loaded: Loaded) -> None:
-        """Enter what changed, and forget what is gone."""
+        """Enter the changed namespaces, and forget the missing ones."""
         for one in loaded.changed:
             self._marks[one.name] = one.mark, bool(one.files)
             if one.files:
@@ -331,24 +331,24 @@ class LispDrift:
             self._spaces.pop(name, None)
 
     def known(self, key: tuple[str, str]) -> _Known | None:
-        """The state of a definition when it was looked at last."""
+        """The state of a definition at the last look at it."""
         return self._known.get(key)
 
     def is_known(self, namespace: str, home: str) -> bool:
-        """True if another namespace than `home` has files, by which its methods are told."""
+        """True if another namespace than `home` has files, from which its methods are known."""
         return namespace != home and namespace in self._spaces
 
     def keep(self, key: tuple[str, str], known: _Known) -> None:
-        """Know this of a definition from now on."""
+        """Keep this state of a definition from now on."""
         self._known[key] = known
 
 
 @dataclass
 class LispKnown:
-    """The knowledge of Lisp, for the life of one server: files as they were read last, and the drift of each REPL."""
+    """The knowledge of Lisp, for the life of one server: files as last read, and the drift of each REPL."""
 
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
-    """By path and by the features that it was read for."""
+    """By path and by the features that the file was read for."""
     drifts: dict[str, LispDrift] = field(default_factory=dict)
     """By the REPL's id; of its present generation, or an earlier one that is over."""
 
@@ -407,18 +407,18 @@ class _Comparison:
             yield self._row(name, "redefined", known.made, evaluated=True)
 
     def _find(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool) -> _Known:
-        """The form that a var has, from what is the newest evidence of it."""
+        """The form that a var has, from the newest evidence."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         if old is not None and all(one.head == "defprotocol" for one, _ in found) and old.var[3] == var.stamp:
-            old = replace(old, var=_state(var))  # whoever extends a protocol gives its var another root
+            old = replace(old, var=_state(var))  # an extended protocol's var gets another root
         is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
             return old
         if (again := self._rebound(name, var, found, old)) is not None:
             return again
         made = self._drift.ledger.living(*key) if is_once else self._making(name, var)
-        # What is older than the last look at it was known then, and did not make what changed since.
+        # A making older than the last look was known then, and is not the cause of a later change.
         made = made if made is not None and (old is None or made.number > old.number) else None
         if made is not None:
             if made.is_sure:
@@ -437,7 +437,7 @@ class _Comparison:
     def _rebound(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _Known | None
     ) -> _Known | None:
-        """The state of a var whose root is another one, which no definition gave it: its metadata are the same."""
+        """The state of a var with a new root that no definition gave it: its metadata are the same."""
         makings = self._drift.ledger.makings(self._loaded.name, name)
         made = makings[-1] if makings and makings[-1].definition.head in REBINDING else None
         if made is not None and (old is None or made.number > old.number):
@@ -461,7 +461,7 @@ class _Comparison:
         return None
 
     def _of_method(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
-        """A method has no var, so only what was seen tells of it; where something else was loaded, nothing does."""
+        """A method has no var, so only seen code tells of it; after an unseen load nothing does."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         makings = self._drift.ledger.makings(*key)
