@@ -53,7 +53,7 @@ WHO = "codriver-watch"
 
 
 class Watcher:
-    """Loads what is saved, one file after the other, for the life of a server. Idle while the setting is off."""
+    """Loads saved files, one after the other, for the life of a server. Idle while the setting is off."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -390,7 +390,7 @@ class Server:
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
 
     async def _part_with_clients(self) -> None:
-        """Close all connections: what came from now on would be lost, and waits in a relay for the next server."""
+        """Close all connections: later messages would be lost, and wait in a relay for the next server."""
         for client in self._parts.clients:
             client.part()
         await _wait_until(lambda: not self._parts.clients, self._stop_s)
@@ -440,7 +440,7 @@ OWN = "codriver-"
 
 @dataclass(slots=True)
 class Arrivals:
-    """The REPLs that are connected, and the clients, as they were told last."""
+    """The connected REPLs and clients, as last told."""
 
     _repls: dict[str, str] = field(default_factory=dict)
     _clients: dict[str, str] = field(default_factory=dict)
@@ -468,8 +468,8 @@ def _counted(count: int) -> str:
 class NonBlockingHandler(logging.Handler):
     """Handler of log records that writes them to stderr in a thread, which lives until the process ends.
 
-    Whoever starts a server may give it a pipe for stderr and never read it. A write to a full pipe blocks, and with it
-    everything the server does for anybody. So a thread of its own writes, and what it cannot get rid of is dropped.
+    The program that starts a server may give it a pipe for stderr and never read it. A write to a full pipe blocks, and
+    with it all other work of the server. So a thread of its own writes, and records that cannot be written are dropped.
     """
 
     def __init__(self) -> None:

@@ -109,7 +109,7 @@ def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of one server, which live as long as it does."""
+    """The parts of one server, with the life of the server."""
 
     history: History
     reports: tuple[Action, ...]

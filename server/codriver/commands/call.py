@@ -284,7 +284,7 @@ def _answer(
 
 
 def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
-    """The REPLs that the server knows of, in whatever state."""
+    """The REPLs that the server knows, in any state."""
     with reading("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 

@@ -134,7 +134,7 @@ def cli(*, workspace: Path | None) -> None:
 
 
 def main(begun: object = None) -> None:
-    """Run the command line; exit with its status. `begun`: what `codriver.__main__` has of an evaluation."""
+    """Run the command line; exit with its status. `begun`: an evaluation that `codriver.__main__` has begun."""
     write_utf8()
     try:
         status = cli.main(prog_name="codriver", standalone_mode=False, obj=begun)

@@ -1,8 +1,8 @@
 """`codriver export`, `replay`: a part of the log as a document or a recording, and a recorded session run once more.
 
 A document is a test file, a script, a comment or a notebook. A replay runs in a fresh REPL, and its results are
-compared with the recorded ones. Exit status of `export`: 0 it was written, 1 it was not, 2 wrong usage, 3 no server;
-of `replay`: 0 all is the same, 1 something differs, 2 wrong usage.
+compared with the recorded ones. Exit status of `export`: 0 the file was written, 1 it was not, 2 wrong usage, 3 no
+server; of `replay`: 0 all results are the same, 1 a result differs, 2 wrong usage.
 """
 
 from __future__ import annotations

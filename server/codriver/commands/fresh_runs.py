@@ -144,7 +144,7 @@ class FreshRuns:
                 repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling
             )
             if repl.dialect != "unknown":
-                await repl.run("0")  # before the run, and at its end, the application tells what to hide by now
+                await repl.run("0")  # before the run, and at its end, the application tells its present secrets
             printed.end()
         judged = map(strictly, checked) if self.is_strict else checked
         return tuple(without_secrets(one, self.clean) for one in judged)

@@ -79,8 +79,8 @@ def workspace_above(folder: Path) -> Path | None:
     """The nearest folder above `folder` that is a workspace; None if there is none, or `folder` itself is one.
 
     A workspace has, or had, a server, or has `codriver.toml` or a project file, or is a linked working tree of git,
-    whatever checkout it lies in. A folder beyond the user's own ground is none: the home folder, folders for temporary
-    files, those of other users or to which others may write, and whatever is above these.
+    whatever checkout it lies in. A folder beyond the user's own ground is no workspace: the home folder, folders for
+    temporary files, those of other users or to which others may write, and whatever is above these.
     """
     if _is_workspace(folder):
         return None

@@ -258,7 +258,7 @@ def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _doing(row: dict[str, Any]) -> str:
-    """The standing of an unfinished evaluation: its owner, its begin, and what it waits for."""
+    """The standing of an unfinished evaluation: its owner, its begin, and the cause of its wait."""
     head = str(row["code"]).strip().partition("\n")[0][:HEAD]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":

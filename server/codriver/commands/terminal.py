@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 COLOUR = "codriver.colour"
 """The key under which a command's context keeps its `--color`."""
 WAITING = "codriver.waiting"
-"""The key under which a command's context keeps the line that says what the command waits for."""
+"""The key under which a command's context keeps the line on its wait."""
 PATIENCE_S = 2.0
 """How long a person waits without a word."""
 TICK_S = 1.0
@@ -88,7 +88,7 @@ def say_bytes(content: bytes) -> None:
 
 
 def _write(text: str, *, err: bool) -> None:
-    """Write a text, in place of the line that says what the command waits for."""
+    """Write a text, in place of the line on a wait."""
     waiting = _waiting()
     with waiting.lock if waiting else nullcontext():
         if waiting:
@@ -125,7 +125,7 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 class Waiting:
-    """The line at the foot of the terminal that says what a person waits for, and for how long.
+    """The line at the foot of the terminal that tells a person the cause and the time of a wait.
 
     The line is erased before any other output, and comes back after a while without a word. Any thread may draw it.
     """

@@ -328,7 +328,7 @@ def _counted(count: int, thing: str) -> str:
 
 
 def _outcome(row: Row) -> str:
-    """The outcome of an evaluation, as far as it is known."""
+    """The outcome of an evaluation, if known."""
     sign = SIGNS.get(row.status, "=" if row.result else "")
     nothing = row.status in NOT_ENDED or row.result in NOTHING
     text = row.error or (row.said or row.result if nothing else row.result)

@@ -197,7 +197,7 @@ class SeamSeen(Action):
 
 @dataclass(frozen=True)
 class AppStreamBegan(Action):
-    """The application's seam pushes what a client asked for."""
+    """The application's seam pushes the events that a client asked for."""
 
     stream: AppStream
 

@@ -187,7 +187,7 @@ def since_told(state: State, told: Told, client: str, who: str) -> list[Evaluati
 
 
 def is_current(state: State, told: Told, session: str | None, stands: Seen | None) -> bool:
-    """Whether a caller without news knows the standing of everything, and of this session.
+    """Whether a caller, given no news, knows the standing of all evaluations and of this session.
 
     The caller's own evaluations are no news, whether noted or not.
     """
@@ -349,7 +349,7 @@ def await_grace(state: State, client: str) -> tuple[Effect, ...]:
 
 
 def end_grace(state: State, client: str) -> Outcome:
-    """The state after the grace of a client: its evaluations are orphans, and end where nobody wants them."""
+    """The state after the grace of a client: its evaluations are orphans, and unwanted ones end."""
     for one in state.unfinished():
         if one.client == client:
             orphan = replace(one, is_orphan=True)

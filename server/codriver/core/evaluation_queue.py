@@ -298,7 +298,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     told = _told(state.evaluations[evaluation.id], action, repl)
     session = repl.sessions.get(evaluation.session)
     if session is not None:
-        # Code that names its namespace is evaluated there and leaves the session where it is.
+        # Code that names its namespace is evaluated there and leaves the session in its own.
         is_elsewhere = evaluation.request is not None and evaluation.request.namespace is not None
         namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)

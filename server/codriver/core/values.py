@@ -20,7 +20,7 @@ MAIN_SESSION = "main"
 """The name of the session that all callers of a REPL without a session of their own share."""
 
 TEST_SESSION = "codriver/test"
-"""Our own session for test runs: callers' `*1`, `*e` and namespace stay as they are."""
+"""Our own session for test runs, which leave callers' `*1`, `*e` and namespace alone."""
 
 HUMAN = "jupyter"
 """The `who` of evaluations in a kernel past this server, mostly by a human in a notebook."""
@@ -190,9 +190,9 @@ class Request:
     the namespace does not exist yet, the whole file is loaded, as these forms alone would leave half of it.
     """
     lines: tuple[int, ...] | None = None
-    """Of the kind `load-file`: the statements to run alone, for a module whose former text is not known."""
+    """The statements to run alone, for a `load-file` of a module whose former text is not known."""
     how: HowToLoad = ""
-    """Of the kind `load-file`, in Python: see `HowToLoad`."""
+    """The way of a `load-file` in Python: see `HowToLoad`."""
     hold: str = ""
     """The id under which the REPL keeps the values that the load changes, so that they can be put back; empty: none
     kept."""
@@ -203,7 +203,7 @@ class Request:
     background: bool = False
     """Whether the code runs beside all other code, in a session that is opened for it and closed after it."""
     who: str = ""
-    """The caller, if the REPL is to attribute to it what the code causes in the application there."""
+    """The caller, if the REPL is to attribute to it the code's effects in the application there."""
     max_length: int | None = None
     """The printed elements of a collection, if the caller gives a number."""
     max_depth: int | None = None
@@ -234,7 +234,7 @@ class PrintLimits:
     """Bounds for printed values, for a REPL that respects them; None is no bound."""
 
     max_length: int | None = None
-    """Items of a collection."""
+    """The most items printed of a collection."""
     max_depth: int | None = None
     max_value_bytes: int | None = None
     length_is_asked: bool = False
@@ -262,8 +262,8 @@ class ValuePart:
 class Failure:
     """The cause of an evaluation's failure. Lines and columns count from 1; `form` is the failing form's index, from 1.
 
-    A link of a `chain` says by `relation` what it is to the failure: its `cause`, the `context` in which it was raised,
-    `thrown around` it, `member 1` of its group, or so `of` another link; `omitted` stands for links left out.
+    A link of a `chain` tells by `relation` its relation to the failure: its `cause`, the `context` in which it was
+    raised, `thrown around` it, `member 1` of its group, or so `of` another link; `omitted` stands for links left out.
     """
 
     type: str

@@ -1,1 +1,1 @@
-"""Documents made of what was evaluated: scripts, tests, comments, notebooks, recordings. Pure: no REPL is here."""
+"""Documents made of evaluations: scripts, tests, comments, notebooks, recordings. Pure: no REPL is here."""

@@ -67,7 +67,7 @@ DocumentCheck = Generator["Page", tuple[Failed, ...], SoundDocument]
 
 
 def needs_run(form: Format) -> bool:
-    """True of a document that is more than what was verified already, so that it is to be run itself."""
+    """True of a document that has more than the verified steps, so that it is to be run itself."""
     return form in {"test", "script"}
 
 

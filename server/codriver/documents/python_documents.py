@@ -39,7 +39,7 @@ _DYNAMIC: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\
 _LAST_VALUES: Final = frozenset({"_", "__", "___"})
 _INDENT: Final = "    "
 OF_IPYTHON: Final = {"display": "IPython.display", "get_ipython": "IPython"}
-"""Names that a kernel's cells have without an import, and where they come from."""
+"""Names that a kernel's cells have without an import, and their modules."""
 LONG: Final = 2000
 """A value that is printed in more characters is compared by its digest: nobody would read it."""
 
@@ -127,7 +127,7 @@ def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
 
 
 def _named(one: Checked, given: frozenset[str]) -> Checked:
-    """The step, without the module's name before what the session made: in a file of its own that name differs."""
+    """The step, without the module's name before the session's own names: in a file of its own that name differs."""
     if one.raised is not None and one.raised.name in given:
         return replace(one, raised=replace(one.raised, type=one.raised.name))
     value = one.value or ""
@@ -183,7 +183,7 @@ def _write_note(page: Page, one: Checked, indent: str) -> None:
 
 
 def _write_step(page: Page, one: Checked, indent: str) -> None:
-    """One step of a test, with what is asserted of it."""
+    """One step of a test, with its assertion."""
     if one.out:
         page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", one)
         page.write(_indented(_asserted(one), indent + _INDENT), one)

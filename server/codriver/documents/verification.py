@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
-"""`ran`: there is no value to compare. `differs`: it ran with another outcome. `absent`: it cannot run."""
+"""`ran`: there is no value to compare. `differs`: the step ran with another outcome. `absent`: the step cannot run."""
 
 Telling = Literal["each", "last", "whole"]
 """The values that are compared: the value of `each` step; of a kernel's cell, if the fresh REPL is no kernel, the value
@@ -112,7 +112,7 @@ class Observed:
 class Checked:
     """One step, and how far it reproduces. `value` is the fresh one; `pattern` matches it and the recorded one.
 
-    `note` says in one line what was recorded and what came, if the step does not reproduce. `out` is the printed
+    `note` has the recorded and the fresh outcome in one line, if the step does not reproduce. `out` is the printed
     output.
     """
 
@@ -280,7 +280,7 @@ def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
 
 
 def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
-    """A note on the differences in what a cell shows, a pattern of each shown text, and whether pictures alone vary.
+    """A note on the differences in a cell's outputs, a pattern of each shown text, and whether pictures alone vary.
 
     A pattern is blank for a text that came again unchanged.
     """
@@ -504,7 +504,7 @@ def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: s
 
 
 def _difference(recorded: str, fresh: str) -> str:
-    """Both texts; beside a recorded text with secrets left out, the fresh one, which may hold them, is left out."""
+    """Both texts; if the recorded one lacks its secrets, the fresh one, which may hold them, is left out."""
     if mark := SECRET_MARK.search(recorded):
         return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
     return f"recorded: {_short(recorded)}; in a fresh REPL: {_short(fresh)}"

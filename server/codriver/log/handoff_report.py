@@ -471,7 +471,7 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
 
 
 def _is_same(failed: Step, later: Step) -> bool:
-    """Whether a step does what a failed one did: the same code or file in the same REPL, or a name from it."""
+    """Whether a step repeats a failed one: the same code or file in the same REPL, or a name from it."""
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)

@@ -55,7 +55,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 class BrokenMemoryError(OSError):
-    """A file of the memory cannot be read; `path` is where it lies."""
+    """A file of the memory cannot be read; `path` is the file's."""
 
     def __init__(self, path: Path, why: object) -> None:
         super().__init__(f"{path} cannot be read: {why}")
@@ -337,7 +337,7 @@ def _locked(path: Path) -> Iterator[None]:
         TimeoutError: another process holds it, and does not release it.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
-    with os.fdopen(descriptor, "wb"):  # closes it
+    with os.fdopen(descriptor, "wb"):  # the file object closes the descriptor
         deadline = time.monotonic() + LOCK_S
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
@@ -416,7 +416,7 @@ class EarlierRuns:
         self._run = run
 
     def snapshot(self) -> Snapshot:
-        """The entities as they are now."""
+        """The entities now."""
         return self._memory.snapshot(without=self._run)
 
 

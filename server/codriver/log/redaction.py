@@ -1,4 +1,4 @@
-"""Redaction: secrets of the environment are taken out of text where it enters the log and where it leaves.
+"""Redaction: secrets of the environment are taken out of text at its way into the log and out of it.
 
 A secret is the value, at least 8 characters long, of an environment variable whose name ends in `_KEY`, `_SECRET`,
 `_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also in the form in which languages print it within a string:

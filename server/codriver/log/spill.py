@@ -247,7 +247,7 @@ class SpillFile:
 
 
 def _write(descriptor: int, blocks: list[bytes]) -> None:
-    """Write all of it, in one go and without a copy if the system can."""
+    """Write all bytes, in one go and without a copy if the system can."""
     written = os.writev(descriptor, blocks) if hasattr(os, "writev") else 0
     if written < sum(map(len, blocks)):
         left = memoryview(b"".join(blocks))[written:]

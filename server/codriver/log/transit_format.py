@@ -41,7 +41,7 @@ MAX_BROKEN_LINES: Final = 1000
 MAX_PLAIN_CHARACTERS: Final = 10_000  # outside of strings: an entity has some 30, and 8 MiB of brackets are 200 MiB
 MAX_FORMER_BYTES = 32 * 2**20
 MAX_FORMER_PLAIN_CHARACTERS: Final = 400_000
-"""Of a file of version 1, outside of strings: some 35 for each of the 10,000 entities that were kept."""
+"""The characters outside of strings in a file of version 1: some 35 for each of the 10,000 entities that were kept."""
 STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 

@@ -237,7 +237,7 @@ PHASES: Final = MappingProxyType(
 
 
 def header(services: Services) -> dict[str, object]:
-    """The server's standing: its REPLs, who keeps each busy or what it waits for, and the clients."""
+    """The server's standing: its REPLs, with the caller or the wait that keeps each busy, and the clients."""
     state = services.core.state
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
     return {

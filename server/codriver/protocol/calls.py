@@ -76,7 +76,7 @@ class Replies:
         """By request that is not answered yet: its batch."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """By the names that stand for them: the ids as they came; see `codriver.protocol.calls`."""
+        """By the names that stand for them: the original ids; see `codriver.protocol.calls`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:

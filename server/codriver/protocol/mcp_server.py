@@ -157,7 +157,7 @@ class Behind(Protocol):
         """Answer the messages handed over, until no more come."""
 
     async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
-        """Take in what the client said of itself before, without a second answer."""
+        """Take in the client's earlier description of itself, without a second answer."""
 
     def read(self, line: bytes, *, in_batch: bool = False) -> Any | None:
         """The message in a line; None for a line that is no message, which is then answered."""

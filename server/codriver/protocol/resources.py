@@ -1,7 +1,7 @@
 """Resources for clients to read: the skills, the output log, and the whole text of an evaluation, in parts.
 
 * `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
-* `codriver://log`, and `codriver://log?since=LINE` for what came after a line; a client can subscribe to it
+* `codriver://log`, and `codriver://log?since=LINE` for the entries after a line; a client can subscribe to the log
 * `codriver://handoff`, and `codriver://handoff?who=WHO` for another caller: the standing of the work, in 4,000 bytes
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
   of the whole text. Notes on dropped text, and on more text beyond the default limit, stand beside the text: in

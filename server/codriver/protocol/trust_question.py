@@ -3,8 +3,8 @@
 The question is an elicitation by a form, for clients that declare to show forms. It is asked once a client, after an
 answer from an interpreter that stands in for the project's own. Nothing waits for its answer, and only the exact word
 counts: a client that declines, says nothing or sends the form back unchanged grants nothing. A client without a
-handshake can be asked only by the answer to a call: it is asked when its agent wants the REPL started anew, and then
-calls again.
+handshake can be asked only by the answer to a call: such a client is asked when its agent wants the REPL started anew,
+and then calls again.
 
 The question is about an interpreter of Python alone. The REPL of any other language that a project starts runs a
 command with the project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and a yes never grants

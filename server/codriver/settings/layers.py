@@ -136,8 +136,8 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     """The settings for a workspace. `overrides` come from the command line, by attribute name; None means not given.
 
     Raises:
-        SettingsError: a value is wrong or a file cannot be read; the error names the place, the key and what is
-        allowed.
+        SettingsError: a value is wrong or a file cannot be read; the error names the place, the key and the allowed
+        values.
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
@@ -322,9 +322,9 @@ class Reloader:
         return self._loaded.withheld
 
     def look(self) -> News | None:
-        """The changes since the last look; None when the files are as they were.
+        """The changes since the last look; None for unchanged files.
 
-        A file that is wrong changes nothing: the settings stay as they are until it is mended.
+        A faulty file changes nothing: the settings stay unchanged until the file is mended.
         """
         seen = self._read_files()
         if seen == self._seen:

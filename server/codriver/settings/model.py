@@ -249,7 +249,7 @@ Address = Annotated[str, StringConstraints(pattern=ADDRESS), AfterValidator(_wit
 
 
 class Settings(BaseModel):
-    """Every setting, with its default, its bounds and what it is for. In files the names are camelCase."""
+    """Every setting, with its default, its bounds and its purpose. In files the names are camelCase."""
 
     model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
 
@@ -361,7 +361,7 @@ NEED_RESTART = frozenset(
         "outbox_bytes", "max_clients", "event_loop",
     }
 )  # fmt: skip
-"""The settings that a running server keeps as they were when it started."""
+"""The settings that a running server keeps with their values at its start."""
 
 GROWING = frozenset({"repl", "nrepl", "kernels"})
 """The settings whose new members a running server adds; members that were taken out stay until a restart."""
@@ -403,7 +403,7 @@ def allowed(name: str) -> str:
 
 def printed(value: object) -> str:
     """A value as TOML spells it."""
-    # TOML's strings are JSON's, but for one character that they may not hold as it is.
+    # TOML's strings are JSON's, except for one character that they may not hold unescaped.
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 

@@ -81,7 +81,7 @@ def own_file(workspace: Path) -> Path:
 
 
 def read_tables(workspace: Path) -> WorkspaceTables:
-    """The settings of a workspace as they are written, unchecked; empty for a workspace without any.
+    """The settings of a workspace as written, unchecked; empty for a workspace without any.
 
     Raises:
         TomlFileError: a file cannot be read, or has something else at the place of the table.
@@ -96,7 +96,7 @@ def read_tables(workspace: Path) -> WorkspaceTables:
 
 
 def is_accepted(workspace: Path, tables: WorkspaceTables | None = None) -> bool:
-    """Whether the user has accepted this workspace with what its settings files say now. Without a word: no.
+    """Whether the user has accepted this workspace with its present settings files; unreadable ones: no.
 
     `tables`, when given, are used instead of reading the files again.
     """
@@ -279,11 +279,11 @@ class Grants:
         return self._given is not None
 
     def give(self, python: str) -> None:
-        """Let an interpreter that was asked for run from now on, with the settings as they were then."""
+        """Let an interpreter that was asked for run from now on, with the settings of that time."""
         self._given = python, self._asked[python]
 
     def allows(self, python: str) -> bool:
-        """True where the user let this interpreter run, with the settings as they are now. Blocks."""
+        """True if the user let this interpreter run, with the present settings. Blocks."""
         return self._given is not None and self._given == (python, self._digest())
 
     def _digest(self) -> str | None:

@@ -1,7 +1,7 @@
 """Skills: short guides for agents, found in several places and served as `skill://` resources.
 
-A skill is a folder with a `SKILL.md` that begins with front matter (`name`, `description`). Places, the first of which
-wins where two skills have one name:
+A skill is a folder with a `SKILL.md` that begins with front matter (`name`, `description`). Places; of two skills with
+one name the one of the first place wins:
 
 * the workspace: `.codriver/skills/<name>/`, source `workspace`
 * Codriver itself, source `codriver`

@@ -143,7 +143,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     yield head
     for number, skill in enumerate(skills):
         line = f"- {skill.uri}"
-        if skill.source != OWN:  # the names of our own skills say what they teach
+        if skill.source != OWN:  # the names of our own skills tell their content
             first = re.split(r"(?<=[.!?])\s", skill.description)[0]
             line = cut(f"{line}: {first}", 240)
         budget -= len(line) + 1

@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All skills there are, whether offered or not, and what is wrong with those that could not be used."""
+    """All skills there are, whether offered or not, and the faults of those that could not be used."""
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ class SkillLibrary:
         return _MIME.get(Path(path).suffix, "text/plain"), text
 
     def _nothing_at(self, uri: str) -> RefusedError:
-        """The refusal where there is no such skill, or no such file in it."""
+        """The refusal for an unknown skill, or an unknown file in it."""
         names = ", ".join([skill.id for skill in self.skills()]) or "none"
         hint = f"read {INDEX_URI} for all skills; they are: {names}"
         return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
@@ -445,7 +445,7 @@ def _resolved(path: Path) -> Path:
 
 
 class _BoundedFile(io.FileIO):
-    """A file of which only so many bytes are read, all reads together."""
+    """A file with a bound on the bytes of all reads together."""
 
     def __init__(self, descriptor: int, most_bytes: int) -> None:
         super().__init__(descriptor, "rb")

@@ -124,7 +124,7 @@ class EditArguments(Given):
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
     cell: CellName | None = Field(None, json_schema_extra={UNLISTED: True})
-    """Of a notebook, by id or index; listed with its cells."""
+    """A notebook's cell, by id or index; listed with its cells."""
     line: int | None = None
     target_line_text: str | None = None
     code: str | None = None

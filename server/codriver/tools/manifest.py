@@ -247,5 +247,5 @@ def address(uri: str) -> str:
 
 
 def _part(text: str) -> str:
-    """A part of an address of ours, in which slashes are encoded; what was encoded already stays."""
+    """A part of an address of ours, in which slashes are encoded; encoded ones stay."""
     return quote(unquote(text), safe="")

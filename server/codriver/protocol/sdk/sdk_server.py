@@ -363,7 +363,7 @@ class SdkConnection:
         self._messages.close()
 
     async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
-        """Take in what the client said of itself before, without a second answer."""
+        """Take in the client's earlier description of itself, without a second answer."""
         self._is_hearing = True
         for one in said:
             await self.take(SessionMessage(jsonrpc_message_adapter.validate_python(one, by_name=False)))
@@ -428,7 +428,7 @@ class SdkConnection:
         return None
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Queue a message for the client. Never waits: the outbox bounds what may be lost."""
+        """Queue a message for the client. Never waits: the outbox bounds the losses."""
         message = item.message
         if isinstance(message, JSONRPCResponse | JSONRPCError) and self._awaited and message.id == self._awaited[0]:
             self._awaited[1].set()

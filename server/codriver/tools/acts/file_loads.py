@@ -71,9 +71,9 @@ class LoadFileArguments(Evaluating):
     dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether the loaded namespaces of Lisp that require the file's are loaded after it."""
     prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether what the file has no more is taken out of its namespace, in Lisp."""
+    """Whether names that the file has no more are taken out of its namespace, in Lisp."""
     whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether a module of Python that is loaded is run as a whole, and not only what changed of it."""
+    """Whether a loaded module of Python is run as a whole, and not only its changes."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """Said of any tool in the first one; the file tells the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})

@@ -1,4 +1,4 @@
-"""The submission of code to a session: within what a client may have waiting, with its transcript open.
+"""The submission of code to a session: within the bound of a client's waiting code, its transcript open.
 
 Code can be evaluated in the frames of a session's newest failure, by code or by a test.
 """

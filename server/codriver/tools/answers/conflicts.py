@@ -199,7 +199,7 @@ class EditsOf:
 
 
 def _found_in_edit(state: State, of: EditsOf, life: Life | None) -> list[Conflict]:
-    """The conflicts of the newest edit of a file with those before it, and with what was sent to a REPL. Blocks."""
+    """The conflicts of the newest edit of a file with those before it, and with code sent to a REPL. Blocks."""
     base = of.edits[0].before or ""
     there = Life(0)
     there.add(Said("", 1, "", None, 0, base, of.language, of.space, is_file=True))

@@ -210,7 +210,7 @@ def stale_line(one: Difference) -> str:
 
 
 async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
-    """The differences of what a REPL has loaded from the files. For Lisp all of them, whatever is asked for.
+    """The differences of a REPL's loaded code from the files. For Lisp all of them, whatever is asked for.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 ENVELOPE_BYTES = 1000
-"""The bytes of an answer beside its texts: its other fields, and notes on what others did."""
+"""The bytes of an answer beside its texts: its other fields, and notes on others' acts."""
 LIFTED_CHARACTERS = 300_000
 """The characters that Claude Code hands on for a tool whose `_meta` says so in `anthropic/maxResultSizeChars`."""
 LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
@@ -149,7 +149,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a tool: JSON fields under camelCase keys. `ok` is false when what was asked for did not happen."""
+    """The answer of a tool: JSON fields under camelCase keys. `ok` is false for a failure or a refusal."""
 
     fields: Json
     ok: bool = True
@@ -248,7 +248,7 @@ class Onlooker:
 
 
 class Lasting(Protocol):
-    """The follower of a call whose answer its client fetches later, so that its evaluation takes as long as it does."""
+    """The follower of a call whose answer its client fetches later, so that the evaluation may take its time."""
 
     takes_input: bool
     """Whether the client is asked for input by other means than the call's answer."""

@@ -62,7 +62,7 @@ class Said:
     """The file of a definition that was written and not evaluated, in words."""
     found: tuple[Making, ...] | None = None
     is_compared: bool = False
-    """True once an answer told of its conflicts with what others sent."""
+    """True once an answer told of the code's conflicts with the code of others."""
 
     def makings(self) -> tuple[Making, ...]:
         """The names that the code makes; read once."""
@@ -211,7 +211,7 @@ class Conflict:
 
 
 def found(state: State, life: Life, said: Said) -> list[Conflict]:
-    """The conflicts of a piece of code with what others sent before it."""
+    """The conflicts of a piece of code with earlier code of others."""
     life.glance()
     met: list[Conflict] = []
     for name in code_names.words(said.code, said.language) & life.by_name.keys():

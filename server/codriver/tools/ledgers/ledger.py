@@ -203,7 +203,7 @@ class AppsTold:
     """By client and REPL: the session id of the application's seam. The last ones asked about."""
 
     def is_another(self, client: str, repl: str, seam: str | None) -> bool:
-        """Whether the application is another one than in this client's last answer; from now on that counts as told."""
+        """Whether the application differs from that of this client's last answer; from now on it counts as told."""
         if seam is None:
             return False
         before = self.sessions.pop((client, repl), seam)
@@ -218,7 +218,7 @@ class NotesTold:
     told: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
     def is_news(self, caller: Hashable, note: Hashable) -> bool:
-        """True where no answer with this note was handed out to the caller."""
+        """True if no answer with this note was handed out to the caller."""
         return (caller, note) not in self.told
 
     def note(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
@@ -269,9 +269,9 @@ class Told:
 
     apps: AppsTold = field(default_factory=AppsTold)
     conflicts: NotesTold = field(default_factory=NotesTold)
-    """Conflicts with what others sent or wrote, by their keys."""
+    """Conflicts with others' code, by their keys."""
     notes: NotesTold = field(default_factory=NotesTold)
-    """Notes on what to do while code runs or reads, by their words."""
+    """Notes on the ways on while code runs or reads, by their words."""
     places: PlacesTold = field(default_factory=PlacesTold)
 
 
