@@ -42,7 +42,7 @@ PROJECTS = (
 CHOOSING = (
     ("clients/test_conformance.py", (("the plain way", "the SDK alone"),)),
     ("clients/test_client_libraries.py", (("openai_agents", "fastmcp", "langchain"),)),
-    ("clients/test_trust_question.py", (("cancel", "decline", "empty", "other"),)),
+    ("clients/test_trust_question.py", (("cancel", "decline", "empty", "other", "never"),)),
     ("page/test_page_server.py", (APPLICATIONS,)),
     ("repls/worker/test_interpreters.py", PYTHONS),
     ("seam/test_copies.py", PYTHONS),
