@@ -193,6 +193,8 @@ def test_the_server_is_ready_when_its_step_is_over_and_the_outputs_lead_to_it(ru
     with socket.create_connection(("127.0.0.1", int(outputs["port"])), timeout=WAIT_S):
         pass
     assert "REPL py (python): connected" in served.stdout
+    commands = runner.temporary / "codriver" / "commands"
+    assert shutil.which("codriver", path=runner.environ["PATH"]) == str(commands / "codriver"), "not what was installed"
 
 
 @pytest.mark.slow
