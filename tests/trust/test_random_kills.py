@@ -14,17 +14,24 @@ from live_server import Live, serving
 
 KILLS = int(os.environ.get("CODRIVER_TEST_KILLS", rounds(9, 4)))
 """How often a server is killed; some hundred are for a long look."""
-NAMES = ("a.clj", "b.clj", "deep/c.clj", "notes.md")
-PADDING = "; padding\n" * 20_000
+NAMES = ("a.clj", "deep/c.clj", "notes.md", *(f"{number}.clj" for number in range(37)))
+PADDING = "; padding\n" * 2_000
 IN_ONE_BATCH = 60
 TRIES = 10
 """A machine that is busy may let a batch end before the kill comes."""
 CLIENTS = 10
 
 
-def killed_in(live, seconds):
-    """Kill the server after so long, whatever it does then."""
-    timer = threading.Timer(seconds, live.process.kill)
+def killed_in(live, seconds, within=None):
+    """Kill the server after so long, whatever it does then, or as soon as the file `within` is another from then on."""
+
+    def kill():
+        before = within and within.stat().st_ino
+        while within and live.process.poll() is None and within.stat().st_ino == before:
+            pass
+        live.process.kill()
+
+    timer = threading.Timer(seconds, kill)
     timer.start()
     return timer
 
@@ -39,12 +46,12 @@ def numbers_in(workspace):
     return [int(text.partition("\n")[0].removeprefix("number ")) for text in texts]
 
 
-def edit_until_killed(live, number, seconds):
-    """Batches of all files, one after the other, until a kill after so long; the number that was answered last.
+def edit_until_killed(live, number, *when):
+    """Batches of all files, one after the other, until it is `killed_in`; the number that was answered last.
 
     Before the very first batch is answered the time does not run, so that one is whole on any machine.
     """
-    timer = killed_in(live, seconds) if number else None
+    timer = killed_in(live, *when) if number else None
     with contextlib.suppress(OSError, ValueError), live.client() as client:
         while True:
             edits = [
@@ -53,7 +60,7 @@ def edit_until_killed(live, number, seconds):
             ]
             assert client.call("edit_files", edits=edits)["ok"]
             number += 1
-            timer = timer or killed_in(live, seconds)
+            timer = timer or killed_in(live, *when)
     timer.join()
     return number
 
@@ -63,12 +70,13 @@ def test_no_batch_is_half_done_whenever_its_server_is_killed(tmp_path):
     (tmp_path / "workspace" / "deep").mkdir(parents=True)
     for name in NAMES:
         (tmp_path / "workspace" / name).write_text(f"number 0\n{PADDING}")
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         live = Live(tmp_path, "--repl", "none")
+        within = live.workspace / NAMES[0] if kill % 2 else None
         before = number
         with live.client() as client:  # what was cut off is taken back before the first edit at the latest
             client.call("list_sessions")
-        answered = edit_until_killed(live, number, dice.uniform(0.05, 0.6))
+        answered = edit_until_killed(live, number, dice.uniform(0.05, 0.6), within)
         live.stop(posix_only.KILL)
         with serving(tmp_path, "--repl", "none") as again, again.client() as client:
             client.call("list_sessions")
