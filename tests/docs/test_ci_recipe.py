@@ -82,12 +82,16 @@ def test_a_failing_test_is_an_annotation_at_its_line_and_fails_the_job(failed):
     assert "stopped pid" in done.stdout
 
 
-def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(tmp_path):
-    (tmp_path / "workspace" / "test").mkdir(parents=True)
-    (tmp_path / "workspace" / "test" / "test_shop.py").write_text("def test_(:\n")
-    done = job(tmp_path, GOOD, of_python(RECIPE))
+@pytest.mark.parametrize("language", ["python", "lisp"])
+def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(tmp_path, language):
+    if language == "python":
+        (tmp_path / "workspace" / "test").mkdir(parents=True)
+        (tmp_path / "workspace" / "test" / "test_shop.py").write_text("def test_(:\n")
+        done, said = job(tmp_path, GOOD, of_python(RECIPE)), "SyntaxError"
+    else:
+        done, said = job(tmp_path, "(is"), "Unexpected EOF in list"
     assert done.returncode == 1
-    assert "SyntaxError" in done.stdout
+    assert said in done.stdout
     assert "stopped pid" in done.stdout
 
 
