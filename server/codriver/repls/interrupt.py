@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 ASK_AGAIN_S = 0.1
 ANSWER_S = 3.0
-"""How long an interrupt may take to be answered."""
+"""The time for an answer to an interrupt."""
 
 STACKS_S = 1.5
-"""How long an interrupt waits for what can be learnt before it: a REPL that is stuck may never tell."""
+"""The time that an interrupt waits for stacks before it: a stuck REPL may never tell them."""
 STACKS_AT_INPUT_S = 0.5
-"""The wait where code reads input: the place in it matters less, and a person who gives up wants it to end."""
+"""The wait if code reads input: its place matters less, and a person who gives up wants the end."""
 
 
 INTERRUPTED: Final = "the REPL interrupted it"
 
 
 class Interrupter:
-    """Ends evaluations in the REPLs of one server, for its life. `adapters` are those connected at any moment."""
+    """Ends evaluations in the REPLs of one server, for its life. `adapters` are the connected ones at any moment."""
 
     def __init__(self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:
         self._core = core
@@ -40,9 +40,9 @@ class Interrupter:
         self._transcripts = transcripts
 
     async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
-        """End a running evaluation by what can end it: the REPL's own interrupt, else a restart where allowed.
+        """End a running evaluation by the REPL's own interrupt, else by a restart, if that is allowed.
 
-        Gives, in words, what was done and how the session is now.
+        Gives the action and the present state of the session, in words.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         repl = self._core.state.repls.get(evaluation.repl)
@@ -53,7 +53,7 @@ class Interrupter:
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities or evaluation.kind == "run-tests":
             said, over = await self._interrupt_until_over(evaluation_id, settle_s)
-            if over:  # that the REPL did as it was asked is told by the status
+            if over:  # the status tells that the REPL did as asked
                 return (
                     *(words for words in said if words != INTERRUPTED),
                     "the evaluation is over and the session takes new ones",
@@ -74,14 +74,14 @@ class Interrupter:
         return (*said, "the REPL process is being restarted: everything defined in it is gone")
 
     async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
-        """The stacks of the REPL's threads now, while an evaluation runs; None if it does not tell in time."""
+        """The stacks of the REPL's threads now, while an evaluation runs; None if the REPL does not tell in time."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_S):
             return await adapter.stacks(evaluation.place) if adapter is not None else None
         return None
 
     async def keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
-        """Keep with an evaluation what its REPL's threads do now: after the interrupt nobody can tell any more."""
+        """Keep the present stacks of a REPL's threads with an evaluation: after the interrupt nobody can tell them."""
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
             return
@@ -93,9 +93,9 @@ class Interrupter:
                 transcript.keep_stacks(dump.whole, dump.own)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
-        """Ask the REPL to interrupt; what it said in words, and whether the evaluation is over.
+        """Ask the REPL to interrupt; its answer in words, and whether the evaluation is over.
 
-        A REPL that says nothing runs may not have begun with what we just sent, so it is asked again for a while.
+        A REPL that claims to be idle may not have begun with the code just sent, so it is asked again for a while.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
@@ -107,7 +107,7 @@ class Interrupter:
                 return [said], over
 
     async def _interrupt(self, evaluation: Evaluation) -> tuple[str, bool]:
-        """Ask the REPL once; what it said in words, and whether it said that nothing runs."""
+        """Ask the REPL once; its answer in words, and whether it claims to be idle."""
         adapter = self._adapters.get(evaluation.repl)
         if adapter is None:
             return str(ReplDisconnectedError(NOT_CONNECTED)), False

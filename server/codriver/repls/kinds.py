@@ -1,7 +1,7 @@
 """The table of REPL kinds: one entry each, with files, protocol and command, for discovery, recipes, init and doctor.
 
-Discovery, recipes, `codriver init` and `doctor`, hot reload and the settings' words for REPLs read it here. A new kind
-whose protocol is known is one entry of `KINDS`.
+Discovery, recipes, `codriver init` and `doctor`, hot reload and the settings' words for REPLs read the table. A new
+kind of a known protocol is one entry of `KINDS`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Launcher = Literal["program", "python-program", "worker", "clojure", "jupyter"]
-"""How a command comes about: of a program in PATH or `node_modules`, of one that Python packages bring, of Codriver's
-own worker in the project's interpreter, of the Clojure CLI, else of Debian's jars, or of a kernelspec."""
+"""The source of a command: a program in PATH or `node_modules`, a program of Python packages, Codriver's own worker in
+the project's interpreter, the Clojure CLI, else Debian's jars, or a kernelspec.
+"""
 
 NREPL: Final = "nrepl"
-"""The protocol of REPLs that speak bencode over TCP; an address that names no other is of this one."""
+"""The protocol of REPLs that speak bencode over TCP; an address without a protocol has this one."""
 
 JUPYTER: Final = "jupyter"
 """The protocol of Jupyter kernels, whose place is the path of a connection file; and the word that starts one."""
@@ -32,7 +33,7 @@ class Kind:
     """One kind of REPL. The order of the table breaks ties: the likelier of two kinds comes first."""
 
     title: str
-    """Its name for people."""
+    """The kind's name for people."""
     key: str
     """The session key to suggest."""
     dialect: str
@@ -40,7 +41,7 @@ class Kind:
     protocol: str = field(default=NREPL, kw_only=True)
     """The protocol: the word of a connector in `codriver.app.wiring`."""
     words: tuple[str, ...] = ()
-    """The words after `--repl` that name it, the usual one first. Without any, `setting` is its command line."""
+    """The words for the kind after `--repl`, the usual one first. Without any, `setting` is its command line."""
 
     # Files
     suffixes: tuple[str, ...] = ()
@@ -52,15 +53,15 @@ class Kind:
     marks: tuple[str, ...] = ()
     """Files that make a folder such a project, the most telling first."""
     needed_packages: tuple[tuple[str, str], ...] = ()
-    """File of a project and the package in it whose need makes a folder such a project too."""
+    """A project's file and a package: a project that needs the package is one of this kind too."""
     precedence: int = 0
-    """Of projects in one folder, those with the lower number go first."""
+    """Among projects in one folder, the lower number goes first."""
     port_files: tuple[str, ...] = ()
     """The files in which the REPL writes its port, relative to a project's folder."""
 
     # Starting
     programs: tuple[str, ...] = ()
-    """Programs of which one has to be installed; none for what comes with Codriver."""
+    """Programs, one of which has to be installed; none for a REPL that comes with Codriver."""
     install: str = ""
     """The way to install the programs."""
     launcher: Launcher = "program"
@@ -69,12 +70,12 @@ class Kind:
     needs_project: bool = False
     """True of a REPL that does not start in an empty folder."""
     is_slow: bool = False
-    """Its first start may fetch dependencies or compile."""
+    """Whether its first start may fetch dependencies or compile."""
     notes: tuple[str, ...] = ()
-    """Sentences for whoever starts it."""
+    """Sentences for the person who starts the REPL."""
     setting: str = ""
     by_hand: str = ""
-    """The command by which a user starts it."""
+    """The command by which a user starts the REPL."""
 
     @property
     def repl(self) -> str:
@@ -83,7 +84,7 @@ class Kind:
 
 
 _NREPL_PORT: Final = (".nrepl-port",)
-# The middleware of CIDER has the ops for people's editors as well; Codriver asks for those it finds.
+# The middleware of CIDER has the ops for people's editors as well; Codriver uses the ops that it finds.
 _CLOJURE_BY_HAND: Final = (
     f'clojure -Sdeps \'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}} '
     'cider/cider-nrepl {:mvn/version "0.55.7"}}}\' '
@@ -94,7 +95,7 @@ PYTHON: Final = Kind(
     "Python", "py", "python", ("python",),
     suffixes=(".py",), telling_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
-    # Of REPLs in running applications, where `.nrepl-port` is another's; see `embedded.py`.
+    # For REPLs in running applications, as `.nrepl-port` is another REPL's; see `embedded.py`.
     port_files=tuple(f".codriver/app{number}.port" for number in ("", "-2", "-3", "-4")),
     launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
 )  # fmt: skip
@@ -159,7 +160,7 @@ KINDS: tuple[Kind, ...] = (
         by_hand="codriver serve --repl hy",
     ),
     PYTHON,
-    # After Python's own: who asks for no kernel gets none, and `init` suggests none.
+    # After Python's own REPL: without a wish for a kernel nobody gets one, and `init` suggests none.
     Kind(
         "Jupyter kernel", "jup", "python", (JUPYTER,), protocol=JUPYTER,
         install="run `pip install ipykernel` in the project's environment",
@@ -171,7 +172,7 @@ NO_REPL = "none"
 """The word for starting no REPL at all."""
 
 _OTHER_MARKS: Final = ("squint.edn", "build.boot")
-"""Files of projects in which a REPL may run that `init` does not start."""
+"""Files of projects whose REPL may run, but is not started by `init`."""
 
 
 def by_word() -> Mapping[str, Kind]:
@@ -180,13 +181,13 @@ def by_word() -> Mapping[str, Kind]:
 
 
 def kind_of(words: str) -> Kind | None:
-    """The kind that the words after `--repl` name; None of a command line. `jupyter:SPEC` names a kernelspec."""
+    """The kind that the words after `--repl` name; None for a command line. `jupyter:SPEC` names a kernelspec."""
     word, colon, _spec = words.strip().partition(":")
     return by_word().get(word) if not colon or word == JUPYTER else None
 
 
 def title_of(words: str) -> str:
-    """The name for people of the REPL that the words after `--repl` name; of a command line the words themselves."""
+    """The name for people of the REPL that the words after `--repl` name; for a command line the words themselves."""
     found = kind_of(words) or next((kind for kind in KINDS if kind.repl == words), None)
     return found.title if found else words
 
@@ -197,29 +198,29 @@ def port_files() -> tuple[str, ...]:
 
 
 def key_of_port_file(name: str) -> str:
-    """The session key for the REPL of a port file: `nrepl` where several kinds write it."""
+    """The session key for the REPL of a port file: `nrepl` if several kinds write such a file."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
 
 
 def key_of_dialect(dialect: str) -> str:
-    """The session key for a REPL of a dialect: that of the likeliest kind that speaks it; `repl` of one unknown."""
+    """The session key for a REPL of a dialect: the key of its likeliest kind; `repl` for an unknown dialect."""
     return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
 def dialect_of_key(key: str) -> str | None:
-    """The dialect of a session by its key, such as `py`, `py-2` or `py/who`; None of a key that is a user's own."""
+    """The dialect of a session by its key, such as `py`, `py-2` or `py/who`; None for a user's own key."""
     name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])
     return next((kind.dialect for kind in KINDS if kind.key == name), None)
 
 
 def protocol_of_port_file(name: str) -> str:
-    """The protocol of the REPL whose port file this is: nREPL's, unless a kind says otherwise."""
+    """The protocol of a port file's REPL: nREPL, unless a kind says otherwise."""
     return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
 
 
 def address_of(protocol: str, place: str) -> str:
-    """The address of a REPL: `PROTOCOL://PLACE`, and of nREPL `HOST:PORT` alone."""
+    """The address of a REPL: `PROTOCOL://PLACE`, for nREPL only `HOST:PORT`."""
     return place if protocol == NREPL else f"{protocol}://{place}"
 
 
@@ -230,13 +231,13 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def project_marks() -> frozenset[str]:
-    """Files that make a folder a project in which a REPL is likely to be started."""
+    """Files that make a folder a project whose REPL is likely to be started."""
     marks = {mark for kind in KINDS for mark in kind.marks}
     return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
 
 
 def suffixes_of(dialect: str) -> frozenset[str]:
-    """The endings of source files that a dialect loads: those of all its family, if it has one; none if unknown."""
+    """The endings of source files that a dialect loads: with its family's, if it has one; none if unknown."""
     alone = {PYTHON.dialect, "hy"}
     kin = {dialect} if dialect in alone else {kind.dialect for kind in KINDS} - alone
     is_known = any(dialect in (kind.dialect, kind.file_dialect) for kind in KINDS)
@@ -244,9 +245,9 @@ def suffixes_of(dialect: str) -> frozenset[str]:
 
 
 def session_for(suffix: str) -> str | None:
-    """The session that loads files of this ending, in words, with how to start it where one language has the ending.
+    """The session that loads files of this ending, in words, with the way to start it if only one language has it.
 
-    None of an ending that no kind has.
+    None for an ending without a kind.
     """
     loading = [kind for kind in KINDS if suffix in kind.suffixes]
     names = dict.fromkeys(kind.title.partition(" with ")[0] for kind in loading)

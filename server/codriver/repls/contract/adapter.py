@@ -4,8 +4,8 @@ What every adapter guarantees, whatever the server behind it does:
 
 * **Order.** Events of one evaluation reach the listener in the order the server sent them, and all that came before
   the evaluation was over reach it before the end is told.
-* **The end.** An evaluation ends once, at the first sign of its end that concerns it. Later messages of it still reach
-  the listener under the same evaluation; a second end is ignored.
+* **The end.** An evaluation ends once, at the first sign of its end. Later messages about the evaluation still reach
+  the listener under its id; a second end is ignored.
 * **Never twice.** An adapter sends a request once. After a lost connection nothing is sent again: the caller gets
   `ReplDisconnectedError` and the code may or may not have run.
 * **Draining.** The adapter always reads, also when nobody waits, so a flooding REPL cannot stall on us.
@@ -18,11 +18,11 @@ One evaluation at a time per session: the caller queues, and the adapter holds b
 Different sessions may run side by side.
 
 Values in and out are in `codriver.core.values` and, beside this file, in `adapter_values` and `questions`; errors here
-and in `codriver.errors`. Two may come of every operation that asks the REPL something, and are not repeated below:
+and in `codriver.errors`. Every operation that asks the REPL may raise two errors, not repeated below:
 `ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are refusals, after which
-the connection lives on or never was. An operation with a `session` raises `SessionNotOpenError` for one that is not
-open, and one that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line on what
-would give it. Who listens at a port that a file named is checked over each connection, before a byte is sent.
+the connection lives on or never was. An operation on a `session` that is not open raises `SessionNotOpenError`. An
+operation without its capability in the profile raises `CapabilityMissingError` with the profile's line on how to get
+the capability. The listener at a port named by a file is checked over each connection, before a byte is sent.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class ReplUnreachableError(RefusedError):
 
 
 class StrangeListenerError(RefusedError):
-    """The port that a file names may be another user's by now, so that nothing was sent there."""
+    """The port named by a file may be another user's by now, so nothing was sent there."""
 
     reason = "repl-unreachable"
 
     def __init__(self, place: object, file: object, why: str, *, way: str) -> None:
-        """`way`: how the user names the REPL, if it is meant."""
+        """`way`: the way to name the REPL, if the user means this one."""
         super().__init__(
             f"nothing was sent to {place}, to which {file} leads: {why}; if you mean that REPL, name it: {way}",
             hint=f"name the REPL if it is meant; else remove {file}, and start your own REPL again",
@@ -103,7 +103,7 @@ class NotAnReplError(RefusedError):
 
 
 class PackageMissingError(StartError):
-    """A REPL needs packages that are not installed beside Codriver. Trying again changes nothing."""
+    """A REPL needs packages that are missing beside Codriver. Trying again changes nothing."""
 
     def __init__(self, place: object, extra: str, missing: str) -> None:
         super().__init__(
@@ -132,7 +132,7 @@ class OpTimedOutError(RefusedError):
 
 
 class SessionNotOpenError(RefusedError):
-    """A session was named that is not open."""
+    """The named session is not open."""
 
     reason = "unknown-session"
 
@@ -141,7 +141,7 @@ class SessionNotOpenError(RefusedError):
 
 
 class EvaluationFailedError(RefusedError):
-    """An operation that is done by evaluation failed in it."""
+    """An operation failed in its evaluation."""
 
     reason = "evaluation-failed"
 
@@ -160,7 +160,7 @@ def namespace_missing(namespace: str) -> RefusedError:
 
 
 class CapabilityMissingError(RefusedError):
-    """The REPL cannot do what was asked."""
+    """The REPL lacks the capability for an operation."""
 
     reason = "capability-missing"
 
@@ -173,11 +173,11 @@ class CapabilityMissingError(RefusedError):
         self.capability = capability
 
 
-# ruff: noqa: ARG002  # an operation that is refused needs none of its arguments
+# ruff: noqa: ARG002 # a refused operation needs none of its arguments
 
 
 class KernelOperations(Protocol):
-    """The operations that a kernel has and no other REPL: on what others share, notebooks, its own reader, its restart.
+    """The operations that only kernels have: on others' evaluations, notebooks, the kernel's own reader, its restart.
 
     Each refuses, or has nothing to tell.
     """
@@ -188,7 +188,7 @@ class KernelOperations(Protocol):
         ...
 
     async def interrupt_others(self) -> Interruption:
-        """Ask the server to stop what somebody evaluates past us; `interrupt` never touches that.
+        """Ask the server to stop an evaluation that somebody began past us; `interrupt` never touches such ones.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -197,16 +197,16 @@ class KernelOperations(Protocol):
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
         """Why the REPL cannot read `code` to its end; None if it can, or does not tell. Nothing of it is run."""
-        del code  # others read what they run
+        del code  # other REPLs read code only to run it
         return None
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """The outputs of an evaluation whose request named a notebook's cell, as far as it went. Given once."""
-        del evaluation  # none is kept
+        """The outputs so far of an evaluation whose request named a notebook's cell. Given once."""
+        del evaluation  # no outputs are kept
         return None
 
     async def restart(self) -> None:
-        """Restart the REPL in its place, by whoever runs it for us: the connection ends, and comes back with a new one.
+        """Have the REPL's owner restart it in its place: the connection ends, and comes back with a new REPL.
 
         Raises:
             CapabilityMissingError: this REPL is not ours to restart, or nobody can.
@@ -215,30 +215,30 @@ class KernelOperations(Protocol):
 
 
 class Adapter(KernelOperations, Protocol):
-    """Our side of one REPL connection. See the module's docstring for what holds of all its operations.
+    """Our side of one REPL connection. The module's docstring tells the guarantees of all operations.
 
-    A class that derives from it has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation
-    refuses, as one does whose capability the profile lacks, or has nothing to tell.
+    A subclass has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation refuses, as without its
+    capability in the profile, or has nothing to tell.
     """
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
-        """Send code to be run, and return at once; events reach the listener, and then `ended` is told the end, once.
+        """Send code to be run, and return at once; events reach the listener, and `ended` gets the end, once.
 
-        With `forms` each is run after the other, the values told in their order; the first that fails ends the rest,
-        and the failure names it. Of the kind `load-file`, the code is the text of a file, and is loaded as that file;
-        of the kind `load-forms` that is done where the namespace is not there, and else `forms` are run in it. With
-        both, the session stays in its namespace. Code to evaluate in a namespace that is not there does not run: the
-        failure's type is then `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
+        With `forms` one is run after the other, with the values told in order; the first failing form ends the rest,
+        and the failure names the form. In the kind `load-file`, the code is the text of a file, and is loaded as that
+        file. The kind `load-forms` does the same if the namespace is missing, and otherwise runs `forms` in it. With
+        both, the session stays in its namespace. Code for a missing namespace does not run: the failure's type is then
+        `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
 
-        `ended` gets an error instead of an ending where nobody knows how it ended: `ReplDisconnectedError`, or
-        a `RefusedError` when the session's own connection broke and the REPL goes on.
+        `ended` gets an error instead of an ending if the end is unknown: `ReplDisconnectedError`, or a `RefusedError`
+        when the session's own connection broke and the REPL goes on.
 
         Raises:
             ReplDisconnectedError: the connection is over.
             SessionNotOpenError: the session is not open.
             RefusedError: this server is known to break on it.
-            CapabilityMissingError: it is a file, and the REPL loads none.
-            After each of these nothing was sent, and `ended` is told nothing.
+            CapabilityMissingError: the code is a file, and the REPL loads none. After each of these errors nothing was
+            sent, and `ended` is not called.
         """
         ...
 
@@ -247,9 +247,9 @@ class Adapter(KernelOperations, Protocol):
         ...
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop what runs in `session`; no further form of it is sent, whatever the answer.
+        """Ask the server to stop the evaluation in `session`; whatever the answer, none of its further forms is sent.
 
-        Where nothing runs the outcome is `idle`, and nothing that comes later is stopped by it.
+        If nothing runs, the outcome is `idle`, and no later evaluation is stopped.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -260,12 +260,12 @@ class Adapter(KernelOperations, Protocol):
         """Give `text` to code that reads from stdin in `session`; the caller adds the newline. Empty: the input's end.
 
         Raises:
-            CapabilityMissingError: code that reads gets nothing in this REPL.
+            CapabilityMissingError: code cannot read input in this REPL.
         """
         _refuse(self.profile, "stdin")
 
     async def ask(self, question: Question[Answer]) -> Answer:
-        """The answer to a question, which says what is asked.
+        """The answer to a question of `codriver.repls.contract.questions`.
 
         Raises:
             CapabilityMissingError: this REPL lacks the question's capability.
@@ -276,9 +276,10 @@ class Adapter(KernelOperations, Protocol):
         return question.read({})
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """The namespaces that are loaded of files below `root`, but for those that are `known` and the same.
+        """The loaded namespaces of files below `root`, without `known` ones that are unchanged.
 
-        `known`: by name the mark, and whether it is of a file there. None: this REPL compares by itself, see `Drift`.
+        `known`: by name the mark, and whether the namespace is of a file there. None: this REPL compares by itself, see
+        `Drift`.
 
         Raises:
             EvaluationFailedError: the REPL failed in answering.
@@ -289,7 +290,7 @@ class Adapter(KernelOperations, Protocol):
         """The answer of the seam of the application in this REPL, as JSON; also while code runs. It only reads.
 
         Raises:
-            CapabilityMissingError: no application in it shows itself.
+            CapabilityMissingError: no application in the REPL shows itself.
             EvaluationFailedError: the REPL failed in answering.
         """
         _refuse(self.profile, "seam")
@@ -297,9 +298,9 @@ class Adapter(KernelOperations, Protocol):
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """The expansion of the form `code`, once; with `full`, until it is no macro call any more.
+        """The expansion of the form `code`, by one step; with `full`, until the form is no macro call any more.
 
-        With `full`, the forms inside are expanded too where the dialect has a function for that.
+        With `full`, the forms inside are expanded too if the dialect has a function for that.
 
         Raises:
             CapabilityMissingError: this REPL has no macros, or cannot expand them.
@@ -310,40 +311,41 @@ class Adapter(KernelOperations, Protocol):
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run `test` of `namespace`, or all its tests, or with no namespace those that are found.
+        """Run `test` of `namespace`, or all its tests, or without a namespace all tests found.
 
-        A run that is cancelled, or takes longer than `timeout_s`, is interrupted where the REPL can. As an evaluation
-        of the kind `run-tests` it is chosen more closely, and its value is the run as `report_text` writes it.
+        A run that is cancelled, or takes longer than `timeout_s`, is interrupted if the REPL can interrupt. An
+        evaluation of the kind `run-tests` chooses tests more closely; its value is the run in the form of
+        `report_text`.
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.
             RefusedError: there is no such namespace.
-            EvaluationFailedError: there is no such test, or it does not load.
+            EvaluationFailedError: no such test exists, or its namespace does not load.
         """
         _refuse(self.profile, "test")
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way, of those in `results` only what did not pass.
+        """The ended tests of a run under way; `results` has only those that did not pass.
 
-        None where the REPL tells nothing before the end, or nothing has ended yet. Never raises.
+        None if the REPL tells nothing before the end, or no test has ended yet. Never raises.
         """
         del evaluation
         return None
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """The stacks of the threads of `session` at this moment; None where the REPL cannot tell. Never raises."""
+        """The stacks of the threads of `session` at this moment; None if the REPL cannot tell. Never raises."""
         return None
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of the value that `evaluation` gave and that was cut in printing, or in words why there is none.
+        """A part of the value of `evaluation` that printing cut; without one, the reason in words.
 
         Raises:
-            EvaluationFailedError: it cannot be printed.
+            EvaluationFailedError: the value cannot be printed.
         """
         return "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
-        """The entry of ClojureDocs on the qualified `symbol`; None when it has none.
+        """The entry of ClojureDocs on the qualified `symbol`; None without one.
 
         Raises:
             CapabilityMissingError: this REPL does not know ClojureDocs.
@@ -351,9 +353,9 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "clojuredocs")
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there; twice is harmless.
+        """Open a separate session under `name` (namespace, `*1`). `MAIN_SESSION` always exists; twice is harmless.
 
-        One that `shares_names` has those that are defined in the main session also where other sessions do not.
+        A session that `shares_names` has the main session's definitions, also if the REPL's other sessions do not.
 
         Raises:
             CapabilityMissingError: this REPL keeps nothing apart.
@@ -363,7 +365,7 @@ class Adapter(KernelOperations, Protocol):
 
     async def close_session(self, name: str) -> None:
         """End a session made by `open_session`. An unknown name and the main session are left alone. Never raises."""
-        del name  # none can be open
+        del name  # no such session can be open
 
 
 def _refuse(profile: Profile, capability: str) -> NoReturn:
@@ -371,20 +373,20 @@ def _refuse(profile: Profile, capability: str) -> NoReturn:
 
 
 class Connector(Protocol):
-    """A way to connect to the REPLs of one protocol; one each stands in `codriver.app.wiring.CONNECTORS`."""
+    """A way to connect to the REPLs of one protocol; `codriver.app.wiring.CONNECTORS` has one for each protocol."""
 
     def __call__(
         self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
-        """A context with the adapter of the REPL at `place`, connected and its profile known.
+        """A context with the connected adapter of the REPL at `place`, with a known profile.
 
-        `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames
-        in files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end
-        may go without a sign, so that the REPL is to be asked whether it is alive. `found_by`: the file that led to
-        it, where nobody named it.
+        `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames in
+        files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end may
+        disappear without a sign, so the REPL is asked now and then whether it is alive. `found_by`: the file that led
+        to a REPL which nobody named.
 
         Raises:
-            StrangeListenerError: such a file led to a port of another user, or nobody can tell. Nothing was sent.
+            StrangeListenerError: the file led to another user's port, or nobody can tell. Nothing was sent.
             ReplUnreachableError: nobody listens there.
             NotAnReplError: the server there does not speak the protocol.
         """
@@ -392,31 +394,31 @@ class Connector(Protocol):
 
 
 class Looks(Protocol):
-    """Looks at the application in a REPL around what is evaluated. None of them raises."""
+    """Looks at the application in a REPL before and after evaluations. No look raises."""
 
     @property
     def takes_origin(self) -> bool:
-        """True where the application's events name the evaluation that a message says it is."""
+        """True if the application's events name an evaluation by the origin in its request."""
 
     @property
     def is_first(self) -> bool:
-        """True where there is something to look at before code runs, which then is not sent at once."""
+        """True if a look has to come before code runs; the code is then not sent at once."""
 
     async def before(self) -> None:
         """Look before a request is evaluated."""
 
     def is_last(self, request: Request) -> bool:
-        """True where there is something to look at when this was evaluated, before its end is told."""
+        """True if a look has to come after this request's evaluation, before the end is told."""
 
     async def after(self) -> None:
-        """Look when a request was evaluated for which `is_last` says so."""
+        """Look after the evaluation of a request, if `is_last` says so."""
 
 
 async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
-    """Make sure that a connection leads to a process of this user's, where a file led to its endpoint.
+    """Make sure that a connection to an endpoint found by a file leads to a process of this user's.
 
     Raises:
-        StrangeListenerError: it leads to somebody else's, or nobody can tell.
+        StrangeListenerError: the connection leads to somebody else's process, or nobody can tell.
     """
     file = endpoint.found_by
     if file is None:

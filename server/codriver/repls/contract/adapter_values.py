@@ -1,9 +1,9 @@
 """Values that only adapters give: events, endings, media, and answers to questions about code.
 
-Those that core and tools share with them are in `codriver.core.values`; an adapter's promises about both stand in
+Values shared with core and tools are in `codriver.core.values`; an adapter's promises about both are in
 `codriver.repls.contract.adapter`. A value or display may come in several media types at once, and one text stands for
-it. A picture is the text of a `data:` address, which answers give as image content. Source: Jupyter's messaging
-protocol, "Display data"; RFC 2397.
+all of them. A picture is the text of a `data:` address, which answers give as image content. Source: Jupyter's
+messaging protocol, "Display data"; RFC 2397.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 Bundle = Mapping[str, object]
-"""One thing in several media types: by type a text, base64 of what is binary, or an object of a JSON type."""
+"""One value in several media types: by type a text, base64 of binary data, or an object of a JSON type."""
 
 
 PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Types whose data is base64 and that models can look at, the best first."""
 
 TEXTS: Final = ("text/plain", "text/markdown", "text/latex")
-"""Types that are read as they are, the best first."""
+"""Types that need no decoding for a reader, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
     """Display data: something that the program shows, in one or more media types.
 
-    `display_id`: the display's own name, if it has one. `is_update`: it takes the place of what that display showed.
+    `display_id`: the display's own name, if it has one. `is_update`: the data replaces the display's former content.
     Source: Jupyter's messaging protocol, "Display data".
     """
 
@@ -47,23 +47,23 @@ class Display:
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """A notebook cell's run: its number of execution, and its outputs as a notebook has them (nbformat 4, `output`)."""
+    """A notebook cell's run: its execution count, and its outputs in the notebook's format (nbformat 4, `output`)."""
 
     execution_count: int | None
     outputs: tuple[Mapping[str, object], ...]
     omitted: int = 0
-    """How many characters of outputs were left out, as there were too many."""
+    """The number of characters left out of too long outputs."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether the kernel began with it, as far as it told."""
+        """Whether the kernel began to run the cell, by its own word."""
         return self.execution_count is not None or bool(self.outputs)
 
 
 def text_of(bundle: Bundle) -> str:
-    """The text that stands for the thing: its picture, else what can be read of it, else what it is.
+    """The text that stands for a bundle: its picture, else its readable text, else its type.
 
-    Of a type that is neither there is its name and size, and the way to read it.
+    For any other type the text has the type's name and size, and the way to read the data.
     """
     picture = next((name for name in PICTURES if isinstance(bundle.get(name), str)), None)
     if picture is not None:
@@ -87,7 +87,7 @@ def _size(data: object) -> str:
 
 
 NAMESPACE_MISSING = "namespace-not-found"
-"""The type of the failure of an evaluation in a namespace that is not there; nothing was evaluated then."""
+"""The type of the failure of an evaluation in a missing namespace; nothing was evaluated then."""
 
 READING = frozenset({"read", "read-source"})
 """The phases of a failure in which no part of its form has run."""
@@ -112,8 +112,9 @@ CAPABILITIES = (
     "restore",
     "seam",
 )
-"""All capability names, in the order they are shown. `restart` is given by whoever supervises the process, `seam` by an
-application that runs in it."""
+"""All capability names, in the order they are shown. The supervisor of the process gives `restart`, an application in
+it gives `seam`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Endpoint:
     host: str
     port: int
     found_by: Path | None = field(default=None, compare=False)
-    """The file that led there, where nobody named it: then its listener has to be this user's, at each connection."""
+    """The file that led to an endpoint which nobody named: at each connection its listener has to be this user's."""
 
     @classmethod
     def parse(cls, text: str, found_by: Path | None = None) -> Endpoint:
@@ -145,10 +146,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: its form was over.
+    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: the form was over.
 
-    `cut` says in words what its print limits left out, where the REPL tells; it keeps the value if `is_kept`.
-    `bundle`: the value in all its media types, where it has more than text.
+    `cut` says in words what print limits left out, if the REPL tells; the REPL keeps the value if `is_kept`. `bundle`:
+    the value in all its media types, if it has more than text.
     """
 
     text: str
@@ -162,27 +163,27 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueKept:
-    """The REPL keeps the value that was told last, as printing cut it; `cut` says in words what it left out."""
+    """The REPL keeps the last told value, which printing cut; `cut` says in words what is left out."""
 
     cut: str
 
 
 @dataclass(frozen=True, slots=True)
 class SeamShown:
-    """The application in the REPL shows itself by its seam, which has this session id for the life of its process."""
+    """The application in the REPL shows itself by its seam. The session id stays for the life of the process."""
 
     session_id: str
     provider: str | None = None
-    """The name of the provider, where the seam is asked by evaluation."""
+    """The name of the provider of a seam that is asked by evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppEvents:
     """Events of the application in the REPL, as a subscription of its seam pushed them: one frame.
 
-    Its keys: `sub`, the subscription; `dropped`, how many fell out of its queue since the frame before; `depth`, how
-    many still wait; `events`, each with `id time opType operation line` and `frame eventId handlerId source origin
-    dispatchId ms` where they have them. It comes from the REPL as it is.
+    The frame's keys: `sub`, the subscription; `dropped`, the number of events lost from its queue since the last frame;
+    `depth`, the number still waiting; `events`, each with `id time opType operation line` and perhaps `frame eventId
+    handlerId source origin dispatchId ms`. The frame is unchecked data of the REPL.
     """
 
     frame: Mapping[str, Any]
@@ -190,9 +191,9 @@ class AppEvents:
 
 @dataclass(frozen=True, slots=True)
 class SensitiveSeen:
-    """The application tells texts that stand at sensitive paths of its state, before anything that may hold them.
+    """The application tells the texts at sensitive paths of its state, before anything that may hold such a text.
 
-    Each with a name that may be shown in its place. They are for the redactor alone.
+    Each text has a name that may be shown in its place. The texts are for the redactor alone.
     """
 
     texts: tuple[tuple[str, str], ...] = field(repr=False)
@@ -200,14 +201,14 @@ class SensitiveSeen:
 
 @dataclass(frozen=True, slots=True)
 class InputNeeded:
-    """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
+    """The evaluation reads from stdin and waits; `Adapter.send_input` gives it input."""
 
 
 @dataclass(frozen=True, slots=True)
 class OthersCode:
-    """Code that somebody evaluates in the same REPL past this server, such as a human in a notebook: it begins now.
+    """The beginning of code that somebody evaluates in the same REPL past this server, such as a human in a notebook.
 
-    It and all that follows of it, its `OthersEnding` last, is told under an id that the adapter makes.
+    This event and all that follow, `OthersEnding` last, have an id that the adapter makes.
     """
 
     code: str
@@ -215,7 +216,7 @@ class OthersCode:
 
 @dataclass(frozen=True, slots=True)
 class OthersEnding:
-    """The end of what somebody evaluated past this server."""
+    """The end of code that somebody evaluated past this server."""
 
     status: Literal["done", "failed", "interrupted"]
     failure: Failure | None = None
@@ -223,7 +224,7 @@ class OthersEnding:
 
 @dataclass(frozen=True, slots=True)
 class CallsRecorded:
-    """The calls that an evaluation made, as its request asked: JSON, see `codriver.log.recorded_runs`."""
+    """The calls of an evaluation, recorded by request: JSON, see `codriver.log.recorded_runs`."""
 
     text: str = field(repr=False)
 
@@ -243,8 +244,9 @@ Event = (
 )
 
 Listener = Callable[[str | None, Event], None]
-"""Called on the event loop with (evaluation id, event). The id is None for output that no evaluation is known to have
-caused, and of somebody else's evaluation as `OthersCode` says. It must return quickly and not raise."""
+"""Called on the event loop with (evaluation id, event). The id is None for output without a known evaluation; somebody
+else's evaluation has the id of its `OthersCode`. A listener must return quickly and not raise.
+"""
 
 
 LOAD_IT: Final = ": load_file it"
@@ -264,15 +266,15 @@ class Ending:
 
 
 Ended = Callable[[Ending | Exception], None]
-"""Called once, on the event loop: how an evaluation ended, or why nobody knows. Must return quickly and not raise."""
+"""Called once, on the event loop, with the ending of an evaluation, or an error. Must return quickly and not raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
     """The outcome of an interrupt.
 
-    `interrupted`: the server said so. `requested`: asked for, and the server's answer does not prove that the code
-    stopped (a JVM keeps a busy thread for seconds). `idle`: nothing ran.
+    `interrupted`: the server confirmed it. `requested`: the server's answer does not prove that the code stopped (a JVM
+    keeps a busy thread for seconds). `idle`: nothing ran.
     """
 
     outcome: Literal["interrupted", "requested", "idle"]
@@ -281,7 +283,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol's documentation and place. Keys of `extra` are those the server gave, for what has no field here."""
+    """A symbol's documentation and place. `extra` has the server's other keys, without a field here."""
 
     name: str
     namespace: str | None = None
@@ -296,7 +298,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class SyntaxFault:
-    """Why a REPL cannot read code, and where, as far as it tells; lines and columns count from 1."""
+    """The reason why a REPL cannot read code, and the place, as far as it tells; lines and columns count from 1."""
 
     message: str
     type: str = "SyntaxError"
@@ -306,7 +308,7 @@ class SyntaxFault:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text that defines a name, which may go on behind its end; and the place of its beginning, if known."""
+    """The text that defines a name, which may go on behind the definition; and the place of its beginning, if known."""
 
     text: str
     file: str | None = None
@@ -334,7 +336,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One candidate. `type` is the server's word for what it is (`function`, `macro`, `var`, `module`, …)."""
+    """One candidate. `type` is the server's word for its kind (`function`, `macro`, `var`, `module`, …)."""
 
     candidate: str
     type: str | None = None
@@ -343,7 +345,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """One frame of a stack trace. `tooling`: it belongs to the language or its tools, not to the user's program."""
+    """One frame of a stack trace. `tooling`: its code is the language's or its tools', not the user's."""
 
     text: str
     file: str | None = None
@@ -351,22 +353,23 @@ class StackFrame:
     function: str | None = None
     tooling: bool = False
     repeated: str = ""
-    """How often the frame came in a row, in words, for a series that is told once."""
+    """The number of repetitions of the frame in a row, in words, for a series that is told once."""
     number: int | None = None
-    """Its number, from 0 for the innermost, where code can be evaluated in it."""
+    """The frame's number, from 0 for the innermost, if code can be evaluated in the frame."""
     locals: Mapping[str, str] = field(default_factory=dict)
-    """The values of its variables by name, each printed, where they were asked for and the REPL has them."""
+    """The printed values of the frame's variables by name, if asked for and known to the REPL."""
 
 
 AROUND = "thrown around it"
-"""The relation of a link that wraps the error which its REPL reports."""
+"""The relation of a link that wraps the reported error."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackTrace:
-    """The last error of a session: the one that its REPL reports, and its frames, innermost first.
+    """The last error of a session: the error that its REPL reports, with its frames, innermost first.
 
-    On the JVM that is the root cause. `chain` has the others, each with frames of its own; see `Failure`.
+    On the JVM the reported error is the root cause. `chain` has the other errors, each with frames of its own; see
+    `Failure`.
     """
 
     type: str
@@ -381,17 +384,17 @@ class StackTrace:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The stacks of a REPL's threads at one moment. `own`: their frames in the user's code alone, empty without any."""
+    """The stacks of a REPL's threads at one moment. `own`: only the frames in the user's code, empty without any."""
 
     whole: str
     own: str
 
 
 NO_MESSAGE: Final = "null"
-"""The word that the JVM prints as the message of an error without one, as of a stack overflow."""
+"""The word that the JVM prints for a missing message of an error, as of a stack overflow."""
 
 UNKNOWN_TEST: Final = "?"
-"""The name of the test that a run was stopped in, where the REPL does not know it, or was in none yet."""
+"""The name for the stopped test if the REPL does not know it, or no test had begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +410,7 @@ class TestResult:
     file: str | None = None
     line: int | None = None
     frames: tuple[StackFrame, ...] = ()
-    """Of what was thrown, innermost first."""
+    """The frames of the thrown error, innermost first."""
     is_skipped: bool = False
     """Whether the test passes because it was skipped, or because it was expected to fail."""
 
@@ -433,11 +436,11 @@ class TestRun:
     output: str = ""
     """The output of the tests; of a long output its end."""
     stopped: TestResult | None = None
-    """The test that ran when the run was interrupted; it is in no other count."""
+    """The test that ran at the interrupt; no other count has it."""
     times: tuple[TestTime, ...] = ()
-    """Of each test that ended, also of one that asserts nothing and so has no result; as far as the REPL tells."""
+    """The time of each ended test, also of one without assertions and so without results; as far as the REPL tells."""
     of: int | None = None
-    """Of a run under way: how many tests there are to run, where the REPL tells."""
+    """The number of all tests of a run under way, if the REPL tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Questions about code in a REPL, as values: each says what is asked, and reads the answer of whatever REPL was asked.
+"""Questions about code in a REPL, as values: each holds its own words, and reads the answer of any REPL.
 
-An adapter says how a question is put to its REPL, and gives the REPL's words as a map; the words of questions and
-answers are those of Codriver's own code in REPLs. Of drift the answer is the differences of a REPL's code from its
-files, and which of its code is loaded.
+An adapter puts a question to its REPL, and gives the REPL's words as a map; questions and answers have the words of
+Codriver's own code in REPLs. The answer on drift has the differences between a REPL's code and its files, and the
+loaded code.
 """
 
 from __future__ import annotations
@@ -30,35 +30,34 @@ DriftKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference between a module as it is loaded and its file as it is now.
+    """A difference between a loaded module and its present file.
 
-    `edited`: the file has another definition since, `of` naming the part that differs where it is not the body.
-    `redefined`: the name was bound anew since its load. `gone`: the file has none. `missing`: only the file has it.
-    `docstring`: that alone was edited. `order`: statements stand in another order, from this one on. `deleted`,
-    `unparsable`: the file is not there, or `of` says why it does not parse. `unbound`: the name is imported from `of`,
-    which is gone. `old`: the name has an object of a former load, `of` being its successor. `instances`: so many, `of`,
-    live on of a former load's class. `closures`: so many of what a former load's function has made. `renewed`, which is
-    told once: a load since has put its own in place of the name's object of a former load, of the class of so many
-    instances, or of the code of so many closures. `removed`, told once too: a load since has taken it out, as the file
-    has it no more. `emptied`, told once: a cache around it lost so many values, as it changed. `stays`, told once: a
-    load has left something of it as it was, `of` says what. `unchanged`: a load had nothing to run. In Lisp there are
-    also `kept`: the file has another form, and no load defines it anew, as it is a multimethod or of `defonce`;
-    `former`: the type is of a protocol's former load, `of` being the protocol; `unknown`: nobody saw what was loaded or
-    evaluated.
+    `edited`: the file has another definition since; `of` names a differing part other than the body. `redefined`: the
+    name was bound anew since its load. `gone`: the file has none. `missing`: only the file has it. `docstring`: only
+    the docstring was edited. `order`: statements stand in another order, from this one on. `deleted`, `unparsable`: the
+    file is missing, or does not parse for the reason `of`. `unbound`: the name is imported from `of`, which is gone.
+    `old`: the name has an object of a former load, with `of` as its successor. `instances`: so many instances, `of`, of
+    a former load's class live on. `closures`: so many closures of a former load's function live on. `renewed`, told
+    once: a later load has replaced the name's object of a former load, the class of so many instances, or the code of
+    so many closures by its own. `removed`, told once too: a later load has removed the name, as the file no longer has
+    it. `emptied`, told once: a cache around the name lost so many values with the change. `stays`, told once: a load
+    has left a part of the definition as it was, named by `of`. `unchanged`: a load had nothing to run. Lisp also has
+    `kept`: the file has another form, and no load defines the name anew, as it is a multimethod or of `defonce`;
+    `former`: the type is of the protocol `of`'s former load; `unknown`: nobody saw the load or evaluation.
     """
 
     module: str
     name: str
     kind: DriftKind
     evaluated: bool = False
-    """Whether the live definition is from code that was evaluated."""
+    """Whether the live definition comes from evaluated code."""
     of: str = ""
     by: str = ""
-    """The caller who evaluated the live definition, the evaluation and the time, as far as they are known already."""
+    """The caller who evaluated the live definition, the evaluation and the time, as far as known already."""
     path: str = ""
-    """The file whose text differs from the one that was loaded, in Python."""
+    """The file whose text differs from the loaded text, in Python."""
     joint: str = "."
-    """The text between the name of the module and that of its definition."""
+    """The text between the names of the module and of its definition."""
 
     @property
     def full(self) -> str:
@@ -68,10 +67,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LoadedVar:
-    """A var as it is loaded: the file and line that it was defined at, as far as its namespace's files have them.
+    """A loaded var: the file and line of its definition, as far as its namespace's files have them.
 
-    A `file` that is blank: it was evaluated. `root` stands for its value: another one, another value. `stamp` for its
-    definition: another one, it was defined anew.
+    A blank `file` means an evaluated definition. Another `root` means another value, another `stamp` a new definition.
     """
 
     name: str
@@ -83,9 +81,9 @@ class LoadedVar:
 
 @dataclass(frozen=True, slots=True)
 class LoadedNamespace:
-    """A namespace as it is loaded; without `files` it is not of the folder that was asked about.
+    """A loaded namespace; without `files` it is outside of the folder asked about.
 
-    `mark` stands for all of it: the same one, nothing changed.
+    `mark` stands for the whole namespace: an equal mark means no change.
     """
 
     name: str
@@ -106,7 +104,7 @@ class LivesOn:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The code that a Lisp has loaded: when it began, all its namespaces, those whose mark is new, what lives on."""
+    """The loaded code of a Lisp: its start, all namespaces, namespaces with a new mark, survivors of former loads."""
 
     began_ms: int
     names: frozenset[str]
@@ -127,25 +125,25 @@ class Question(Generic[Answer]):
     """A question to a REPL, which any number of REPLs may be asked."""
 
     name: ClassVar[str]
-    """The word for it in ops, programs and kernels."""
+    """The question's word in ops, programs and kernels."""
     capability: ClassVar[str] = ""
-    """The capability without which it is refused; empty where a REPL that cannot answer tells nothing."""
+    """The capability without which the question is refused; empty if other REPLs simply tell nothing."""
     namespace: str | None = None
-    """The namespace in which names are read; None: that of the session."""
+    """The namespace in which names are read; None for the session's."""
     session: str = MAIN_SESSION
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The question in words, its names read in that namespace."""
+        """The question in words, with its names read in that namespace."""
         raise NotImplementedError
 
     def read(self, told: Mapping[str, object]) -> Answer:
-        """The answer, from what a REPL told; of a map without any entries, that it knows nothing."""
+        """The answer, read from a REPL's words; an empty map means that the REPL knows nothing."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Complete(Question[tuple[Completion, ...]]):
-    """The completions of `prefix`, in the REPL's order; none of what the namespace does not know."""
+    """The completions of `prefix`, in the REPL's order; none for unknown names."""
 
     name: ClassVar[str] = "complete"
     capability: ClassVar[str] = "complete"
@@ -167,13 +165,13 @@ class Complete(Question[tuple[Completion, ...]]):
 
 
 def candidate_of(item: object) -> str:
-    """The text of a completion, which is told as a map or as a text; empty of anything else."""
+    """The text of a completion, told as a map or as a text; empty for anything else."""
     return as_text(item) or as_text(as_map(item).get("candidate")) or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Question[Symbol | None]):
-    """The documentation and place of `symbol`; None when it does not resolve."""
+    """The documentation and place of `symbol`; None for an unresolved symbol."""
 
     name: ClassVar[str] = "lookup"
     capability: ClassVar[str] = "lookup"
@@ -184,7 +182,7 @@ class Lookup(Question[Symbol | None]):
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Symbol | None:
-        """The symbol with these parts; None when they say nothing. What has no place of its own is `extra`."""
+        """The symbol with these parts; None if they say nothing. Parts without a field of their own are `extra`."""
         printed = as_text(told.get("arglists-str")) or as_text(told.get("arglists")) or ""
         symbol = Symbol(
             name=as_text(told.get("name")) or self.symbol,
@@ -202,7 +200,7 @@ class Lookup(Question[Symbol | None]):
 
 
 def _arities(printed: str) -> list[str]:
-    """Argument lists, one an arity, from one a line or, as plain nREPL prints them, from a list of vectors."""
+    """Argument lists, one an arity, from lines or, as plain nREPL prints them, from a list of vectors."""
     if not (printed.startswith("([") and printed.endswith("])")):
         return printed.split("\n")
     inner = printed[1:-1]
@@ -211,11 +209,11 @@ def _arities(printed: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListNames(Question[Names | None]):
-    """The public names in the namespace or module `wanted`; of a pattern, those that match, wherever they are.
+    """The public names in the namespace or module `wanted`; for a pattern, all matching names anywhere.
 
-    A pattern has a `*` in it, which stands for any characters, also none; case does not count. What matches are
-    namespaces, and names in them, qualified unless the session's namespace uses them as they are. At most 50 are
-    given, the nearest to the user's code first. None where there is no such namespace, or the REPL has no way to tell.
+    A pattern has a `*`, which stands for any characters, also none; case does not count. Namespaces match, and names in
+    them, qualified unless the session's namespace uses them unqualified. At most 50 are given, the nearest to the
+    user's code first. None for an unknown namespace, or a REPL without a way to tell.
     """
 
     name: ClassVar[str] = "names"
@@ -226,7 +224,7 @@ class ListNames(Question[Names | None]):
         return {"name": self.wanted, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Names | None:
-        """The names in `rows`, and how many were left out."""
+        """The names in `rows`, and the number left out."""
         if "rows" not in told:
             return None
         rows = [as_map(item) for item in as_list(told["rows"])]
@@ -240,10 +238,10 @@ class ListNames(Question[Names | None]):
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """The tests that executed functions, by namespace and name, in runs that the REPL has seen; and all files of tests.
+    """The tests that executed functions, by namespace and name, in the REPL's runs; and all files of tests.
 
-    `files` is empty where the REPL has seen no run, or does not note what one executes. `unseen` says in words why the
-    last one was not noted, where others are.
+    `files` is empty if the REPL has seen no run, or does not note executed functions. `unseen` says in words why the
+    last run was not noted, in a REPL that notes others.
     """
 
     tests: tuple[tuple[str, str], ...] = ()
@@ -277,9 +275,9 @@ class FindExecuted(Question[Executed]):
 
 @dataclass(frozen=True, slots=True)
 class Rerun(Question[tuple[Mapping[str, Any], ...]]):
-    """The tests of a `trial` run again in forks, beside what is evaluated next: what came of each side.
+    """The tests of a `trial` run again in forks, beside the next evaluation; the outcome of each side.
 
-    Nothing where the REPL had something else to do, or cannot shield files.
+    Nothing if the REPL had something else to do, or cannot shield files.
     """
 
     name: ClassVar[str] = "rerun"
@@ -315,10 +313,10 @@ class FindSource(Question[Source | None]):
 
 @dataclass(frozen=True, slots=True)
 class Drift(Question[tuple[Difference, ...]]):
-    """The differences of the loaded modules whose files are below `root` from these files. No user code is run.
+    """The differences between loaded modules and their files below `root`. No user code is run.
 
-    `only`: `old`, those between the loaded modules alone, which are objects of a former load; `edited`, these and
-    those of files that were written since the REPL began.
+    `only`: `old` for differences between loaded modules alone, namely objects of a former load; `edited` for these and
+    differences in files written since the REPL began.
     """
 
     name: ClassVar[str] = "drift"
@@ -327,12 +325,12 @@ class Drift(Question[tuple[Difference, ...]]):
     only: OnlyOf = ""
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The folder, and which differences."""
+        """The folder, and the kind of differences."""
         del namespace
         return {"root": str(self.root), "only": self.only}
 
     def read(self, told: Mapping[str, object]) -> tuple[Difference, ...]:
-        """The differences in `rows`; those of a kind that is not known are passed over."""
+        """The differences in `rows`, without those of an unknown kind."""
         found = []
         for row in map(as_map, as_list(told.get("rows"))):
             module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
@@ -345,9 +343,9 @@ class Drift(Question[tuple[Difference, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Restore(Question[tuple[str, ...]]):
-    """Put back the definitions that loads under the id `hold` changed, each the object that it was; or `keep` them.
+    """Put back the definitions that loads under the id `hold` changed, each as the former object; or `keep` them.
 
-    The names that were defined anew since stay, and are given. No code of the user's is run again.
+    Names defined anew since then stay, and are the answer. No code of the user's is run again.
     """
 
     name: ClassVar[str] = "restore"
@@ -356,7 +354,7 @@ class Restore(Question[tuple[str, ...]]):
     keep: bool = False
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The hold, and whether it is kept."""
+        """The hold, and whether its changes are kept."""
         del namespace
         return {"hold": self.hold, "keep": int(self.keep)}
 
@@ -367,10 +365,10 @@ class Restore(Question[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class LastError(Question[StackTrace | None]):
-    """The last error of a session; None when there was none.
+    """The last error of a session; None without one.
 
-    With `local_characters` the user's frames have their locals where the REPL has them, each printed to so many
-    characters. They are plain values, or told by their type: no code of the user's runs for it.
+    With `local_characters` the user's frames have their locals, if the REPL has them, each printed to so many
+    characters. Locals are plain values, or told by their type: no code of the user's runs.
     """
 
     name: ClassVar[str] = "error"
@@ -378,7 +376,7 @@ class LastError(Question[StackTrace | None]):
     local_characters: int = 0
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The length of locals; of 0 none are wanted."""
+        """The length of locals; 0 for none."""
         del namespace
         return {"characters": self.local_characters}
 
@@ -389,7 +387,7 @@ class LastError(Question[StackTrace | None]):
 
 
 def read_file(name: str | None) -> str | None:
-    """A file's name as a path; None for the words that stand for no file."""
+    """A file's name as a path; None for words that mean no file."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
     # nbb gives the text of a loaded file in the place of its name.

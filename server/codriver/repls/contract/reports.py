@@ -3,9 +3,9 @@
 The text of a report is the value of its evaluation. The progress of a run is told by its program among what the tests
 print: `repls/programs/python` writes JSON text sequences, a record separator, an object, a line feed. Source: RFC 7464.
 
-Frames that are one call are one, and calls that repeat are told with how often. On the JVM a call of a Clojure function
-is up to four frames (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`), and an error shares the outer frames with the
-one that was thrown around it.
+Frames of one call are one, and repeated calls are told with their number. On the JVM a call of a Clojure function is up
+to four frames (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`), and an error shares the outer frames with the error
+thrown around it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ NAMED = 10
 
 
 def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False, is_former: bool = False) -> str:
-    """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in.
+    """The report as JSON: the counts, failed results, then passed ones, and the test that was stopped.
 
-    `times` has the namespace, the name and the seconds of each test that ended; `fresh` is there when they ran in a
-    new process, `again` when they ran there because they were red in the REPL, `former` when they saw files as they
-    were before an edit.
+    `times` has the namespace, the name and the seconds of each ended test. `fresh` marks tests in a new process,
+    `again` tests that ran there because they were red in the REPL, `former` tests that saw the files before an edit.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -60,7 +59,7 @@ def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False,
 
 
 def words_of(run: TestRun) -> str:
-    """The counts, and the names of what failed."""
+    """The counts, and the names of failed tests."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
     failed = f": {few(names, NAMED)}" if names else ""
@@ -98,31 +97,31 @@ def _frame(frame: StackFrame) -> dict[str, object]:
 
 SEPARATOR: Final = "\x1e"
 HEAD: Final = f'{SEPARATOR}{{"codriver": "tests"'
-"""The beginning of each record. A separator that goes on otherwise is what a test printed."""
+"""The beginning of each record. A separator with another continuation is a test's own output."""
 MOST_RED: Final = 200
 MOST_RECORD: Final = 2**20
 
 
 class TestProgress:
-    """The records of one run, taken out of its output as that comes, in pieces of any length."""
+    """The records of one run, taken out of the output as it comes, in pieces of any length."""
 
-    __test__ = False  # for pytest: it is none
+    __test__ = False  # for pytest, which would take it for a test
 
     def __init__(self, frames: Callable[[Mapping[str, object]], tuple[StackFrame, ...]] = lambda _row: ()) -> None:
-        """`frames`: those that the row of a failure tells."""
+        """`frames`: the frames in the row of a failure."""
         self._frames = frames
         self.run: TestRun | None = None
-        """The tests that have ended; None before the first has. `results` are those that did not pass."""
+        """The ended tests; None before the first end. `results` are those that did not pass."""
         self._held = ""
         self._failed = self._errors = 0
         self._red: list[TestResult] = []
 
     def take(self, text: str) -> str:
-        """The text without records. What may be the beginning of a record is held back until more comes."""
+        """The text without records. A possible beginning of a record is held back until more comes."""
         return "".join(self._parts(self._held + text))
 
     def rest(self) -> str:
-        """The text that was held back, when no more comes."""
+        """The text held back, when no more comes."""
         held, self._held = self._held, ""
         return held
 
@@ -175,13 +174,13 @@ def _result(row: Mapping[str, object]) -> TestResult:
 
 
 MOST_IN_CYCLE: Final = 8
-"""So many functions may call one another in turn, that is seen as recursion."""
+"""The most functions that call one another in turn and still count as recursion."""
 FEWEST_TIMES: Final = 3
-"""Calls that come less often in a row are told one by one."""
+"""Calls with fewer repetitions in a row are told one by one."""
 FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
-"""A frame in a line, as codriver's worker says it and as `text_of` does."""
+"""A frame in a line, in the form of codriver's worker and of `text_of`."""
 OF_ONE_CALL: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
-"""The methods around `invokeStatic`, or around each other, through which the JVM calls a Clojure function."""
+"""The methods, around `invokeStatic` or each other, through which the JVM calls a Clojure function."""
 CALLERS: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
 """The classes whose methods of these names only pass a call on to a function."""
 _SPECIAL: Final = {"_BANG_": "!", "_QMARK_": "?", "_STAR_": "*", "_GT_": ">", "_LT_": "<", "_EQ_": "=", "_PLUS_": "+"}
@@ -202,7 +201,7 @@ def text_of(frame: StackFrame) -> str:
 
 
 def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """The frames, of those that repeat in a row only the first, the last of them with how often they came."""
+    """The frames, with only the first of a repeated series; its last frame has the number of repetitions."""
     texts = [frame.text for frame in frames]
     told: list[StackFrame] = []
     place = 0
@@ -217,7 +216,7 @@ def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
 
 
 def _run_at(texts: Sequence[str], place: int) -> tuple[int, int]:
-    """The number of frames from a place on that repeat, and how often; one and once where none do."""
+    """The number of frames that repeat from a place on, and the repetitions; 1 and 1 without any."""
     for size in range(1, MOST_IN_CYCLE + 1):
         cycle, times = texts[place : place + size], 1
         if texts[place + size : place + 2 * size] != cycle:
@@ -230,9 +229,9 @@ def _run_at(texts: Sequence[str], place: int) -> tuple[int, int]:
 
 
 def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
-    """The places of the frames that begin a call, where each frame is a class and a method, innermost first.
+    """The places of the frames that begin a call; frames are a class and a method, innermost first.
 
-    A call's innermost frame is kept, as it has the line that ran; any other has that of the function's beginning.
+    A call's innermost frame is kept, as it has the running line; other frames have the function's first line.
     """
     places: list[int] = []
     owner, passed = "", [""]
@@ -247,7 +246,7 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def function_of(name: str, method: str) -> str:
-    """The name of a function of Clojure from its class, `ns/name`; of any other method its class and name."""
+    """The name of a function of Clojure from its class, `ns/name`; for any other method its class and name."""
     namespace, _, rest = name.partition("$")
     if not rest or (method != "invokeStatic" and method not in OF_ONE_CALL):
         return f"{name}/{method}"
@@ -257,7 +256,7 @@ def function_of(name: str, method: str) -> str:
 
 
 def of_its_own(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """The frames of an error that it does not share with the one inside it, at least the innermost."""
+    """The frames that an error does not share with the error inside it, at least the innermost."""
     shared = 0
     for frame, other in zip(reversed(frames), reversed(inner), strict=False):
         if frame.text != other.text:

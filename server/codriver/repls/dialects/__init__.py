@@ -1,4 +1,4 @@
-"""Dialects: the limits and habits of each language's server, and expressions in place of the ops that it lacks.
+"""Dialects: the limits and habits of each language's server, and expressions in place of missing ops.
 
 Code sent by us gives its answer as one JSON text, the only notation that every dialect can write without a library.
 Names reach the code as string literals, never spliced in as code.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.repls.programs import Code
 
 WORKER_OPS: Final = "codriver/"
-"""Codriver's own worker is known by ops whose names begin so."""
+"""The beginning of the names of ops by which Codriver's own worker is known."""
 
 _ON_THE_JVM: Final = {"HAS": "(fn [^String a ^String b] (.contains a b))", "LOWER": ".toLowerCase"}
 _IN_JAVASCRIPT: Final = {"HAS": "(fn [a b] (.includes a b))", "LOWER": ".toLowerCase"}
@@ -44,7 +44,7 @@ _ASK_CLOJURE: Final[dict[str, Code]] = {
     "test": _test("clojure/test.clj", _ON_THE_JVM),
     "test-partial": program("clojure/test_partial.clj"),
 }
-"""The questions of Clojure on the JVM that Babashka is asked by, too."""
+"""The questions for Clojure on the JVM that also serve Babashka."""
 
 _JAVA_TOOLING: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
@@ -137,7 +137,7 @@ NBB: Final = Dialect(
     ),
     before={"test": "(require 'cljs.test)"},
     namespace_by="ns",
-    # Its op calls something that is no function.
+    # Babashka's op calls something that is no function.
     broken=frozenset({"macroexpand"}),
     unsafe_bytes=16_000,
     completes_within=True,

@@ -1,12 +1,12 @@
-"""re-frame, version 1 and 2, and Causa: their functions by role, and the forms that ask an application by these.
+"""re-frame, version 1 and 2, and Causa: their functions by role, and the forms that ask an application with them.
 
 Forms are made from the Clojure files in `seam_forms`, an expression for each accessor of the seam's contract. The files
-are ordinary namespaces that are never loaded. A form is an accessor's function with those that it mentions, and a map
-of the framework's functions by role. Each of these is looked up where and when the form is evaluated: what was renamed
-upstream is found under any of its names, and what is missing is refused by name. On the JVM, where it takes a third of
-a second to compile a form, it is kept under a name of its own in the namespace `codriver.forms`.
+are ordinary namespaces that are never loaded. A form is an accessor's function with all functions that it mentions, and
+a map of the framework's functions by role. The evaluation of the form looks these up: a function renamed upstream is
+found under any of its names, and a missing one is refused by name. On the JVM, where it takes a third of a second to
+compile a form, the form is kept under a name of its own in the namespace `codriver.forms`.
 
-Sources: https://github.com/day8/re-frame2 (pull requests 3542 and 5285 renamed what replaces the state),
+Sources: https://github.com/day8/re-frame2 (pull requests 3542 and 5285 renamed the function that replaces the state),
 https://github.com/day8/re-frame.
 """
 
@@ -39,21 +39,21 @@ _ASKS: Final = "ask-"
 _ENTRY: Final = "answering"
 _JSON: Final = {one.name: one.as_json for one in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
 BROWSER: Final = "clojurescript"
-"""The dialect in which no name can be looked up while code runs, and none can be made."""
+"""The dialect whose running code can neither look names up nor make them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to do what a role asks for."""
+    """One way to fill a role."""
 
     names: tuple[str, ...]
-    """Functions that all have to be there; no macros."""
+    """Functions that all have to exist; no macros."""
     code: str = "{0}"
-    """The function of the role, made of them by their places."""
+    """The function of the role, made of these functions by their places."""
 
 
 Roles = Mapping[str, tuple[Way, ...]]
-"""By role, the ways to it, the one to prefer first."""
+"""By role, its ways, the preferred one first."""
 
 
 def definitions(text: str) -> dict[str, str]:
@@ -63,7 +63,7 @@ def definitions(text: str) -> dict[str, str]:
 
 
 def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """The functions that these mention, and those that they mention, and so on, in the order of the file."""
+    """All functions that these mention, directly or not, in the order of the file."""
     needed: set[str] = set()
     left = list(names)
     while left:
@@ -75,7 +75,7 @@ def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def way_code(way: Way, dialect: str) -> str:
-    """The expression of a way: its function where all names are there, else nil."""
+    """The expression of a way: its function if all names exist, else nil."""
     bound = " ".join([f"v{place} (known {_name(name, dialect)})" for place, name in enumerate(way.names)])
     places = [f"v{place}" for place in range(len(way.names))]
     values = places if dialect == BROWSER else [f"@{place}" for place in places]
@@ -86,12 +86,14 @@ KNOWN: Final = {
     BROWSER: "(known [name] (js/goog.getObjectByName name))",
     "clojure": "(known [name] (when-let [found (resolve name)] (when-not (:macro (meta found)) found)))",
 }
-"""By dialect, the look-up of a function. A compiler would warn of a name that is not there, so its own is asked for."""
+"""By dialect, the look-up of a function. A compiler would warn of a missing name, so the compiler's own look-up is
+used.
+"""
 _MUNGED: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
 
 
 def munged(name: str) -> str:
-    """A name of ClojureScript as JavaScript has it."""
+    """A ClojureScript name in JavaScript's form."""
     return "".join([_MUNGED.get(char, char) for char in name])
 
 
@@ -100,7 +102,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """The forms of a framework by accessor. The files are read when the first of them is needed."""
+    """The forms of a framework by accessor. The files are read when the first form is needed."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str
@@ -120,7 +122,7 @@ class Forms(Mapping[str, str]):
         return f"({code} $args $origin)" if self._dialect == BROWSER else _kept(accessor, code)
 
     def __iter__(self) -> Iterator[str]:
-        """The accessors that there are forms for."""
+        """The accessors with forms."""
         return iter(self._accessors)
 
     def __len__(self) -> int:
@@ -147,9 +149,9 @@ HOME: Final = "codriver.forms"
 
 
 def _kept(accessor: str, code: str) -> str:
-    """The form that compiles its function at the first time alone.
+    """The form that compiles its function only the first time.
 
-    Its names are whole, as the namespace in which it is evaluated may have excluded any of them.
+    Its names are qualified, as the namespace of the evaluation may have excluded any of them.
     """
     name = f"{accessor}-{hashlib.sha256(code.encode()).hexdigest()[:12]}"
     return (
@@ -195,7 +197,7 @@ RE_FRAME2: Final[Roles] = {
     "trace": _one_of("re-frame.trace.tooling/trace-buffer", "re-frame.core/trace-buffer"),
     "listen": _one_of("re-frame.trace.tooling/register-listener!"),
     "unlisten": _one_of("re-frame.trace.tooling/unregister-listener!"),
-    # The functions of re-frame.core are there without the part that keeps epochs, and answer [] and false.
+    # re-frame.core has the functions even without the part that keeps epochs; then they answer [] and false.
     "epochs": _one_of("re-frame.epoch/epoch-history"),
     "restore": _one_of("re-frame.epoch/restore-epoch"),
     "reset": (
@@ -260,7 +262,7 @@ SENTINELS: Final[Mapping[tuple[str, str], str]] = {
     ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS})",
     ("re-frame", BROWSER): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE})',
 }
-"""By seam and dialect, the expression whose value is new with each process or page, and nil where the seam is not."""
+"""By seam and dialect, the expression with a new value for each process or page, and nil without the seam."""
 _OF: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
     "re-frame": (RE_FRAME1, MISSING1),
     "re-frame2": (RE_FRAME2, MISSING2),
@@ -275,7 +277,7 @@ def forms(name: str, dialect: str) -> Forms:
 
 
 def read(accessor: str, told: object) -> Told:
-    """The contract's answer to an accessor, from the data that its form gave."""
+    """The contract's answer to an accessor, from the data of its form."""
     if not isinstance(told, dict):
         return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(told)[:200]!r}"}
     if not told.get("ok"):
@@ -296,12 +298,13 @@ CAUSES: Final[Mapping[str, str]] = {
     "version-mismatch": "version-mismatch",
     "no-such-handler": "no-such-frame",
 }
-"""By the end of the error's name in the trace, the reason of the contract. Source: the failure modes in the framework's
-docstrings of `restore-epoch` and `reset-frame-db!`."""
+"""The contract's reasons, by the end of the error's name in the trace. Source: the failure modes in the framework's
+docstrings of `restore-epoch` and `reset-frame-db!`.
+"""
 
 
 def _refusal(told: Told) -> Told:
-    """A refusal; its cause, where the framework told that in its trace alone."""
+    """A refusal; with its cause, if only the framework's trace tells it."""
     cause = told.get("cause")
     if not cause:
         kept = {key: value for key, value in told.items() if value is not None and key not in ("cause", "details")}
@@ -353,12 +356,12 @@ def _epochs(told: Told) -> Told:
 
 
 def one_line(text: str) -> str:
-    """A text with every character visible: whoever uses the application writes it."""
+    """A text with every character visible: it comes from the application's users."""
     return text if text.isprintable() else "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
 
 
 _SHOWN: Final = frozenset({"event", "trace-id", "rf/dispatch-origin", "failing-id", "exception-message", "sync?"})
-"""Tags that a line has no place for: they say again what stands in it."""
+"""Tags that a line leaves out: they repeat its other parts."""
 
 
 def line_of(row: Told, *, place: bool = False) -> str:
@@ -392,7 +395,7 @@ def _grouped(rows: list[Told], key: Callable[[Told], object]) -> list[list[Told]
 
 
 def _issues(told: Told) -> Told:
-    """Errors first, equal ones once; then warnings, a line for all of one operation: of most there is one a handler."""
+    """Errors first, equal ones once; then warnings, a line for each operation, as most come once a handler."""
     errors = [row for row in told["events"] if row["opType"] != "warning"]
     warnings = [row for row in told["events"] if row["opType"] == "warning"]
     lines = [

@@ -1,14 +1,14 @@
-"""Providers: by which code the application in a REPL is asked about itself, as data; a row each for seam and language.
+"""Providers: the code that asks the application in a REPL about itself, as data; a row for each seam and language.
 
-A provider is found by its *sentinel*, an expression whose value is the session id of the application's seam, or nil. It
-is asked by *forms*, one for each accessor of the contract. In a form, `$args` and `$origin` are literals of all that is
-asked and of who asks, `$name` of the accessor; any other `$word` is a literal of that argument, nil where it was not
-given. All are texts in the notation of the language, which the form reads and never evaluates. Before code runs that
-may show their texts, the sensitive paths of an application are looked at.
+A provider is found by its *sentinel*, an expression whose value is the session id of the application's seam, or nil.
+*Forms* ask the provider, one for each accessor of the contract. In a form, `$args` and `$origin` are literals of all
+arguments and of the caller, `$name` of the accessor; any other `$word` is a literal of that argument, nil for a missing
+one. All are texts in the notation of the language, which the form reads and never evaluates. The texts at an
+application's sensitive paths are asked for before code runs that may show them.
 
 An application's events come in the output of a REPL under the id of the subscribing form: each frame is a line of JSON
-behind a record separator, the way for all REPLs but ours, which have a field for it. Output comes in pieces that end
-anywhere, and other output may stand between. Source: RFC 7464, and the plan of `AppEvents`.
+behind a record separator; only our own REPLs have a field for frames. Output comes in pieces that end anywhere, and
+other output may come between. Source: RFC 7464, and the plan of `AppEvents`.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 
 ANY: Final = "*"
-"""The accessor whose form serves all that have none of their own."""
+"""The accessor whose form serves all accessors without a form of their own."""
 _NAME: Final = re.compile(r"\$([a-zA-Z]+)")
 _PYTHON: Final = frozenset({"basilisp", "hy", "python"})
-"""Dialects that run in Python, and print texts and read them as it does."""
+"""Dialects that run in Python, and print and read texts in Python's way."""
 _LOADS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
-"""Words in code that may bring an application in."""
+"""Words in code that may load an application."""
 _WORD: Final = re.compile(r"[A-Za-z][\w-]*")
 _JSON: Final = {
     one.name: one.as_json
     for one in (dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP)
 }
-"""By dialect, the code that gives the data of an expression as JSON."""
+"""By dialect, the code for the data of an expression as JSON."""
 
 Told = Mapping[str, Any]
 
@@ -61,47 +61,49 @@ class Provider:
     dialects: frozenset[str]
     sentinel: str
     accessors: Mapping[str, str]
-    """By accessor of the contract, the form that asks for it."""
+    """By accessor of the contract, its form."""
     bands: Mapping[str, str] = field(default_factory=dict)
-    """By accessor, an expression that is true where its form can be evaluated; asked together with the sentinel."""
+    """By accessor, an expression that is true if its form can be evaluated; asked together with the sentinel."""
     read: Callable[[str, object], Told] | None = None
-    """Makes the contract's answer to an accessor from the data that its form gave; None: its form gives it as JSON."""
+    """Makes the contract's answer to an accessor from the data of its form; None if the form itself gives the answer as
+    JSON.
+    """
     is_json: bool = False
-    """Its forms give their data as JSON already."""
+    """Whether its forms give their data as JSON already."""
     words: re.Pattern[str] | None = None
-    """A pattern of code that makes the seam appear."""
+    """A pattern for code that makes the seam appear."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A provider that was found in a REPL."""
+    """A provider found in a REPL."""
 
     provider: Provider
     session_id: str
     lacking: frozenset[str] = frozenset()
-    """Accessors whose forms this version of it cannot evaluate."""
+    """Accessors whose forms this version of the provider cannot evaluate."""
 
 
 _OURS: Final = re.compile(r"codriver[._/]seam")
 _RE_FRAME: Final = re.compile(r"re-frame")
 _SEAM: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
 FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
-"""The package that Python applications show themselves by, beside ours."""
+"""The package by which Python applications show themselves, beside ours."""
 CLOJURE_FILE: Final = FILE.parent / "clojure" / "codriver" / "seam.cljc"
-"""The namespace that those of Clojure do."""
+"""The namespace by which Clojure applications show themselves."""
 CONTRACT: Final = 1
-"""The version of the shapes of answers that we read."""
+"""The version of the answers' shapes that we read."""
 NO_WAY: Final = "codriver has no seam for its language: look at the application by evaluating code"
 NOT_SHOWN: Final = "no application in it shows itself"
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps by which an application shows itself, in one dialect: code that is evaluated, and a file to load."""
+    """The steps by which an application shows itself, in one dialect: code to evaluate, and a file to load."""
 
     module: str
     function: str
-    """One of that module, by its name in the language; where it is known, the seam was imported."""
+    """A function of the seam's module, by its name in the language; if the name is known, the seam was imported."""
     install: str
     frame: str
     file: Path = FILE
@@ -145,7 +147,7 @@ _LAY_IN: Final = (
     "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
     "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
 )
-"""Python that brings the package into a process whose `sys.path` does not have it, and leaves that as it is."""
+"""Python code that loads the package into a process without it on `sys.path`, and leaves `sys.path` as it is."""
 KERNEL: Final = "kernel"
 """In the place of a dialect: a Jupyter kernel that runs Python."""
 _EXECUTE: Final[Mapping[str, str]] = {
@@ -184,7 +186,7 @@ PROVIDERS: Final = (
         f'(python/getattr {_SEAM} "session_id" nil)',
         {
             ANY: '(.call (python/__import__ "codriver_seam") $name $args $origin)',
-            # Its server gives each evaluation an output of its own, past that of Python.
+            # Its server gives each evaluation an output of its own, apart from Python's.
             "subscribe": """(let [out *out*] (.call (python/__import__ "codriver_seam") $name $args $origin
  (fn [text] (.write out (str (python/chr 30) text "\\n")) (.flush out) nil)))""",
         },
@@ -205,11 +207,11 @@ PROVIDERS: Final = (
         words=_OURS,
     ),
 )
-"""All providers, those first that are to be asked first."""
+"""All providers, in the order in which they are asked."""
 
 
 def question(dialect: str) -> str | None:
-    """The expression that looks for all providers of a dialect at once; None where there are none."""
+    """The expression that looks for all providers of a dialect at once; None without any."""
     rows = [[one.sentinel, *one.bands.values()] for one in _of(dialect)]
     between = ", " if dialect == "python" else " "
     listed = between.join([f"[{between.join(row)}]" for row in rows])
@@ -217,7 +219,7 @@ def question(dialect: str) -> str | None:
 
 
 def found(dialect: str, told: object) -> Found | None:
-    """The first provider that an answer to `question` tells to be there."""
+    """The first provider that an answer to `question` shows as present."""
     for provider, row in zip(_of(dialect), told if isinstance(told, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             lacking = frozenset(name for name, can in zip(provider.bands, row[1:], strict=False) if not can)
@@ -226,7 +228,7 @@ def found(dialect: str, told: object) -> Found | None:
 
 
 def may_bring(dialect: str, code: str) -> bool:
-    """A sign in code that an application may have come into a REPL by it."""
+    """A sign in code that it may have loaded an application."""
     providers = _of(dialect)
     return bool(providers) and bool(
         _LOADS.search(code) or any(one.words is not None and one.words.search(code) for one in providers)
@@ -234,7 +236,7 @@ def may_bring(dialect: str, code: str) -> bool:
 
 
 SENSITIVE: Final = "sensitive"
-"""The accessor that tells the texts at sensitive paths, which is for the redactor alone."""
+"""The accessor for the texts at sensitive paths, for the redactor alone."""
 PIECE_CHARACTERS: Final = 4096
 MOST_PIECES: Final = 16
 STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
@@ -242,26 +244,26 @@ STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 
 
 def is_laid_in(dialect: str, file: Path) -> bool:
-    """True for our own package, which a REPL in Python takes whatever its language."""
+    """True for our own package, which any REPL in Python takes, whatever its language."""
     return dialect in _PYTHON and file == FILE
 
 
 def laying_in(dialect: str, file: str | None) -> str | None:
-    """The code that brings our package into a REPL, where `file` is it and the REPL loads no files of Python."""
+    """The code that loads our package into a REPL, if `file` is the package and the REPL loads no Python files."""
     if file != str(FILE) or dialect not in _EXECUTE:
         return None
     return _EXECUTE[dialect].format(code=quoted(dialect, _LAY_IN.format(file=file)))
 
 
 def provider_of(name: str, dialect: str) -> Provider:
-    """The provider of that name; where a dialect has none, ours for Python, in which unknown REPLs are asked."""
+    """The provider of that name; in a dialect without it, ours for Python, with which unknown REPLs are asked."""
     return next((one for one in _of(dialect) if one.name == name), PROVIDERS[-1])
 
 
 def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Told | None:
-    """The contract's refusal of an accessor that a provider has no form for; None if it has one.
+    """The contract's refusal of an accessor without a form; None for an accessor with one.
 
-    One that pushes no events lacks that band, and its trace can be asked for instead.
+    A provider without pushed events lacks that band, and its trace can be asked for instead.
     """
     if accessor not in lacking and (accessor in provider.accessors or ANY in provider.accessors):
         return None
@@ -273,25 +275,25 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
 
 
 def tells_sensitive(provider: Provider) -> bool:
-    """True for our own seam, which tells what it hides for the redactor."""
+    """True for our own seam, which tells hidden texts to the redactor."""
     return ANY in provider.accessors
 
 
 def sensitive_texts(told: Told) -> tuple[tuple[str, str], ...]:
-    """The texts at sensitive paths that a seam tells, each with a name; of a long one its pieces."""
+    """The texts at sensitive paths told by a seam, each with a name; a long text in pieces."""
     rows = told.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
     return tuple((name, text[start : start + PIECE_CHARACTERS]) for name, text in found for start in _starts(len(text)))
 
 
 def _starts(length: int) -> list[int]:
-    """The starts of the pieces of a text; the last is as long as the others, as a short one is not looked for."""
+    """The starts of the pieces of a text; the last is as long as the others, as short pieces are not looked for."""
     last = min(length, MOST_PIECES * PIECE_CHARACTERS) - PIECE_CHARACTERS
     return [*range(0, last, PIECE_CHARACTERS), last] if last > 0 else [0]
 
 
 def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:
-    """The subscriptions among `known` that are over, by what an accessor was asked and told."""
+    """The subscriptions among `known` that are over, by an accessor's question and answer."""
     if accessor == "unsubscribe":
         return {str(asked.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not told["ok"]:
@@ -300,10 +302,10 @@ def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[
 
 
 def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: Told | None = None) -> str:
-    """The code that asks for an accessor; `origin`: who asks, of a change.
+    """The code that asks for an accessor; `origin`: the caller, for a change.
 
     Raises:
-        KeyError: the provider has no form for it, which `refusal` tells.
+        KeyError: the provider has no form for the accessor, as `refusal` tells.
     """
     code = provider.accessors.get(accessor) or provider.accessors[ANY]
     words = {"name": accessor, "args": notation(dialect, asked), "origin": notation(dialect, origin)}
@@ -323,7 +325,7 @@ def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: T
 
 
 def notation(dialect: str, value: object) -> str:
-    """Data as a text in which code of a dialect reads it: JSON where there is Python, else EDN."""
+    """Data as a text that code of a dialect can read: JSON for dialects with Python, else EDN."""
     return json.dumps(value, ensure_ascii=False) if dialect in _PYTHON else edn(value)
 
 
@@ -354,15 +356,15 @@ def unquoted(dialect: str, printed: str) -> str:
     """The text that a dialect printed as a string.
 
     Raises:
-        ValueError: it is none.
-        SyntaxError: it is none.
+        ValueError: the text is no string.
+        SyntaxError: the text is no string.
     """
-    # Clojure leaves control characters in a printed string as they are; JSON would refuse them.
+    # Clojure leaves control characters in a printed string as they are; JSON refuses them.
     return str(ast.literal_eval(printed) if dialect in _PYTHON else json.loads(printed, strict=False))
 
 
 def answer(provider: Provider, accessor: str, told: str) -> str:
-    """The contract's answer, as JSON, from the JSON text that a provider's form gave."""
+    """The contract's answer, as JSON, from the JSON text of a provider's form."""
     if provider.read is None:
         return told
     return json.dumps(provider.read(accessor, json.loads(told, strict=False)), ensure_ascii=False)
@@ -382,9 +384,9 @@ class FrameReader:
 
     def __init__(self) -> None:
         self.subscription: str | None = None
-        """The id of the one whose frames these are, once it is known: those of others are ordinary output."""
+        """The id of the reader's subscription, once known: frames of others are ordinary output."""
         self._begun = ""
-        """A line that may become a frame, as far as it came."""
+        """The received part of a line that may become a frame."""
 
     def feed(self, text: str) -> Iterator[str | Mapping[str, Any]]:
         """The frames, and the ordinary output before, between and behind them, that a piece completes."""
@@ -395,7 +397,7 @@ class FrameReader:
                 yield plain
             line, newline, text = rest.partition("\n")
             if MARK in line:
-                # A frame has none in it: the line that began was broken off.
+                # A frame has no separator inside: the line before was broken off.
                 broken, _, begun = line.partition(MARK)
                 yield MARK + broken
                 text = f"{MARK}{begun}{newline}{text}"
@@ -417,11 +419,11 @@ class FrameReader:
 
 
 LOOK_S: Final = 1.0
-"""How long an evaluation waits for the questions before it and behind it."""
+"""The time that an evaluation waits for the questions before and after it."""
 
 
 async def learn_sensitive(ask: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
-    """Ask a seam for the texts at sensitive paths, and tell them to who redacts. Never raises, nor waits for long."""
+    """Ask a seam for the texts at sensitive paths, and tell them to the redactor. Never raises, nor waits for long."""
     with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
         told = json.loads(await ask(SENSITIVE, "{}"))
         listener(None, SensitiveSeen(sensitive_texts(told)))

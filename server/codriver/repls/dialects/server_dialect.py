@@ -1,9 +1,9 @@
-"""One dialect: the limits and habits of its server, the expressions that ask it, and how its code is written.
+"""One dialect: the limits and habits of its server, the expressions that ask the server, and the syntax of its code.
 
-Expressions ask a Lisp which namespaces are of files below a folder and what lives on in them, take names out of
-namespaces, and have a REPL of Python or Hy run a program of ours: its tests, names, and mends of hy-nrepl. Code that
-answers is compiled once and kept in the REPL, as compiling takes longer than all that the code does. Of a thread dump
-the part is found that is in the user's own code.
+Expressions ask a Lisp for the namespaces of files below a folder and the survivors in them, take names out of
+namespaces, and have a REPL of Python or Hy run a program of ours: its tests, names, and mends of hy-nrepl. Answering
+code is compiled once and kept in the REPL, as compiling takes longer than running it. Thread dumps are cut to the
+user's own code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Words = Union[str, "Sequence[Words]"]
-"""A text, or a list of such, as it reaches our code: as a literal."""
+"""A text, or a list of texts, in the form of a literal for our code."""
 
 _NAME: Final = re.compile(r"\$([a-z]+)")
 
@@ -39,86 +39,89 @@ _PRINT: Final = "nrepl.middleware.print"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One dialect: facts of its server, known once it showed itself to be one. Sources: the answers in the tests."""
+    """One dialect: facts of its server, known once the server showed its dialect. Sources: the answers in the tests."""
 
     name: str
     json: Code = "VALUE"
-    """Code around an expression, `VALUE`, that gives its value as one JSON text."""
+    """Code around an expression, `VALUE`, for its value as one JSON text."""
     keeps_last: Code = ""
-    """Code before ours that leaves `*1`, `*2`, `*3` and `*e` as they are, where ours runs in the user's session."""
+    """Code before ours that preserves `*1`, `*2`, `*3` and `*e` when ours runs in the user's session."""
     python_text: bool = False
-    """Printed strings are Python literals, not JSON-like ones."""
+    """Whether printed strings are Python literals, not JSON-like ones."""
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
-    """How code is evaluated in a namespace: the key `ns`, or a switch there and back, or not at all."""
+    """The way to evaluate code in a namespace: the key `ns`, or a switch there and back, or not at all."""
     facts: Code | None = None
-    """An expression that only this dialect evaluates: `root`, where it is cheap `pid`, and the answer to `$seam`."""
+    """An expression that only this dialect evaluates: `root`, a cheap `pid`, and the answer to `$seam`."""
     process_id: str | None = None
     ask: Mapping[str, str] = field(default_factory=dict)
     """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
 
-    Of a test run that goes on after its answer, `pending`, `test-rest` asks for the rest; `test-unloaded` gives the
-    namespaces of test files that are to be loaded before, where the expression of the run cannot. `test-fresh` runs
-    tests in a process of their own.
+    When a test run goes on after its answer, `pending`, `test-rest` asks for the rest. `test-unloaded` gives the
+    namespaces of test files to load first, if the expression of the run cannot load them. `test-fresh` runs tests in a
+    process of their own.
     """
     before: Mapping[str, str] = field(default_factory=dict)
-    """By capability, what the expression requires: a form is compiled whole before any of it runs."""
+    """By capability, the requirements of its expression: a form is compiled whole before any part of it runs."""
     kept: Code | None = None
     """Code that calls the function of the text `FORM`, compiled once and kept as `NAME`, with `ARGUMENTS`."""
     keeps: frozenset[str] = frozenset()
-    """The capabilities whose expressions are kept so: to compile them takes longer than all that they do."""
+    """The capabilities whose expressions are kept in this way, since compiling takes longer than running them."""
     confirm: Mapping[str, str] = field(default_factory=dict)
-    """By capability, code that runs only where the server brings along what `ask` needs; evaluated once, at first."""
+    """By capability, code that runs only if the server has the requirements of `ask`; evaluated once, at first."""
     tooling: tuple[str, ...] = ()
     """Parts of file or class names whose stack frames are not the user's."""
     unsafe_bytes: int | None = None
-    """Requests that are longer and not all ASCII break this server."""
+    """Longer requests that are not all ASCII break this server."""
     no_file: str | None = None
-    """The file of code that is in none, where a session keeps the one that it was told last."""
+    """The file name for code without a file, since a session keeps the last name told."""
     send_gap_s: float = 0.0
     print_limits: str | None = None
-    """An expression that prints more than two parts, where limits may be honoured."""
+    """An expression that prints more than two parts, if limits may be honoured."""
     mends: tuple[Code, ...] = ()
-    """Code that mends the server, each evaluated once a connection; a server that it does not fit stays as it is."""
+    """Code that mends the server, each evaluated once a connection; a server without the fault stays as it is."""
     printer: Code | None = None
-    """Code that defines `codriver.kept/print`, where what the user has set wins over limits that nobody asked for."""
+    """Code that defines `codriver.kept/print`, in which the user's settings win over limits that nobody asked for."""
     file_evaluator: Code | None = None
-    """Code that defines a function to evaluate what comes from a file, and gives its name; for a server that leaves the
-    file's name out of stack traces."""
+    """Code that defines a function to evaluate code of a file, and gives the function's name; for a server that leaves
+    the file's name out of stack traces.
+    """
     broken: frozenset[str] = frozenset()
-    """Capabilities whose ops are listed and do not work."""
+    """Capabilities with listed ops that do not work."""
     adapted: Mapping[str, str] = field(default_factory=dict)
-    """Capabilities that we give without an op of their own, and by what."""
+    """Capabilities that we give without an op of their own, and the means."""
     counts_lines: bool = True
-    """The server honours `line`, so that the lines it tells are those of the caller's file."""
+    """Whether the server honours `line`, so that its lines are those of the caller's file."""
     takes_beginning: bool = False
-    """Code whose place is not said begins in line 1, column 1. Source: nREPL's `interruptible-eval`, our worker."""
+    """Whether code without a place begins in line 1, column 1. Source: nREPL's `interruptible-eval`, our worker."""
     columns_from_zero: bool = False
-    """Its op for symbols counts columns from 0."""
+    """Whether its op for symbols counts columns from 0."""
     completes_within: bool = False
-    """Its op for completion also gives names that only contain what was typed, and the owner of a name as a name."""
+    """Whether its op for completion also gives names that only contain the typed text, and the owner of a name as a
+    name.
+    """
     home: str = "user"
     """The namespace in which a new session evaluates."""
     expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")
     """The functions that expand once, and until nothing is left."""
     interrupt_note: str | None = None
-    """Why an interrupt that was confirmed does not prove that the code stopped."""
+    """The reason why a confirmed interrupt does not prove that the code stopped."""
     interrupts_reads: bool = True
-    """An interrupt also ends code that waits for input; else the server answers nothing until input comes."""
+    """Whether an interrupt also ends code that waits for input; other servers answer nothing until input comes."""
     sends_traceback: bool = False
-    """A failure comes with its whole trace, so the last one need not be asked for."""
+    """Whether a failure comes with its whole trace, so that nobody has to ask for it."""
     load_moves_namespace: bool = False
     answers_while_busy: bool = False
-    """Its server answers questions while code runs."""
+    """Whether its server answers questions while code runs."""
     keeps_apart: Literal["session", "connection", "none"] | None = None
-    """The things that the dialect's one server keeps apart; None: asked of each server."""
+    """The things that the dialect's only server keeps apart; None if each server is asked."""
     shares: str = "namespaces and what is defined in them are shared: define in one of your own"
-    """The things that a session apart shares with the others, in words."""
+    """The things that a separate session shares with the others, in words."""
     joins: str | None = None
-    """The code by which a session takes the names of the main one, `$main`, for its own, where sessions share none."""
+    """The code by which a session takes over the names of the main one, `$main`, if sessions share none."""
     is_serial: bool = False
-    """Sessions keep their namespaces apart and still wait for each other: everything runs on one thread."""
+    """Whether sessions keep their namespaces apart and still wait for each other, as everything runs on one thread."""
     runs_files: bool = False
-    """Tests are run by file too: our own code for them takes paths and finds the files itself."""
+    """Whether tests are run by file too: our own code takes paths and finds the files itself."""
     notes: tuple[str, ...] = ()
 
     def print_fields(
@@ -129,10 +132,11 @@ class Dialect:
         for_session: bool = False,
         keeps_loaders: bool = False,
     ) -> dict[str, Value]:
-        """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing".
+        """The fields of an `eval` that limit its printing. Source: nREPL documentation, "Pretty Printing".
 
-        A REPL that `knows_defaults` lets what its user has set win over limits that nobody asked for. `for_session`:
-        our printer has the session keep to them from then on. `keeps_loaders`: it leaves the session's class loaders.
+        In a REPL that `knows_defaults` the user's settings win over limits that nobody asked for. `for_session`: our
+        printer has the session keep the limits from then on. `keeps_loaders`: our printer leaves the session's class
+        loaders alone.
         """
         if self.print_limits is None:
             return {}
@@ -157,7 +161,7 @@ class Dialect:
         return fields
 
     def _literal(self, words: Words) -> str:
-        # What separates in Python is blank in a Lisp.
+        # Python's separators are blanks in a Lisp.
         return self.quote(words) if isinstance(words, str) else f"[{', '.join([self._literal(one) for one in words])}]"
 
     def quote(self, text: str) -> str:
@@ -177,7 +181,7 @@ class Dialect:
         return f"{self.keeps_last}{self.before.get(capability, '')}{self.as_json(code)}"
 
     def _call(self, code: str) -> str:
-        """The call of a function that is kept: its parameters are what the question fills in."""
+        """The call of a kept function, with the question's values as arguments."""
         names = sorted(set(_NAME.findall(code)))
         body = _NAME.sub(r"asked-\1", code)
         form = f"(fn [{' '.join([f'asked-{name}' for name in names])}] {body})"
@@ -187,20 +191,20 @@ class Dialect:
         return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.kept))
 
     def question(self, expression: str) -> str:
-        """The code whose value is that of `expression`, as one JSON text."""
+        """The code for the value of `expression` as one JSON text."""
         return f"{self.keeps_last}{self.as_json(expression)}"
 
     def as_json(self, expression: str) -> str:
-        """The code that gives the value of `expression` as one JSON text."""
+        """The code for the value of `expression` as one JSON text."""
         return str(self.json).replace("VALUE", expression, 1)
 
     def read(self, printed: str) -> object:
         """The data whose JSON text a server printed as a string.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is no such string.
         """
-        # Clojure leaves control characters in a printed string as they are; JSON would refuse them.
+        # Clojure leaves control characters in a printed string as they are; JSON refuses them.
         text = ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False)
         return json.loads(str(text), strict=False)
 
@@ -210,7 +214,7 @@ _LOADED: Final = program("clojure/loaded.clj")
 
 @cache
 def _kept() -> str:
-    """The name under which the code is kept. A REPL outlives its server, and the next one may ask with other code."""
+    """The name of the kept code. A REPL outlives its server, and the next server may ask with other code."""
     return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
 
 
@@ -221,7 +225,7 @@ KEEP_CLOJURE: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:
-    """The loaded code that an answer tells of."""
+    """The loaded code told in an answer."""
     began = str(data.get("began") or "0")
     spaces = (_namespace(one) for one in as_list(data.get("spaces")) if isinstance(one, dict))
     lists = [[str(word) for word in one] for one in as_list(data.get("old")) if isinstance(one, list) and len(one) == 4]
@@ -268,11 +272,11 @@ def _test() -> str:
     """The expression that runs tests.
 
     `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests; `$root` is the
-    folder to run in, empty for the one that the REPL is in; `$words` is `$match` as alternatives of words that all must
-    hold, an exclamation mark before what must not.
+    folder to run in, empty for the REPL's own; `$words` is `$match` as alternatives of words that all must hold, with
+    an exclamation mark before those that must not.
 
-    The program stands on a line of its own, on which no call begins, as tracebacks and stacks show the line of what
-    calls.
+    The program stands on a line of its own, on which no call begins, since tracebacks and stacks show the line of a
+    call.
     """
     return (
         '[space["answer"]($ns, $name, $match, $words, $only, root=$root)\n'
@@ -294,7 +298,7 @@ def _test_hy() -> str:
 
 
 def _test_fresh() -> str:
-    """The expression that runs the tests in a process of their own: the same program, and nothing of what is loaded."""
+    """The expression that runs the tests in a process of their own: the same program, without the loaded code."""
     return (
         '[space["run_anew"](process, program, $root, $former, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
@@ -304,7 +308,7 @@ def _test_fresh() -> str:
 
 
 def _test_fresh_hy() -> str:
-    """The expression in Hy. What a session defines is not in a new process."""
+    """The expression in Hy. A session's definitions are not in a new process."""
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
         f" _ [(exec {json.dumps(_fresh())} space)]\n"
@@ -335,7 +339,7 @@ ASK_HY: Final = Programs(
         "glimpse": Written(_hy_names('((get space "glimpse") $name $session)')),
     }
 )
-"""By capability, as `Dialect.ask` has it."""
+"""By capability, as in `Dialect.ask`."""
 
 
 def _mend(path: str) -> Written:
@@ -345,7 +349,7 @@ def _mend(path: str) -> Written:
 MENDS_HY: Final = (
     _mend("hy/quiet_server.py"), _mend("hy/request_reader.py"), _mend("hy/output_by_context.py"),
 )  # fmt: skip
-"""To be evaluated one after the other: the first makes room for longer ones."""
+"""Mends, evaluated in order: the first makes room for longer ones."""
 
 
 _REMOVE: Final = program("lisp/remove.cljc")
@@ -360,9 +364,9 @@ REMOVALS: Final[dict[str, Code]] = {
 
 
 def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
-    """Code that takes `name` out of a namespace where it is that of `home`, and the same in a few words for the log.
+    """Code that takes `home`'s `name` out of another namespace, and the same in a few words for the log.
 
-    None where the dialect has no way to.
+    None for a dialect without a way to do that.
     """
     texts = {"$ns": namespace, "$name": name, "$home": home}
     code = REMOVALS.get(dialect)
@@ -381,14 +385,14 @@ _PYTHON_FRAME: Final = re.compile(r'^ +File "')
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread: what it is called, and its frames in the order they are shown."""
+    """One thread: its name, and its frames in the order shown."""
 
     title: str
     frames: tuple[str, ...]
 
 
 def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
-    """The dump of threads whose frames in code that `tooling` names are not the user's; None without any."""
+    """The dump of threads, in which frames in code named by `tooling` are not the user's; None without any."""
     if not threads:
         return None
     own = [Thread(thread.title, tuple(f for f in thread.frames if not _is_tooling(f, tooling))) for thread in threads]

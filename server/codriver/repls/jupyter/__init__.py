@@ -1,7 +1,7 @@
-"""The adapter for Jupyter kernels, whose parts are put together by `jupyter_adapter`.
+"""The adapter for Jupyter kernels; `jupyter_adapter` puts its parts together.
 
-The parts, of which each may import from those before it: `messages`; kernels found and named, by `connection_files`;
-the channel to a kernel, over ZeroMQ or by its Jupyter Server; `kernel`, and all that runs in it; the questions to it.
+The parts, each of which may import the parts before it: `messages`; kernels found and named, by `connection_files`; the
+channel to a kernel, over ZeroMQ or by its Jupyter Server; `kernel`, and all that runs in it; the questions to a kernel.
 
-Nothing of `jupyter_client` or `websockets` is imported before a kernel is started, or reached by its server.
+`jupyter_client` and `websockets` are imported only when a kernel is started, or reached by its server.
 """

@@ -1,14 +1,14 @@
 """Kernelspecs, and connection files of kernels and notebook servers: found, read and made without Jupyter's own code.
 
-A file is a claim: a killed server leaves its own and those of its kernels, and by now somebody else may listen at their
-ports. Whether a kernel is there is for the connection to find out, which only the file's key can prove. A kernelspec is
-a folder `kernels/NAME` with a `kernel.json`. Its command may be relative: `python` means the interpreter that it was
-installed for, which to us is the project's, never the one that runs Codriver.
+A file is a claim: a killed server leaves its own and its kernels' files, and by now somebody else may listen at their
+ports. Only the connection finds out whether a kernel is there, as the file's key proves it. A kernelspec is a folder
+`kernels/NAME` with a `kernel.json`. Its command may be relative: `python` means the interpreter that the spec was
+installed for; here that is the project's, never the one that runs Codriver.
 
-The file of a kernel that a server starts keeps its ports and key while that kernel is restarted, so that a human's
-console which is connected to it stays so. It lies in Jupyter's runtime folder, where `jupyter console --existing` looks
-for it, until the server ends. Only some kernels tell their process id, for an interrupt: the process of any other is
-found by the connection file that its command names, where there is a `/proc`.
+The file of a kernel that a server starts keeps its ports and key over the kernel's restarts, so that a human's
+connected console stays connected. The file lies in Jupyter's runtime folder, where `jupyter console --existing` looks,
+until the server ends. Only some kernels tell their process id, for an interrupt: the process of any other is found by
+the connection file in its command, on systems with `/proc`.
 
 Source: jupyter_client's "Connection files" and "Making kernels for Jupyter", section "Kernel specs"; `jpserver-*.json`
 as jupyter_server 2 writes them; proc(5).
@@ -51,10 +51,10 @@ OWN_PREFIX: Final = "kernel-codriver-"
 """The names of the files of kernels that Codriver servers start; the server's process id follows."""
 
 FILE_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE, is_granting=True, is_secret=True)
-"""Connection files hold keys and tokens, and say where code is sent: nobody else may read or write the files."""
+"""Connection files hold keys and tokens, and decide where code is sent: nobody else may read or write the files."""
 
 MAX_FILES: Final = 1000
-"""Files that are read: killed servers leave theirs, and nobody cleans up."""
+"""The most files that are read: killed servers leave theirs, and nobody cleans up."""
 
 SETTLED_NS: Final = 10**9
 """A folder or a file that changed within this time may change again without a trace in its times."""
@@ -65,21 +65,21 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFile:
-    """One kernel's connection file. Without its key, which only the connection needs."""
+    """One kernel's connection file, without its key, which only the connection needs."""
 
     path: Path
     written_ns: int
     host: str
     port: int
-    """The shell's."""
+    """The port of the shell."""
     transport: str = "tcp"
     kernel_name: str = ""
     session: str = ""
-    """Of a kernel that a server started for a session: the absolute path of the notebook."""
+    """The absolute path of the notebook, for a kernel that a server started for a session."""
 
     @property
     def kernel_id(self) -> str:
-        """The id under which the server that started it knows it."""
+        """The id by which its server knows the kernel."""
         return self.path.stem.removeprefix("kernel-")
 
     @property
@@ -88,9 +88,9 @@ class ConnectionFile:
         return f"jupyter://{self.path}"
 
     def is_listened_to(self) -> bool:
-        """Whether anything listens there now. Waits a moment."""
+        """Whether anything listens at the shell's port now. Waits a moment."""
         if self.transport == "ipc":
-            return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket's name, no path of ours
+            return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket's name, no file of ours
         try:
             with socket.create_connection((self.host, self.port), PROBE_S):
                 return True
@@ -109,28 +109,28 @@ class NotebookServer:
     token: str = field(repr=False, default="")
 
     def concerns(self, workspace: Path) -> bool:
-        """Whether its notebooks may lie in the workspace: its folder is that, or above it, or in it."""
+        """Whether the server's notebooks may lie in the workspace: its folder is the workspace, above it, or in it."""
         return workspace.is_relative_to(self.root) or self.root.is_relative_to(workspace)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The runtime folder at one time."""
+    """The content of the runtime folder at one time."""
 
     kernels: tuple[ConnectionFile, ...] = ()
     servers: tuple[NotebookServer, ...] = ()
     problems: tuple[tuple[Path, str], ...] = ()
-    """Files that cannot be used, and why."""
+    """The reasons why files cannot be used."""
 
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:
-    """The folder in which Jupyter keeps the files of what runs."""
+    """The folder in which Jupyter keeps the files of running kernels and servers."""
     given = environ.get("JUPYTER_RUNTIME_DIR")
     return Path(given) if given else data_folder(environ) / "runtime"
 
 
 class RuntimeFolder:
-    """Jupyter's runtime folder, read again only after it changed. Lives as long as whoever looks, one at a time."""
+    """Jupyter's runtime folder, read again only after it changed. Lives as long as its caller; one caller at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -138,7 +138,7 @@ class RuntimeFolder:
         self._contents = Contents()
 
     def look(self) -> Contents:
-        """The files that are there: the same object as before where nothing changed. Waits for a disk."""
+        """The present files; the same object as before if nothing changed. Waits for a disk."""
         try:
             status = self._folder.stat()
         except OSError:
@@ -147,7 +147,7 @@ class RuntimeFolder:
         if stamp == self._stamp:
             return self._contents
         found = Contents() if stamp is None else _read_all(self._folder)
-        # A file that is empty yet, or one more in the same tick, changes no time of the folder.
+        # A file that is still empty, or another one in the same tick, changes no time of the folder.
         now = time.time_ns()
         is_settled = status is None or not 0 <= now - status.st_mtime_ns < SETTLED_NS
         self._stamp = stamp if is_settled else None
@@ -184,7 +184,7 @@ def _object(data: bytes) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise ValueError("it holds no JSON object")  # noqa: TRY004  # what a file says is a value
+        raise ValueError("it holds no JSON object")  # noqa: TRY004  # a wrong type in a file is a wrong value
     return found
 
 
@@ -192,7 +192,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     """The contents of a connection file.
 
     Raises:
-        ValueError: it is none, and why.
+        ValueError: the file is none, for the reason said.
     """
     found = _object(data)
     host, port, transport = found.get("ip"), found.get("shell_port"), found.get("transport", "tcp")
@@ -207,7 +207,7 @@ def read_server_file(path: Path, data: bytes) -> NotebookServer:
     """The contents of a server's file.
 
     Raises:
-        ValueError: it is none, and why.
+        ValueError: the file is none, for the reason said.
     """
     found = _object(data)
     url, root, process_id = text_of(found, "url"), text_of(found, "root_dir"), found.get("pid")
@@ -217,13 +217,13 @@ def read_server_file(path: Path, data: bytes) -> NotebookServer:
 
 
 def key_of_notebook(path: str) -> str | None:
-    """The session key for the kernel of a notebook, such as `a-ipynb`; None of a console, which has no file."""
+    """The session key for the kernel of a notebook, such as `a-ipynb`; None for a console, which has no file."""
     name = Path(path).name
     return (re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or None) if Path(name).suffix else None
 
 
 def key_of_kernel(kernel_name: str) -> str:
-    """The session key for a kernel of no notebook, by the name of its kernelspec: that of the language, if known."""
+    """The session key for a kernel without a notebook, by the name of its kernelspec: the language's key, if known."""
     name = re.sub(r"[^a-z0-9_]+", "-", kernel_name.lower()).strip("-")
     if not name or "python" in name or "py" in name.split("-"):
         return "jup"
@@ -231,7 +231,7 @@ def key_of_kernel(kernel_name: str) -> str:
 
 
 SPEC_RULES: Final = Rules(Links.ANY, 64 * files.KIBIBYTE)
-"""Environments may be made of links; whether a program may be started is for the recipe to decide."""
+"""Environments may be made of links; the recipe decides whether a program may be started."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PYTHON: Final = re.compile(r"python[0-9.]*")
@@ -244,7 +244,7 @@ class KernelSpecError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One kernelspec. `argv` and `env` are as in its file, with their placeholders."""
+    """One kernelspec. `argv` and `env` are those of its file, with placeholders."""
 
     name: str
     folder: Path
@@ -267,7 +267,7 @@ def data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def kernel_folders(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders of kernelspecs, those of the interpreter's own environment first."""
+    """The folders of kernelspecs, first those of the interpreter's own environment."""
     named = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
     own = Path(python).parent.parent / "share" / "jupyter"
     folders = (own, *named, data_folder(environ), Path("/usr/local/share/jupyter"), Path("/usr/share/jupyter"))
@@ -289,7 +289,7 @@ def find_kernelspec(name: str, folders: Sequence[Path]) -> KernelSpec:
     """The first kernelspec of that name.
 
     Raises:
-        KernelSpecError: there is none, or it cannot be read.
+        KernelSpecError: the kernelspec is missing or unreadable.
     """
     for folder in folders if _NAME.fullmatch(name) else ():
         path = folder / name / "kernel.json"
@@ -323,7 +323,7 @@ def command_of(
     """The command of a kernel and the environment variables that it adds. `python`: the project's interpreter.
 
     Raises:
-        KernelSpecError: its program is not there.
+        KernelSpecError: the kernel's program is missing.
     """
     places = {
         "connection_file": str(connection_file),
@@ -351,16 +351,16 @@ ANSWER_S: Final = 2.0
 
 
 class StartedKernels:
-    """The connection files of the kernels that one server starts, for its life. All of it may wait for a disk."""
+    """The connection files of the kernels that one server starts, for its life. All methods may wait for a disk."""
 
     def __init__(self) -> None:
         self._written: set[Path] = set()
 
     def prepare(self, file: Path) -> None:
-        """Have the file there: written before a kernel's first start, the same at the next.
+        """Write the file before a kernel's first start; later starts use the same file.
 
         Raises:
-            StartError: it cannot be written.
+            StartError: the file cannot be written.
         """
         from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # slow, and an extra
 
@@ -394,7 +394,7 @@ def _remove(file: Path) -> None:
 
 
 def _remove_those_of_the_dead(folder: Path) -> None:
-    """Remove what servers left that were killed."""
+    """Remove the leftovers of killed servers."""
     for path in _of_the_dead(folder):
         with contextlib.suppress(OSError):
             _remove(path)
@@ -408,10 +408,10 @@ def _of_the_dead(folder: Path) -> Iterator[Path]:
 
 
 async def say_farewell(file: Path) -> None:
-    """Ask the kernel of a connection file to end, so that it runs what is to run at its end; never raises."""
+    """Ask the kernel of a connection file to end, so that its exit handlers run; never raises."""
     try:
         await anyio.to_thread.run_sync(_request_shutdown, file, abandon_on_cancel=True)
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with it, it is ended all the same
+    except Exception as error:  # noqa: BLE001  # the kernel is ended all the same, whatever the fault
         logger.info("the kernel of %s was not asked to end: %r", file, error)
 
 
@@ -446,18 +446,18 @@ class KernelProcess:
 
     id: int
     leads: bool
-    """Whether its process group is the kernel's alone: it leads that, or who started it for its sake does."""
+    """Whether the process group is the kernel's alone: its leader is the kernel, or started only the kernel."""
 
     @property
     def folder(self) -> str | None:
-        """Its current folder; None if that cannot be seen."""
+        """The kernel's current folder; None if the system does not show it."""
         try:
             return str((PROCESSES / str(self.id) / "cwd").readlink())
         except OSError:
             return None
 
     def interrupt(self) -> bool:
-        """Send SIGINT to its group, or to it alone in a group of others; whether it could be sent.
+        """Send SIGINT to the kernel's group, or in a group of others to the kernel alone; whether that worked.
 
         Only the group frees a kernel that waits for a child process.
         """
@@ -465,7 +465,7 @@ class KernelProcess:
 
 
 def find_process(connection_file: str) -> KernelProcess | None:
-    """The process that was started with this connection file, the innermost of several; None if none is seen."""
+    """The process started with this connection file, the innermost of several; None without one in sight."""
     wanted, found = os.fsencode(connection_file), dict[int, tuple[int, int]]()
     for folder, words in _commands():
         if any(word == wanted or word.endswith(b"=" + wanted) for word in words):
@@ -481,7 +481,7 @@ def find_process(connection_file: str) -> KernelProcess | None:
 
 
 def folders_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
-    """The working directories of the kernels of these connection files, where the system tells: that is Linux."""
+    """The working directories of the kernels of these connection files; only Linux tells them."""
     wanted, found = {os.fsencode(path): path for path in connection_files}, dict[Path, Path]()
     for folder, words in _commands():
         path = next((wanted[word] for word in words if word in wanted), None)

@@ -1,8 +1,8 @@
-"""The evaluator of one kernel: sends code when it is its turn, tells its events, and how it ended.
+"""The evaluator of one kernel: sends code in its turn, and tells its events and its end.
 
-One execution is in flight at a time. It is over when its reply came and the kernel is idle again; some kernels tell its
-value later still. One that the kernel dropped unread, as another client's code failed before it, is sent again. The
-outputs of a cell are gathered from its messages as a notebook keeps them.
+One execution is in flight at a time. The execution is over when its reply came and the kernel is idle again; some
+kernels tell its value later still. Code that the kernel dropped unread, as another client's code failed before it, is
+sent again. The outputs of a cell are gathered from its messages in the notebook's format.
 
 Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_output`, `update_display_data`.
 """
@@ -52,17 +52,18 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 2.0
-"""How long after its reply, with nothing more of it, an execution waits for the kernel to be idle: that message may
-have been dropped."""
+"""The wait for the kernel's `idle` after the reply and the last message of an execution: the `idle` may have been
+dropped.
+"""
 
 REPLY_S: Final = 10.0
-"""How long after the kernel is idle an execution waits for its reply."""
+"""The wait of an execution for its reply after the kernel's `idle`."""
 
 LATE_S: Final = 2.0
-"""How long after its end an execution waits at most for a value behind a flood of output."""
+"""The longest wait after an execution's end for a value behind a flood of output."""
 
 MOST_SENT: Final = 4
-"""How often code is sent at most that the kernel drops unread."""
+"""The most times that code is sent when the kernel drops it unread."""
 
 KEPT_CELLS: Final = 100
 END_OF_INPUT: Final = "\x04"
@@ -83,23 +84,23 @@ class _Work:
 
     request: Request
     execution: Execution | None = None
-    """The form that was sent and is not over."""
+    """The form that was sent and has not ended."""
     waiting: anyio.CancelScope | None = None
-    """Of its wait for a turn, as long as the code can be taken back."""
+    """The wait for a turn, in which the code can still be taken back."""
     over: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
     is_recorded: bool = False
-    """Whether the kernel records the calls that it makes."""
+    """Whether the kernel records the evaluation's calls."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
-    """Lines that were given before the code asked for them."""
+    """Lines of input given before the code asked for them."""
 
 
 class Programs(Protocol):
-    """Our own programs in a kernel: the way in which it loads files, and what it tells of a failure."""
+    """Our own programs in a kernel: for loading files, and for details of a failure."""
 
     def load_code(self, request: Request) -> str:
-        """The code that loads the file of a request of that kind."""
+        """The code that loads a request's file."""
         ...
 
     def frame_code(self, request: Request) -> str:
@@ -107,27 +108,27 @@ class Programs(Protocol):
         ...
 
     async def prepare_load(self) -> None:
-        """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
+        """Prepare the kernel for code that is about to be sent, in our turn."""
         ...
 
     def asking_edited(self, code: str) -> Mapping[str, str]:
-        """The expressions that code is sent with, by which it is known what it used and was edited since its load."""
+        """The expressions sent with code that tell the modules which it used and which were edited since their load."""
         ...
 
     def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
-        """The modules that the values of these expressions tell, in words."""
+        """The modules told by the values of these expressions, in words."""
         ...
 
     async def record(self, request: Request) -> None:
-        """Have the kernel record from now on what a request asks for: the turn is ours."""
+        """Have the kernel start the recording that a request asks for, in our turn."""
         ...
 
     async def recorded(self) -> str | None:
-        """The calls that were recorded since, as JSON; None if there are none. The turn is ours."""
+        """The calls recorded since then, as JSON; None without any. In our turn."""
         ...
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """The first few plain locals of the place where the execution of that number failed: the turn is ours."""
+        """The first few plain locals at the place where the execution of that number failed, in our turn."""
         ...
 
 
@@ -152,7 +153,7 @@ class Evaluator:
         self._looks = looks
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
-        """In their order; the first is under way."""
+        """Evaluations in their order; the first is under way."""
         self._order = anyio.Lock()
         self._cells: Recent[str, CellOutputs] = Recent(KEPT_CELLS)
         self._evaluations = Evaluations()
@@ -176,7 +177,7 @@ class Evaluator:
         self._evaluations.begin(ended, self._run(work))
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """The outputs of a cell's evaluation. Given once."""
+        """The outputs of a cell's evaluation. Given only once."""
         outputs = self._cells.pop(evaluation, None)
         return outputs.run() if outputs else None
 
@@ -202,7 +203,7 @@ class Evaluator:
         return self._kernel.turn()
 
     async def _leave(self) -> None:
-        """Leave the shell of an evaluation that is over. Never raises."""
+        """Leave the shell after an evaluation. Never raises."""
 
     async def _tell_recorded(self, work: _Work) -> None:
         async with self._kernel.turn():
@@ -211,7 +212,7 @@ class Evaluator:
             self._listener(work.request.id, CallsRecorded(run))
 
     def _misplaced(self, request: Request) -> Ending | None:
-        """The ending of code for a namespace: a kernel has one."""
+        """The ending of code for another namespace: a kernel has only one."""
         own = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", own) or request.kind != "evaluate":
             return None
@@ -230,7 +231,7 @@ class Evaluator:
         return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
-        """Whether code that was to be interrupted ended by that: in Python, other errors are the code's own."""
+        """Whether an interrupt ended the code: in Python, other errors are the code's own."""
         return execution.error is None or not self._quirks.runs_expressions
 
     def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
@@ -245,7 +246,7 @@ class Evaluator:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
-        """The course of a form, and notes on it; no course if it was taken back before it was sent."""
+        """The course of a form, and notes on it; no course for a form taken back before it was sent."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
         for _ in range(MOST_SENT):
@@ -278,7 +279,7 @@ class Evaluator:
             "store_history": self.keeps_history,
             "user_expressions": dict(self._programs.asking_edited(code)) if request.kind == "evaluate" else {},
             "allow_stdin": self.takes_input,
-            "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
+            "stop_on_error": False,  # a failure of ours must not abort code that a human sent meanwhile
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
@@ -297,7 +298,7 @@ class Evaluator:
         return execution, notes
 
     async def _settle(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
-        """Wait for both signs of the end, in whatever order they come; notes on one that does not."""
+        """Wait for both signs of the end, in any order; notes on a missing one."""
         await exchange.ending.wait()
         if exchange.replied.is_set():
             notes = () if await exchange.wait(exchange.idle, IDLE_S, self._progress) else (NO_IDLE,)
@@ -321,7 +322,7 @@ class Evaluator:
         return self._kernel.channel.received_bytes
 
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
-        """Wait for a value that comes after the end, until the kernel says nothing for a moment."""
+        """Wait for a value that comes after the end, until the kernel is silent for a moment."""
         while not execution.has_value.is_set():
             heard = self._kernel.heard
             with anyio.move_on_after(silence_s):
@@ -336,7 +337,7 @@ class Evaluator:
             self._reply_input(execution, work.input_ahead.pop(0))
 
     async def send_input(self, text: str) -> None:
-        """Give lines to code that reads from stdin; those that nobody asked for yet wait. Empty: the input's end."""
+        """Give lines to code that reads from stdin; further lines wait. An empty text is the input's end."""
         work = self._works[0] if self._works else None
         if work is None:
             return
@@ -350,7 +351,7 @@ class Evaluator:
         self._kernel.channel.post("stdin", "input_reply", {"value": line})
 
     async def interrupt(self) -> Interruption:
-        """Stop what runs of ours, or take back what was not sent yet; what others evaluate goes on."""
+        """Stop our running code, or take back unsent code; others' evaluations go on."""
         work = self._works[0] if self._works else None
         if work is None:
             return Interruption("idle")
@@ -358,7 +359,7 @@ class Evaluator:
         return await stop(work.waiting, work.over, self.interrupt_kernel)
 
     async def interrupt_others(self) -> Interruption:
-        """Stop what another client evaluates."""
+        """Stop another client's evaluation."""
         running = self._kernel.running_for_others
         if running is None:
             return Interruption("idle")
@@ -368,10 +369,10 @@ class Evaluator:
         return Interruption("requested", note=note)
 
     async def interrupt_kernel(self) -> str:
-        """Interrupt the kernel in the way that works for it; a sentence on what that may not stop."""
+        """Interrupt the kernel in its working way; a sentence on the limits of that way."""
         quirks, channel = self._quirks, self._kernel.channel
         note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
-        # A kernel that gets a message may signal itself alone, and wait on for its child process.
+        # A kernel interrupted by a message may signal itself alone, and go on waiting for its child process.
         if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
@@ -381,7 +382,7 @@ class Evaluator:
 
 
 def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
-    """The listener of an execution's messages: its own, and that of the notebook's cell."""
+    """The listener of an execution's messages: the execution's own, and the notebook cell's."""
     if cell is None:
         return execution.take
 
@@ -396,11 +397,11 @@ CellOutput = dict[str, object]
 
 
 MOST_CHARACTERS: Final = 16 * 2**20
-"""Of one cell's outputs: a cell that prints without end is not to fill the memory, nor a file that somebody opens."""
+"""The most characters of one cell's outputs: endless printing must not fill the memory, or a notebook file."""
 
 
 class CellOutputs:
-    """The outputs of one cell, in their order, the first `most_characters` of them.
+    """The outputs of one cell in order, up to `most_characters`.
 
     Consecutive texts of one stream are one output.
     """
@@ -409,14 +410,14 @@ class CellOutputs:
         self._most = most_characters
         self._outputs: list[CellOutput] = []
         self._texts: list[str] = []
-        """The texts of the last output, if that is a stream."""
+        """The texts of the last output, if it is a stream."""
         self._held = self._omitted = 0
         self._by_display: dict[str, list[CellOutput]] = {}
         self._count: int | None = None
         self._clears_next = False
 
     def take(self, message: Message) -> None:
-        """A message about the execution."""
+        """Take a message about the execution."""
         content = message.content
         if isinstance(count := content.get("execution_count"), int):
             self._count = count
@@ -460,14 +461,14 @@ class CellOutputs:
         self._texts.append(kept)
 
     def _join(self) -> None:
-        """Put the texts together that came of the last output, once: to lengthen one text again and again is slow."""
+        """Join the texts of the last output, once: lengthening one text again and again is slow."""
         if self._texts:
             last = self._outputs[-1]
             last["text"] = "".join([str(last["text"]), *self._texts])
             self._texts = []
 
     def _add(self, output: CellOutput) -> bool:
-        """Add an output where there is room for it; False if it is left out."""
+        """Add an output if there is room; False for an output left out."""
         if self._clears_next:
             self._clear(waits=False)
         self._join()
@@ -477,7 +478,7 @@ class CellOutputs:
         return True
 
     def _has_room(self, size: int) -> bool:
-        """True where so many more characters are held, which count from now on; else they are left out."""
+        """True if there is room for so many more characters, which count from now on; else they are left out."""
         if size > self._most - self._held:
             self._omitted += size
             return False
@@ -491,7 +492,7 @@ class CellOutputs:
                 output.update(new)
 
     def _clear(self, *, waits: bool) -> None:
-        """Forget what was put out; with `waits`, when the next output comes."""
+        """Forget the outputs so far; with `waits`, when the next output comes."""
         self._clears_next = waits
         if not waits:
             self._outputs.clear()

@@ -1,11 +1,11 @@
-"""One execution in a kernel, ours or another client's: its messages as events, how it ended, and its failure.
+"""One execution in a kernel, ours or another client's: its messages as events, its end, and its failure.
 
-The end of an execution is its reply and the kernel's being idle again, in either order; of another client's, whose
-replies are not seen, idle alone. It failed when either an `error` was published or the reply says so: one kernel does
-only this, another only that.
+The end of an execution is its reply and the kernel's `idle`, in either order; for another client's, whose replies are
+not seen, `idle` alone. An execution failed if an `error` was published or the reply says so: some kernels do only the
+one, some only the other.
 
-A failure is read from few parts (`ename`, `evalue`, `traceback`), and a traceback is a text for a terminal. Of
-IPython's the places are read; of other languages' the first place that their engine names.
+A failure is read from few parts (`ename`, `evalue`, `traceback`), and a traceback is a text for a terminal. IPython's
+tracebacks give all places; those of other languages the first place that the engine names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come 
 
 
 def left_out_note(count: int, problem: str) -> str:
-    """A note on an execution of whose messages so many bytes were not held."""
+    """A note on the bytes of an execution's messages that were not held."""
     left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
     unread = f"a message of the kernel could not be read: {problem}" if problem else ""
     return "; ".join(filter(None, (left_out, unread)))
@@ -51,9 +51,9 @@ def left_out_note(count: int, problem: str) -> str:
 async def stop(
     waiting: anyio.CancelScope | None, over: anyio.Event, interrupt: Callable[[], Awaitable[str]]
 ) -> Interruption:
-    """Stop what runs of ours in a kernel, or take back what is still `waiting` for its turn there.
+    """Stop our running code in a kernel, or take back code still `waiting` for its turn.
 
-    `interrupt` gives a sentence on what it may not stop; `over` is set at the end of what is stopped.
+    `interrupt` gives a sentence on its limits; `over` is set when the stopped code ends.
     """
     if waiting is not None:
         waiting.cancel()
@@ -66,20 +66,20 @@ async def stop(
 
 
 class Execution:
-    """The course of one execution. Lives on after its end, for what comes late."""
+    """The course of one execution. Lives on after its end, for late messages."""
 
     def __init__(self, tell: Callable[[Event], None], quirks: Quirks) -> None:
         self._tell = tell
         self._quirks = quirks
         self.error: Told | None = None
         self.locals: tuple[str, ...] = ()
-        """The plain locals of the place of the failure, each as `name=value`."""
+        """The plain locals at the place of the failure, each as `name=value`."""
         self.count: int | None = None
-        """The kernel's number of it."""
+        """The kernel's number of the execution."""
         self.status = ""
-        """Of its reply."""
+        """The status of the reply."""
         self.expressions: Mapping[str, object] = {}
-        """The values of the expressions that it was sent with."""
+        """The values of the expressions sent with it."""
         self.has_value = anyio.Event()
         self.waits_for_input = False
         self.is_cut = False
@@ -87,7 +87,7 @@ class Execution:
         self.left_out = 0
         """Bytes of its messages that were not held."""
         self.problem = ""
-        """Why one of its messages could not be read, in words."""
+        """The reason in words why a message of it could not be read."""
         self._tells_gaps = False
         self.is_over = False
 
@@ -97,11 +97,11 @@ class Execution:
         return self.status == "abort" or (self.error is not None and is_interrupt(self.error))
 
     def take(self, message: Message) -> None:
-        """A message about it."""
+        """Take a message about the execution."""
         content = message.content
         self.left_out += message.left_out
         self.problem = message.problem or self.problem
-        # The first that is told: the reply to code that is kept out of the history has the number before it.
+        # The first number told counts: the reply to code outside of the history has the number before.
         if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
@@ -121,7 +121,7 @@ class Execution:
                 self._ask(text_of(content, "prompt"))
 
     def _leave_out(self) -> None:
-        """Say in its output where displays begin to be left out; how much that is, a note says at the end."""
+        """Mark the place in the output from which displays are left out; a note at the end tells the amount."""
         if not self._tells_gaps:
             self._tells_gaps = True
             self._tell(Output("err", DISPLAYS_LEFT_OUT))
@@ -176,7 +176,7 @@ NOT_RUN: Final = "not-run"
 """The type of the failure of code that the kernel dropped before it began."""
 
 OUR_FOLDER: Final = "/codriver/worker/"
-"""The folder of our modules in a kernel as tracebacks name it: a frame in it is none of the user's."""
+"""The folder of our modules in a kernel's tracebacks: a frame in it is not the user's."""
 
 TRACE_FRAMES: Final = 10
 LINK_FRAMES: Final = 3
@@ -191,7 +191,7 @@ _FRAME: Final = re.compile(
 )
 """Source: IPython, `core.ultratb`."""
 _IN_CELL: Final = re.compile(r" \(\d+\.py, line \d+\)$")
-"""The file that IPython names in the words of a syntax error in a cell, and that does not exist."""
+"""The non-existing file that IPython names for a syntax error in a cell."""
 _V8_PLACE: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
 _RELATIONS: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
@@ -206,7 +206,7 @@ _LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]pytho
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An error as a kernel tells of it."""
+    """An error in a kernel's words."""
 
     name: str
     value: str
@@ -214,7 +214,7 @@ class Told:
 
 
 def plain(text: str) -> str:
-    """The text without the escape sequences that colour a terminal."""
+    """The text without the escape sequences of terminals."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
@@ -238,7 +238,7 @@ def not_run() -> Failure:
 
 
 def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
-    """The failure. `cell`: the number of the execution that failed, whose lines count as the code's own."""
+    """The failure. `cell`: the number of the failed execution, whose lines count as the code's own."""
     if language == "python":
         return _of_python(told, cell)
     kind = "exit status" if language == "bash" else told.name or "Error"
@@ -246,13 +246,13 @@ def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
     return Failure(
         kind,
         told.value.strip() or told.traceback.strip(),
-        line=int(place[1]) if place else None,  # its column is one in code that the engine wraps around ours
+        line=int(place[1]) if place else None,  # its column counts in the engine's code around ours
         trace=tuple(line.strip() for line in told.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
     )
 
 
 def report_of(failure: Failure, *, language: str) -> str:
-    """The failure as a report for the error output: as Python writes it, or in one line and its trace."""
+    """The failure as a report for the error output: in Python's form, or in one line and its trace."""
     if language != "python":
         return f"{_words(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
     report = ""
@@ -272,7 +272,7 @@ def _words(failure: Failure) -> str:
 
 
 def _of_python(told: Told, cell: int | None) -> Failure:
-    """The last traceback's failure, with those before it as its chain, the nearest first."""
+    """The last traceback's failure, with the tracebacks before it as its chain, the nearest first."""
     parts = _BETWEEN.split(told.traceback)
     width = 1 + len(_RELATIONS)
     texts = parts[::width]
@@ -296,13 +296,13 @@ def _last_line(text: str) -> Failure:
 
 
 def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
-    """The failure with its trace, innermost frame first, and the place of the innermost that is the user's."""
+    """The failure with its trace, innermost frame first, and the place of the user's innermost frame."""
     every = list(_FRAME.finditer(text))[::-1]
-    # Around our own load is nothing but the cell that calls it.
+    # Around our own load there is only the cell that calls it.
     frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(OUR_FOLDER), every))
     trace = tuple(_text(frame) for frame in frames[:TRACE_FRAMES])
     running = frames[-1]["cell"] if frames and not frames[-1]["function"] else None
-    if running is not None:  # of executions side by side, which share a count, the outermost frame tells its own
+    if running is not None:  # executions side by side share a count, so the outermost frame tells its own
         cell = int(running)
     for frame in frames:
         if frame["cell"] is not None and (cell is None or int(frame["cell"]) == cell):
@@ -320,5 +320,5 @@ def _text(frame: re.Match[str]) -> str:
 
 
 def _whole(file: str) -> str:
-    """The whole path: IPython writes the home folder as `~`."""
+    """The full path: IPython writes the home folder as `~`."""
     return str(Path(file).expanduser()) if file.startswith("~") else file

@@ -1,10 +1,10 @@
-"""The adapter for Jupyter kernels: our side of one kernel, whatever carries its messages.
+"""The adapter for Jupyter kernels: our side of one kernel, over any carrier of its messages.
 
-`connect_jupyter` gives it; `codriver.repls.contract.adapter` says what it guarantees. A kernel's profile has the
+`connect_jupyter` gives the adapter; `codriver.repls.contract.adapter` tells its guarantees. A kernel's profile has the
 abilities that its quirks and its answers show, never those that its kernelspec claims. Each question of the contract is
-asked in the way that this kernel answers: of Python by modules of ours, of others by the protocol's own messages, and
-their last error is the one that they told. Media that no text can show are kept for a while, to be read in parts.
-Source: Jupyter documentation, "Messaging in Jupyter".
+put in the kernel's own way: to Python by modules of ours, to others by the protocol's messages; the last error of
+others is the last one told. Media that no text can show are kept for a while, to be read in parts. Source: Jupyter
+documentation, "Messaging in Jupyter".
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ def connect_jupyter(
     place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol `jupyter`: `place` is the path of a connection file."""
-    del is_remote  # the connection file says where the kernel is
+    del is_remote  # the connection file tells the kernel's place
     return connect(partial(open_zmq, place, found_by=found_by), listener=listener, workspace=workspace)
 
 
 @asynccontextmanager
 async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | None = None) -> AsyncIterator[Adapter]:
-    """An adapter for the kernel that the carrier leads to; leaving the context leaves the kernel alive.
+    """An adapter for the kernel behind the carrier; leaving the context leaves the kernel alive.
 
     Stack frames in files under `workspace` count as the user's.
 
     Raises:
         ReplUnreachableError: nobody listens there.
-        NotAnReplError: what listens there does not answer as a kernel does.
-        PackageMissingError: what the carrier needs is not installed.
+        NotAnReplError: the listener does not answer as a kernel does.
+        PackageMissingError: a package for the carrier is missing.
     """
     others: list[OthersEvaluations] = []
     async with open_kernel(carrier, on_foreign=lambda message: others[0].take(message) if others else None) as kernel:
@@ -93,7 +93,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
 
 
 class JupyterAdapter(Adapter):
-    """Our side of one kernel, for the context of `connect`; `Adapter` says what each operation gives."""
+    """Our side of one kernel, for the context of `connect`; `Adapter` describes the operations."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class JupyterAdapter(Adapter):
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
 
     async def end(self) -> None:
-        """End all that runs, when its connection is over."""
+        """End all running evaluations, when the connection is over."""
         await self._evaluator.end()
         await self._beside.end()
         if self._tests is not None:
@@ -129,7 +129,7 @@ class JupyterAdapter(Adapter):
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run."""
-        del limits  # kernels know none
+        del limits  # kernels know no limits
         if request.kind == "run-tests":
             self._require_tests().start(request, ended)
         elif request.background:
@@ -143,7 +143,7 @@ class JupyterAdapter(Adapter):
         return await self._kernel.wait_closed()
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the kernel to stop what runs of ours."""
+        """Ask the kernel to stop our running code."""
         self._require("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
@@ -153,7 +153,7 @@ class JupyterAdapter(Adapter):
         return await self._evaluator.interrupt()
 
     async def interrupt_others(self) -> Interruption:
-        """Ask the kernel to stop what another client evaluates."""
+        """Ask the kernel to stop another client's evaluation."""
         self._require("interrupt")
         return await self._evaluator.interrupt_others()
 
@@ -163,7 +163,7 @@ class JupyterAdapter(Adapter):
         await self._evaluator.send_input(text)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of what a value or display has in another media type."""
+        """A part of a value or display in another media type."""
         return self._kept.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
@@ -183,7 +183,7 @@ class JupyterAdapter(Adapter):
         return await self._seam.ask(accessor, arguments)
 
     async def restart(self) -> None:
-        """Restart the kernel by what carries its messages."""
+        """Restart the kernel by the carrier of its messages."""
         await self._kernel.channel.restart()
 
     async def ask(self, question: Question[Answer]) -> Answer:
@@ -194,12 +194,12 @@ class JupyterAdapter(Adapter):
         return question.read(await self._introspection.told(question))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel cannot read `code`."""
+        """The reason why the kernel cannot read `code`."""
         return await self._introspection.fault_of(code)
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """The stacks of the kernel's threads."""
-        del session  # there is one
+        del session  # a kernel has only one session
         return await self._introspection.stacks()
 
     async def run_tests(
@@ -210,7 +210,7 @@ class JupyterAdapter(Adapter):
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way."""
+        """The ended tests of a run under way."""
         return self._tests.so_far(evaluation) if self._tests is not None else None
 
     def _require_tests(self) -> KernelTestRunner:
@@ -219,7 +219,7 @@ class JupyterAdapter(Adapter):
         return self._tests
 
     def _heard(self, evaluation: str | None, event: Event) -> None:
-        """An event of ours, whose media types are kept."""
+        """An event of ours, with its media types kept."""
         if evaluation is not None and isinstance(event, Value | Display):
             self._kept.keep(evaluation, event.bundle or {TEXTS[0]: getattr(event, "text", "")})
         self._listener(evaluation, event)
@@ -237,12 +237,12 @@ def _check(session: str) -> None:
 
 
 MAX_CHARACTERS: Final = 8 * 2**20
-"""The data that is kept of all evaluations together; of the oldest it is dropped first."""
+"""The data kept of all evaluations together; the oldest data is dropped first."""
 MOST_COUNTED: Final = 1000
-"""Evaluations whose values are counted on."""
+"""Evaluations whose values are still counted."""
 
 PART_CHARACTERS: Final = 100_000
-"""The part of a text that is given where nobody says how much."""
+"""The part of a text that is given without a wanted length."""
 
 
 class KeptBundles:
@@ -258,7 +258,7 @@ class KeptBundles:
         self._characters = 0
 
     def keep(self, evaluation: str, bundle: Bundle) -> None:
-        """Keep what a text does not show of one value or display of an evaluation, the next in its order."""
+        """Keep the data that a text does not show of an evaluation's next value or display."""
         number = self._counts.get(evaluation, 0) + 1
         self._counts[evaluation] = number
         rest = {name: data for name, data in bundle.items() if name not in PICTURES and name != TEXTS[0]}
@@ -272,10 +272,10 @@ class KeptBundles:
             self._characters -= _size(dropped)
 
     def read(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of one type's data; in words why there is none.
+        """A part of one type's data; without any, the reason in words.
 
-        The path is the type, and before it `$2` for the evaluation's second value or display, where the last that has
-        this type is not meant. `start` and `max_length` of the part count characters.
+        The path is the type, with `$2` before it for the evaluation's second value or display; without that, the last
+        one of this type is meant. `start` and `max_length` of the part count characters.
         """
         steps = list(part.path)
         number = None
@@ -308,7 +308,7 @@ def _size(bundle: Bundle) -> int:
 
 
 USAGE_S: Final = 0.5
-"""How long a kernel may take to tell its process id: most leave the request unanswered."""
+"""The time for a kernel to tell its process id: most leave the request unanswered."""
 
 PYTHON: Final = "python"
 ONE_NAMESPACE: Final = "a kernel has one namespace: start a second kernel for a second one"
@@ -332,9 +332,9 @@ NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and m
 
 
 async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
-    """The profile of a kernel that is connected. Asks it for its process, if nothing else tells.
+    """The profile of a connected kernel. Asks the kernel for its process, if nothing else tells.
 
-    `seam`: the session id of the application's, if one was found in it, and how it is asked.
+    `seam`: the session id of the application's seam, if one was found, and the way to ask it.
     """
     information, channel = kernel.info, kernel.channel
     process = channel.process_id or await _told_process(kernel)
@@ -391,7 +391,7 @@ def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabil
 
 
 async def _told_process(kernel: Kernel) -> int | None:
-    """The process id as the kernel tells it, where it does and is on this machine."""
+    """The process id told by a kernel on this machine."""
     if not kernel.info.quirks.tells_process or not kernel.channel.is_local:
         return None
     with suppress(OpTimedOutError):
@@ -403,7 +403,7 @@ async def _told_process(kernel: Kernel) -> int | None:
 
 OP_S: Final = 10.0
 PROBE_S: Final = 0.5
-"""How long a kernel that is not known may take to show that it runs Python expressions."""
+"""The time for an unknown kernel to show that it runs Python expressions."""
 BY_EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
 OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
 NOT_TOLD: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
@@ -411,7 +411,7 @@ ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code
 
 
 async def runs_expressions(kernel: Kernel) -> bool:
-    """Whether the kernel runs Python and answers expressions; one that is not known is asked."""
+    """Whether the kernel runs Python and answers expressions; an unknown kernel is asked."""
     if kernel.info.language != "python" or kernel.info.quirks.runs_expressions:
         return kernel.info.quirks.runs_expressions
     try:
@@ -422,7 +422,7 @@ async def runs_expressions(kernel: Kernel) -> bool:
 
 
 def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
-    """The capabilities that questions give, and what would provide those that they do not."""
+    """The capabilities that questions give, and for missing ones the way to get them."""
     found = {
         "complete": Capability("complete_request"),
         "lookup": Capability("inspect_request"),
@@ -449,35 +449,35 @@ class KernelIntrospection:
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
-        """Have the kernel ready for the code that loads a file."""
+        """Prepare the kernel for the code that loads a file."""
         if self.python is not None:
             await self.python.bring_in_now()
 
     def asking_edited(self, code: str) -> Mapping[str, str]:
-        """The expressions that code is sent with, which tell what it used and was edited since its load."""
+        """The expressions sent with code that tell the modules which it used and which were edited since their load."""
         return {} if self.python is None else self.python.asking_edited(code)
 
     def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
-        """The modules that these expressions told, in words."""
+        """The modules told by these expressions, in words."""
         return edited_in(told) if told else ()
 
     async def record(self, request: Request) -> None:
-        """Have recorded from now on what a request asks for."""
+        """Start the recording that a request asks for."""
         if self.python is not None:
             await self.python.record(request.trace, profiles=request.profiles)
 
     async def recorded(self) -> str | None:
-        """The calls that were recorded since, as JSON."""
+        """The calls recorded since then, as JSON."""
         return None if self.python is None else await self.python.recorded()
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """The plain locals of the place where an execution failed."""
+        """The plain locals at the place where an execution failed."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
             return ()  # names of a module are no locals
         return await self.python.plain_locals(cell)
 
     def load_code(self, request: Request) -> str:
-        """The code that loads a file: in Python under its path, so that places in it are told; else its text."""
+        """The code that loads a file: in Python under its path, so that its places are told; else the file's text."""
         if self.python is None:
             return request.code
         return load(request.file or "<file>", request.code, request.lines, request.hold, request.how)
@@ -497,7 +497,7 @@ class KernelIntrospection:
         return note
 
     async def told(self, question: Question[Any]) -> Mapping[str, object]:
-        """The kernel's answer to a question of the contract; a map without any entries if it cannot tell."""
+        """The kernel's answer to a question of the contract; an empty map if it cannot tell."""
         if self.python is not None:
             return await self.python.told(question)
         if isinstance(question, Complete):
@@ -507,7 +507,7 @@ class KernelIntrospection:
         return await self.questions.inspect(question.symbol) if isinstance(question, Lookup) else NOTHING
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel cannot read `code`."""
+        """The reason why the kernel cannot read `code`."""
         return await (self.python or self.questions).fault_of(code)
 
     async def stacks(self) -> ThreadDump | None:

@@ -1,9 +1,9 @@
-"""One kernel over one channel: requests and their replies, whether it is busy, and when it is another one.
+"""One kernel over one channel: requests and their replies, its state, and its restarts.
 
-A kernel runs one request of its main shell after the other, whoever sent them, and some mix up those that wait there.
-So the queue is ours: a request waits for its turn, and for what other clients run, before it is posted. It is over by
-two signs on two sockets, which have no order: its reply, and the kernel's being idle again. A kernel that was
-restarted, by whomever, ends the connection: its memory is gone, and what was asked is never answered.
+A kernel runs the requests of all clients to its main shell one after the other, and some kernels mix up waiting
+requests. So the queue is ours: a request waits for its turn, and for other clients' code, before it is posted. Two
+signs on two sockets, in any order, end a request: its reply, and the kernel's `idle`. A restart of the kernel, by
+anybody, ends the connection: the kernel's memory is gone, and open requests are never answered.
 
 The quirks of kernels stand by their implementation, as `kernel_info_reply` names it: neither the protocol's version,
 nor `supported_features`, nor a kernelspec's `interrupt_mode` can be relied on. Each entry was seen on the kernel
@@ -43,11 +43,13 @@ class Quirks:
     interrupt_by: InterruptBy = "message"
     """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
     interrupt_note: str = ""
-    """A sentence on what an interrupt does not stop, or why there is none."""
+    """A sentence on the limits of an interrupt, or why there is none."""
     survives_signal: bool = False
-    """A signal interrupts it too, and where its process is known, it reaches the processes that it waits for."""
+    """A signal interrupts the kernel too; if its process is known, the signal also reaches child processes that it
+    waits for.
+    """
     late_value_s: float = 0.0
-    """How long after the end of an evaluation its value may still come."""
+    """The time after the end of an evaluation in which its value may still come."""
     shows_values: bool = False
     """Values come as `display_data`, never as `execute_result`."""
     runs_expressions: bool = False
@@ -62,7 +64,7 @@ class Quirks:
     """True of a kernel that tells of names by `inspect_request`; any other never finds one."""
     answers_on_control: bool = True
     keeps_subshells: bool = False
-    """True of a kernel that may have subshells: `create_subshell_request` tells whether it has."""
+    """True of a kernel that may have subshells: `create_subshell_request` tells."""
     tells_process: bool = False
     """True of a kernel that answers `usage_request`."""
     notes: tuple[str, ...] = ()
@@ -115,7 +117,7 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
         ),
     }
 )
-"""By `implementation`; others are taken for what the protocol says."""
+"""By `implementation`; other kernels are taken to follow the protocol."""
 
 
 def quirks_of(implementation: str) -> Quirks:
@@ -124,31 +126,31 @@ def quirks_of(implementation: str) -> Quirks:
 
 
 CONNECT_S: Final = 2.5
-"""How long a kernel may take to answer its first question. One that is busy answers on control."""
+"""The time for a kernel's first answer. A busy kernel answers on control."""
 
 ASK_AGAIN_S: Final = 0.5
 UNSURE_S: Final = 5.0
-"""How long the end of what another client runs is waited for before it is asked for too."""
+"""The wait for the end of another client's code before the kernel is asked about it."""
 
 SUBSHELL_S: Final = 1.0
-"""How long a kernel may take to make a subshell: one that cannot may leave the request unanswered."""
+"""The time for a kernel to make a subshell: a kernel without subshells may leave the request unanswered."""
 
 KEPT_EXCHANGES: Final = 200
-"""Exchanges of the past whose late messages are still told as theirs."""
+"""Past exchanges whose late messages are still told as theirs."""
 
 EXECUTE: Final = "execute_request"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """A kernel's own account of itself, of its `kernel_info_reply`."""
+    """A kernel's own account of itself, from its `kernel_info_reply`."""
 
     implementation: str = ""
     implementation_version: str = ""
     language: str = ""
     language_version: str = ""
     features: frozenset[str] = frozenset()
-    """Claims, no more: kernels that stand on ipykernel claim what it has."""
+    """Mere claims: kernels based on ipykernel claim all its features."""
     quirks: Quirks = field(default_factory=Quirks)
 
 
@@ -171,13 +173,13 @@ async def open_kernel(
 ) -> AsyncIterator[Kernel]:
     """The kernel at the other end of a carrier's channel, known by name; leaving the context ends the connection.
 
-    `on_foreign` is told of each message on iopub that no request of ours caused, as are all the messages of requests
-    that this connection has forgotten.
+    `on_foreign` gets each message on iopub without a request of ours, including messages of requests that this
+    connection has forgotten.
 
     Raises:
         ReplUnreachableError: nobody listens there.
-        NotAnReplError: what listens there does not answer as a kernel does.
-        PackageMissingError: what the carrier needs is not installed.
+        NotAnReplError: the listener does not answer as a kernel does.
+        PackageMissingError: a package for the carrier is missing.
     """
     kernel = Kernel(on_foreign)
     async with carrier(kernel.take) as channel, own_tasks() as tasks:
@@ -200,16 +202,16 @@ class Kernel:
         self.cause: str | None = None
         self.closed = anyio.Event()
         self.heard = 0
-        """Messages so far, whoever caused them."""
+        """The number of messages so far, of all clients."""
         self.session = ""
-        """The kernel's own session; empty for a kernel that answers under the session of whoever asked, as R's does."""
+        """The kernel's own session; empty for a kernel that answers under the client's session, as R's does."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: Recent[str, Exchange] = Recent(KEPT_EXCHANGES)
         self.kept: dict[str, Exchange] = {}
-        """By their ids: those that are over and still told what comes of them, however many others follow."""
+        """Ended exchanges, by id, that still get their late messages, however many others follow."""
         self._running: dict[str, Message] = {}
-        """By its id: the request that the main shell works on, as the kernel told of it."""
+        """The request that the main shell works on, by its id, from the kernel's messages."""
         self._changed = anyio.Event()
         self._turn = anyio.Lock()
         self.own_subshell: str | None = None
@@ -217,7 +219,7 @@ class Kernel:
         self._making_subshell = anyio.Lock()
 
     def take(self, message: Message) -> None:
-        """A message of the kernel, in the order of its socket."""
+        """Take a message of the kernel, in the order of its socket."""
         if self.cause is not None:
             return
         self.heard += 1
@@ -234,9 +236,9 @@ class Kernel:
             self._on_foreign(message)
 
     def _restarted(self, message: Message) -> str:
-        """Why the kernel is another one than before, in words; empty for the same kernel."""
+        """The reason in words why this is another kernel than before; empty for the same kernel."""
         if message.state == "starting" and self.session and message.session == self.session:
-            return ""  # the start of this very kernel, which is told after it has answered our first question
+            return ""  # the start of this very kernel, told after its first answer to us
         if message.state in ("starting", "restarting"):
             return "the kernel was restarted, and everything defined in it is gone"
         if message.state == "dead":
@@ -248,7 +250,7 @@ class Kernel:
         ):
             is_restart = message.content.get("restart") is True
             return "another client restarted the kernel" if is_restart else "another client shut the kernel down"
-        # Of these alone: a server between us and the kernel adds messages of its own, with a session of its own.
+        # Only these count: a server between us and the kernel adds messages of its own, with a session of its own.
         if self.session and message.state in ("busy", "idle") and message.session != self.session:
             return "the kernel was restarted, and everything defined in it is gone"
         return ""
@@ -268,22 +270,22 @@ class Kernel:
 
     @property
     def our_session(self) -> str:
-        """The session id in the headers of what we send."""
+        """The session id in the headers of our messages."""
         return self.channel.session
 
     @property
     def is_busy(self) -> bool:
-        """Whether the main shell works, for us or another client, or has been given something to do."""
+        """Whether the main shell works, for us or another client, or has work waiting."""
         return bool(self._running) or self._turn.locked()
 
     @property
     def running_for_others(self) -> str | None:
-        """The id of the request of another client that the main shell works on; None where there is none."""
+        """The id of the request of another client that the main shell works on; None without one."""
         return next((id_ for id_ in self._running if id_ not in self._exchanges and id_ not in self._past), None)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """The main shell for one request, when it is free: nothing else of ours is sent there until this is left.
+        """The free main shell for one request: nothing else of ours is sent there until the context is left.
 
         Raises:
             ReplDisconnectedError: the connection is over.
@@ -294,7 +296,7 @@ class Kernel:
             yield
 
     async def _wait_free(self) -> None:
-        """Wait for the end of what the main shell works on. One that is not told, as it was dropped, is asked for."""
+        """Wait for the end of the main shell's work. If the message of the end was dropped, the kernel is asked."""
         probe: Exchange | None = None
         try:
             while self._running and self.cause is None:
@@ -307,20 +309,20 @@ class Kernel:
                 self.finish(probe)
 
     def _note_free(self, message: Message) -> None:
-        """An answer of the main shell, which comes after all that it had to do before."""
+        """Take an answer of the main shell, which comes after all earlier work."""
         if message.socket == "shell" and self._running:
             self._running.clear()
             self._wake()
 
     async def wait_ended(self, request_id: str, timeout_s: float) -> bool:
-        """Wait for the end of what the main shell works on; whether it came in time."""
+        """Wait for the end of the main shell's work; whether it came in time."""
         with anyio.move_on_after(timeout_s):
             while request_id in self._running and self.cause is None:
                 await self._changed.wait()
         return request_id not in self._running
 
     def forget_running(self, request_id: str) -> None:
-        """Take a request for over whose end the kernel never told."""
+        """Take a request as over although the kernel never told its end."""
         self._running.pop(request_id, None)
         self._wake()
 
@@ -334,9 +336,9 @@ class Kernel:
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> Exchange:
-        """Send a request, whose messages its exchange takes until `finish`, and late ones for a while after.
+        """Send a request. Its exchange takes its messages until `finish`, and late ones for a while after.
 
-        One to the main shell is sent in a `turn`.
+        A request to the main shell is sent in a `turn`.
 
         Raises:
             ReplDisconnectedError: the connection is over.
@@ -347,7 +349,7 @@ class Kernel:
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """Nobody waits for it any more. What comes late is still told to its `on_message`."""
+        """End an exchange: nobody waits for it any more. Late messages still reach its `on_message`."""
         if self._exchanges.pop(exchange.id, None) is None:
             return
         self._past[exchange.id] = exchange
@@ -362,13 +364,13 @@ class Kernel:
         while_busy: bool = False,
         exchange: Exchange | None = None,
     ) -> Message:
-        """The reply to a question, whose messages an `exchange` takes. No code of the user's is sent by it.
+        """The reply to a question, whose messages an `exchange` takes. No user's code is sent.
 
-        On the main shell it waits for its turn; `while_busy`, and the kernel is: it is asked in a subshell where there
-        is one. The time counts from the call.
+        On the main shell the question waits for its turn. With `while_busy`, a busy kernel is asked in a subshell, if
+        it has one. The time counts from the call.
 
         Raises:
-            OpTimedOutError: it was not answered, or did not get its turn, in time.
+            OpTimedOutError: the question was not answered, or did not get its turn, in time.
             ReplDisconnectedError: the connection is over.
         """
         with anyio.move_on_after(timeout_s):
@@ -381,7 +383,7 @@ class Kernel:
         raise OpTimedOutError(type, timeout_s)
 
     async def subshell(self) -> str | None:
-        """The id of our own subshell, made when first asked for; None where the kernel has none."""
+        """The id of our own subshell, made when first asked for; None for a kernel without subshells."""
         async with self._making_subshell:
             if self.own_subshell is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.keeps_subshells
@@ -390,11 +392,11 @@ class Kernel:
             return self.own_subshell
 
     async def make_subshell(self) -> str | None:
-        """The id of a new subshell; None where the kernel makes none."""
+        """The id of a new subshell; None for a kernel without subshells."""
         try:
             reply = await self.ask("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
         except OpTimedOutError:
-            return None  # its control thread may be held up: asked again next time
+            return None  # the kernel's control thread may be held up: asked again next time
         made = reply.text("subshell_id") or None
         self._has_no_subshell = made is None
         return made
@@ -419,7 +421,7 @@ class Kernel:
         """Ask who it is until it answers, and until what it publishes reaches us. One that is busy answers on control.
 
         Raises:
-            NotAnReplError: it does not answer as a kernel does.
+            NotAnReplError: the listener does not answer as a kernel does.
         """
         exchanges: list[Exchange] = []
         answered: list[Message] = []
@@ -456,7 +458,7 @@ class Kernel:
         self.end(await self.channel.wait_closed())
 
     def end(self, cause: str) -> None:
-        """End the connection: whoever waits for an answer is told."""
+        """End the connection, and tell all who wait for an answer."""
         if self.cause is not None:
             return
         self.cause = cause
@@ -480,12 +482,12 @@ class Kernel:
 
 
 class Exchange:
-    """A request of ours and the signs of its end: its reply, and that the kernel is idle again, in any order."""
+    """A request of ours and the signs of its end: its reply, and the kernel's `idle`, in any order."""
 
     __slots__ = ("ending", "heard", "id", "idle", "on_message", "replied", "reply")
 
     def __init__(self, on_message: OnMessage | None = None) -> None:
-        """`on_message` is told of every message about it, its reply included."""
+        """`on_message` gets every message about the request, its reply included."""
         self.id = ""
         self.on_message = on_message
         self.reply: Message | None = None
@@ -497,7 +499,7 @@ class Exchange:
         self.idle = anyio.Event()
 
     def take(self, message: Message) -> None:
-        """A message about it."""
+        """Take a message about the request."""
         self.heard += 1
         if self.on_message is not None:
             self.on_message(message)
@@ -510,9 +512,9 @@ class Exchange:
             self.ending.set()
 
     async def wait(self, sign: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
-        """Wait for one of its signs; False if it does not come, and nothing else about it for so long.
+        """Wait for one of the signs; False if neither it nor another message about the request comes for so long.
 
-        While `progress` grows, something comes that is not whole yet.
+        A growing `progress` shows an incomplete message on its way.
         """
         while not sign.is_set():
             before = (self.heard, progress())
@@ -523,7 +525,7 @@ class Exchange:
         return sign.is_set()
 
     def end(self) -> None:
-        """Wake who waits: nothing more will come."""
+        """Wake all who wait: nothing more will come."""
         self.ending.set()
         self.replied.set()
         self.idle.set()

@@ -1,12 +1,12 @@
-"""Discovery of kernels that somebody else started: those whose notebook, or whose folder, lies in the workspace.
+"""Discovery of kernels that somebody else started, with their notebook or their folder in the workspace.
 
 A kernel belongs to the workspace by the session that a Jupyter Server has for it, else by the notebook in its
-connection file, else by the working directory of its process, where the system tells it. It is listed and connected,
-and it is its human's: nothing here ends one, and only who names its session has its server restart it.
+connection file, else by the working directory of its process, if the system tells. The kernel is listed and connected,
+and stays its human's: nothing here ends it, and its server restarts it only for a caller who names its session.
 
 The runtime folder is looked at once a second, which costs one `stat`; files are read after it changed, servers asked
-after that and every half minute. A file at whose port nobody listens is no REPL: it is told of once, and tried again
-while it is young, as a kernel needs some seconds to come up, then every 10 s.
+after that and every half minute. A file without a listener at its port is no REPL: such a file is told once, and tried
+again, often while it is young, as a kernel needs some seconds to come up, then every 10 s.
 
 A server on this machine is asked for its sessions with its token. The exchange is one request and its whole answer,
 bounded in time and length. It blocks, so it runs in a thread. No redirection is followed. Every GET asks not to be
@@ -58,8 +58,9 @@ ANSWER_S: Final = 2.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 
 ADDED_BY_EDITOR: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
-"""The text that VS Code adds to the name of a notebook whose session it asks for.
-Source: vscode-jupyter, `jvscIdentifier`."""
+"""The text that VS Code adds to the name of a notebook when it asks for a session. Source: vscode-jupyter,
+`jvscIdentifier`.
+"""
 
 
 class NotebookServerError(CodriverError):
@@ -79,8 +80,8 @@ class NotebookSession:
 
 
 def is_alive(server: NotebookServer) -> bool:
-    """Whether the process that wrote the server's file may be there: a dead one's port is perhaps a stranger's now."""
-    return is_running(server.process_id, of_this_user=True)  # another user's did not write this user's file
+    """Whether the process that wrote the server's file may still run: a dead one's port may be a stranger's now."""
+    return is_running(server.process_id, of_this_user=True)  # another user's process did not write this user's file
 
 
 def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
@@ -89,14 +90,14 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
     The token goes to loopback addresses alone, in a header, and no redirection is followed.
 
     Raises:
-        NotebookServerError: it did not tell.
+        NotebookServerError: the server did not tell.
     """
     from http.client import FORBIDDEN, OK, UNAUTHORIZED, HTTPException  # noqa: PLC0415  # a fifth of a MB that few servers need
 
     parts = urlsplit(server.url)
     if parts.hostname not in LOOPBACK or parts.scheme not in ("http", "https"):
         raise NotebookServerError(f"it is not asked at {server.url}, which is no loopback address")
-    # Loopback, and a certificate that its user made: nobody signs one for localhost.
+    # A self-made certificate on loopback: nobody signs one for localhost.
     tls = ssl._create_unverified_context() if parts.scheme == "https" else None  # noqa: S323, SLF001  # its own name
     exchange = HttpExchange(server.url, timeout_s=ANSWER_S, max_bytes=MAX_ANSWER_BYTES)
     token = {"Authorization": f"token {server.token}"} if server.token else {}
@@ -112,9 +113,9 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
 
 
 def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
-    """The server in which a notebook is open, or may be, in words; None if it is open in none of these.
+    """The server in which a notebook is open, or may be, in words; None if none of these servers has it open.
 
-    Waits for the answers of those whose folder it is in.
+    Waits for the answers of servers whose folder the notebook is in.
     """
     for server in servers:
         if not (notebook.is_relative_to(server.root.resolve()) and is_alive(server)):
@@ -123,7 +124,7 @@ def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
             open_there = any(session.path.resolve() == notebook for session in sessions_of(server))
         except NotebookServerError as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
-                continue  # it is gone, and its process id is another's
+                continue  # the server is gone, and its process id is another's
             return f"the Jupyter Server at {server.url}, perhaps ({error})"
         if open_there:
             return f"the Jupyter Server at {server.url}"
@@ -131,10 +132,10 @@ def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
 
 
 def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
-    """The sessions in a server's answer; what is none is passed over.
+    """The sessions in a server's answer, without invalid rows.
 
     Raises:
-        NotebookServerError: it is no list.
+        NotebookServerError: the answer is no list.
     """
     try:
         rows = json.loads(data)
@@ -230,10 +231,10 @@ ASK_SERVERS_S: Final = 30.0
 ASK_AGAIN_S: Final = 3.0
 """After a change: a server writes the kernel's file first, and has the session when the kernel is up."""
 YOUNG_S: Final = 60.0
-"""How long a kernel may take to listen after its file was written."""
+"""The time for a kernel to listen after its file was written."""
 PROBE_S: Final = 10.0
 STRANGE_PROBE_S: Final = 600.0
-"""Of a dead file that does not tell whose it is: there may be hundreds of them."""
+"""The rest between probes of dead files without an owner: there may be hundreds of them."""
 MISSING: Final = (
     f"it cannot be used yet, as jupyter_client is not installed: {install_extra('jupyter')}, and start the server again"
 )
@@ -241,7 +242,7 @@ MISSING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundKernel:
-    """A kernel that belongs to the workspace, and is there as far as can be told without asking it."""
+    """A kernel that belongs to the workspace and seems to run, as far as can be told without asking the kernel."""
 
     identity: str
     origin: Origin
@@ -254,11 +255,11 @@ class FoundKernel:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All kernels of the workspace at one time, and what is to be said of files of which there is none."""
+    """All kernels of the workspace at one time, and the problems with files without a kernel."""
 
     kernels: tuple[FoundKernel, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
-    """By what: a sentence."""
+    """Sentences on problems, by their cause."""
 
 
 class KernelSearch:
@@ -281,18 +282,18 @@ class KernelSearch:
         self._folders_of = folders_of or folders_of_processes
         self._contents: Contents | None = None
         self._found = Found()
-        """As of the last look."""
+        """The result of the last look."""
         self._sessions: tuple[NotebookSession, ...] = ()
         self._server_problems: dict[str, str] = {}
         self._ask_at = 0.0
         self._verdicts: dict[ConnectionFile, tuple[bool, str | None]] = {}
-        """Whether a kernel is the workspace's, and its notebook, once that is known."""
+        """Whether a kernel is the workspace's, and its notebook, once both are known."""
         self._alive: set[ConnectionFile] = set()
         self._doubted: frozenset[str] = frozenset()
         self._probe_at: dict[ConnectionFile, float] = {}
 
     def look(self) -> Found:
-        """The kernels that are there now."""
+        """The present kernels."""
         contents, now = self._folder.look(), self._clock()
         if contents is self._contents and not contents.kernels and now < self._ask_at:
             return self._found
@@ -311,7 +312,7 @@ class KernelSearch:
             self._ask(contents.servers, now)
         self._judge(contents.kernels)
         self._probe(contents.kernels, now)
-        self._judge(contents.kernels)  # of those that turned out to be there, in whose folder they work
+        self._judge(contents.kernels)  # the working folders of kernels found to run
         problems = [(str(path), f"the file {path} cannot be used: {why}") for path, why in contents.problems]
         problems += list(self._server_problems.items())
         kernels = []
@@ -325,11 +326,11 @@ class KernelSearch:
         return Found(tuple(kernels), tuple(problems))
 
     def may_wait(self) -> bool:
-        """True where a look may wait for others than the disk: for servers, or for who listens at a kernel's ports."""
+        """True if a look may wait for more than the disk: for servers, or for listeners at a kernel's ports."""
         return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
     def doubt(self, paths: Iterable[str]) -> None:
-        """Find out again whether anybody listens, of kernels that were given up; of no others than these."""
+        """Find out again, only for kernels that were given up, whether anybody listens."""
         self._doubted = frozenset(paths)
 
     def _ask(self, servers: Iterable[NotebookServer], now: float) -> None:
@@ -354,7 +355,7 @@ class KernelSearch:
         return time.time_ns() - file.written_ns < YOUNG_S * 10**9
 
     def _probe(self, kernels: Iterable[ConnectionFile], now: float) -> None:
-        """Find out of those files that are not known to be alive whether anybody listens, if that is due."""
+        """Find out, if due, whether anybody listens at the ports of files not known to be alive."""
         for file in kernels:
             is_sure = file in self._alive and str(file.path) not in self._doubted
             if is_sure or self._verdicts.get(file, (True, None))[0] is False or now < self._probe_at.get(file, 0.0):
@@ -364,7 +365,7 @@ class KernelSearch:
             self._probe_at[file] = now + self._probe_s(file, was_alive=was_alive)
 
     def _probe_s(self, file: ConnectionFile, *, was_alive: bool) -> float:
-        """The time until it is asked again whether anybody listens."""
+        """The time until the next probe for a listener."""
         if self._is_young(file) and not was_alive:
             return 0.0
         return PROBE_S if file in self._verdicts else STRANGE_PROBE_S
@@ -390,7 +391,7 @@ class KernelSearch:
                 self._verdicts[file] = (folder is not None and self._is_within(folder), None)
 
     def _without_file(self, known: set[str]) -> list[FoundKernel]:
-        """The kernels of the workspace that a server tells of, and that have no file which we may read."""
+        """The kernels of the workspace that only a server tells, without a file that we may read."""
         ours = [one for one in self._sessions if one.kernel_id not in known and self._is_within(one.path)]
         return [_of_session(session) for session in {one.kernel_id: one for one in ours}.values()]
 
@@ -402,7 +403,7 @@ class KernelSearch:
 
 
 def _notebook(path: str) -> str | None:
-    """The path, where it is a notebook's: a console has a name in its server, and no file."""
+    """The path of a notebook; a console has only a name in its server, and no file."""
     return path if key_of_notebook(path) else None
 
 
@@ -438,7 +439,7 @@ class KernelDiscovery:
         protocols: Collection[str],
         named_ids: Callable[[], Collection[str]],
     ) -> None:
-        """`protocols`: those of the addresses that can be connected to. `named_ids`: kernels that are REPLs already."""
+        """`protocols`: the protocols of connectable addresses. `named_ids`: kernels that are REPLs already."""
         self._core = core
         self._named_ids = named_ids
         self._search = KernelSearch(workspace, runtime_folder(environ))
@@ -457,13 +458,13 @@ class KernelDiscovery:
                 self._tell({"": f"kernels could not be looked for: {error!r}"})
 
     def _is_news(self, found: Found) -> bool:
-        """True if it is other than the last, or there are kernels, whose fate the state decides. In a thread."""
+        """True if the finding differs from the last, or has kernels, whose fate the state decides. In a thread."""
         before, self._seen = self._seen, found
         repls = self._core.state.repls.values()
         return found != before or bool(found.kernels) or any(repl.origin.is_merely_found for repl in repls)
 
     def _reconcile(self, found: Found) -> None:
-        """Make the core's found kernels those that are there and that it does not know by another way."""
+        """Give the core the present kernels that it does not know by another way as its found kernels."""
         repls = self._core.state.repls.values()
         known = {repl.id: repl for repl in repls if repl.origin.is_merely_found}
         taken = {
@@ -496,7 +497,7 @@ class KernelDiscovery:
         self._search.doubt(repl.origin.text for repl in known.values() if repl.phase == "stopped")
 
     def _tell(self, problems: Mapping[str, str]) -> None:
-        """Say what is wrong, once while it is."""
+        """Tell each problem, once while it lasts."""
         says = [Say(sentence) for what, sentence in problems.items() if self._told.get(what) != sentence]
         self._told = problems
         if says:
@@ -504,7 +505,7 @@ class KernelDiscovery:
 
 
 def _kernel_id(address: str) -> str:
-    """The id of the kernel at an address, as its connection file or its URL has it."""
+    """The id of the kernel at an address, from its connection file or its URL."""
     name = address.partition("?")[0].rpartition("/")[2]
     return name.removeprefix("kernel-").removesuffix(".json")
 

@@ -1,13 +1,13 @@
-"""Questions to a kernel, put silently: completion, inspection, whether code can be read, and those to its application.
+"""Questions to a kernel, put silently: completion, inspection, the syntax of code, and questions to its application.
 
-They wait their turn beside what runs. While a cell runs they are asked in a subshell, where the kernel has them; where
-it has none, a kernel that stays busy is said to be so. No code of the user's runs for them. Python kernels evaluate
-expressions silently, too, the `user_expressions` of an execution without code: no client sees them, and nothing counts
-them.
+Questions wait for their turn beside running code. While a cell runs they are asked in a subshell, if the kernel has
+any; without one, the answer is that the kernel is busy. No code of the user's runs for questions. Python kernels
+evaluate expressions silently, too, the `user_expressions` of an execution without code: no client sees them, and
+nothing counts them.
 
-By such expressions the seam of an application is asked. It is looked for when the kernel is connected, and when code
-has run that may have brought it. Frames of events come as output of the expression that subscribed, from the
-application's own threads.
+Such expressions ask the seam of an application. The seam is looked for when the kernel is connected, and after code
+that may have loaded it. Frames of events come as output of the subscribing expression, from the application's own
+threads.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
     Told = Mapping[str, object]
 
-    """A value as `execute_result` has one, or an error; empty where the kernel told nothing."""
+    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
 
 
 BUSY_S: Final = 2.0
-"""How long a question waits for a kernel that is busy and has no subshell."""
+"""The wait of a question for a busy kernel without a subshell."""
 GATE_S: Final = 0.5
-"""How long code waits to be asked about, as the kernel is busy for a moment after each answer."""
+"""The wait before a question about code, as the kernel is busy for a moment after each answer."""
 MOST_CHECKED: Final = 2**18
-"""Characters of code that is asked about: with more, the kernel's answer takes longer than its failure."""
+"""The longest code that is asked about: for longer code the kernel's answer takes longer than a failing run."""
 MOST_COMPLETIONS: Final = 500
 TYPES: Final = "_jupyter_types_experimental"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _STRUCK: Final = re.compile(".\x08")
-"""A character that the next one is printed over, as R has its titles in bold."""
+"""A character overprinted by the next one, as in R's bold titles."""
 _NO_HELP: Final = re.compile(r"(?:# Help document:\s*)?No documentation for .* in specified packages and libraries:")
 """IRkernel's words on a name that it does not know."""
 _TITLE: Final = re.compile(r"^([A-Z][A-Za-z ]{1,20}): ?(.*)$")
@@ -60,7 +60,7 @@ _PARTS: Final = frozenset({
 })  # fmt: skip
 """The titles in IPython's words on an object. Source: IPython, `core.oinspect`."""
 _KINDS: Final = {"instance": "variable", "statement": "variable", "param": "variable", "<unknown>": None, "": None}
-"""jedi's words for what a name is, where ours are others."""
+"""jedi's words for kinds of names that we call otherwise."""
 NO_CODE: Final = "the code ends before it is complete"
 NOT_READ: Final = "the kernel cannot read it"
 
@@ -72,7 +72,7 @@ class Questions:
         self._kernel = kernel
         self._op_timeout_s = op_timeout_s
         self._completing = anyio.Lock()
-        """IPython asked for two completions at once gives none, or never answers one of them."""
+        """A lock: asked for two completions at once, IPython gives none, or never answers one of them."""
 
     async def complete(self, prefix: str) -> Told:
         """The completions of `prefix` in the user's namespace, as `Complete` reads them."""
@@ -89,9 +89,9 @@ class Questions:
         return read_symbol(symbol, text_of(reply.mapping("data"), "text/plain"))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel could not read `code`, as far as its word is worth something; None if it can.
+        """The reason why the kernel could not read `code`, if its word is reliable; None for readable code.
 
-        A kernel that is busy and has no subshell is not asked: it says so when it comes to the code.
+        A busy kernel without a subshell is not asked: running the code will tell.
         """
         worth = self._kernel.info.quirks.gate
         is_asked = worth in ("complete", "incomplete") and code.strip() and len(code) <= MOST_CHECKED
@@ -143,7 +143,7 @@ class Questions:
 
 
 def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[str, str | None]]:
-    """The completions of a `complete_reply`: whole names, of which some kernels give but what is behind the dot."""
+    """The completions of a `complete_reply` as whole names; some kernels give only the part behind the dot."""
     start = content.get("cursor_start")
     before = prefix[:start] if isinstance(start, int) else ""
     told = mapping_of(content, "metadata").get(TYPES)
@@ -154,14 +154,14 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
     found: dict[str, dict[str, str | None]] = {}
     for match in texts_of(content, "matches"):
         candidate = before + match
-        if candidate.lower().startswith(prefix.lower()):  # others repair what was typed
+        if candidate.lower().startswith(prefix.lower()):  # other completions repair the typed text
             kind = kinds.get(match, "")
             found.setdefault(candidate, {"candidate": candidate, "type": _KINDS.get(kind, kind)})
     return list(found.values())[:MOST_COMPLETIONS]
 
 
 def read_symbol(symbol: str, text: str) -> Told:
-    """The parts of the symbol that the text of an `inspect_reply` describes; none if it says nothing."""
+    """The parts of the symbol that the text of an `inspect_reply` describes; none if the text says nothing."""
     plain = _STRUCK.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
     if not plain or _NO_HELP.match(plain):
         return NOTHING
@@ -182,7 +182,7 @@ def read_symbol(symbol: str, text: str) -> Told:
 
 
 def _parts_of(text: str) -> dict[str, str]:
-    """The parts of a text in IPython's form, by title; none if it has another."""
+    """The parts of a text in IPython's form, by title; none for a text in another form."""
     parts: dict[str, list[str]] = {}
     title = ""
     for line in text.split("\n"):
@@ -198,14 +198,14 @@ def _parts_of(text: str) -> dict[str, str]:
 
 
 LEAVE_S: Final = 0.5
-"""How long a kernel may take to end a subshell: code that holds the interpreter's lock holds that up too."""
+"""The time for a kernel to end a subshell: code that holds the interpreter's lock delays that too."""
 
 
 async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
-    """The value of an expression; in a subshell while the kernel is busy, if it has one, else in its turn.
+    """The value of an expression; in a subshell while the kernel is busy, if there is one, else in its turn.
 
     Raises:
-        OpTimedOutError: it was not answered, or did not get its turn, in time.
+        OpTimedOutError: the expression was not answered, or did not get its turn, in time.
         ReplDisconnectedError: the connection is over.
     """
     return told_by(await kernel.ask(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
@@ -224,7 +224,7 @@ async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told
     """The value of an expression, on the main shell in a turn that the caller has.
 
     Raises:
-        OpTimedOutError: it was not answered in time.
+        OpTimedOutError: no answer came in time.
         ReplDisconnectedError: the connection is over.
     """
     exchange = kernel.post("shell", EXECUTE, silently(code), Exchange())
@@ -257,7 +257,7 @@ def told_by(reply: Message | None) -> Told:
 
 PYTHON: Final = "python"
 LOOK_S: Final = 0.5
-"""How long the look for an application may take."""
+"""The time for the look for an application."""
 ASK_S: Final = 10.0
 SEAM: Final = "the application's seam"
 
@@ -271,7 +271,7 @@ class KernelSeam:
         self._listener = listener
         self._found: seam_providers.Found | None = None
         self._streams: dict[str, Exchange] = {}
-        """By the id of its subscription."""
+        """The event streams, by the id of their subscription."""
 
     @staticmethod
     def laid_in(request: Request) -> Request:
@@ -281,29 +281,29 @@ class KernelSeam:
 
     @property
     def takes_origin(self) -> bool:
-        """True where an application is there, whose seam reads the messages of its kernel."""
+        """True for an application whose seam reads the messages of its kernel."""
         return self._found is not None
 
     @property
     def is_first(self) -> bool:
-        """True where sensitive texts are asked for before code runs."""
+        """True if sensitive texts are asked for before code runs."""
         return self._found is not None
 
     async def before(self) -> None:
-        """Learn what stands at sensitive paths, before code runs that may show it. Never raises."""
+        """Learn the texts at sensitive paths, before code that may show them. Never raises."""
         if self.is_first and not self._kernel.is_busy:
             await learn_sensitive(self.ask, self._listener)
 
     def is_last(self, request: Request) -> bool:
         """True if an application is looked for after a request: none is known yet, and its code may have brought one.
 
-        Whatever a file brings in is not seen in the request that loads it.
+        The effect of a file is not visible in the request that loads it.
         """
         is_load = request.kind != "evaluate"
         return self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
 
     async def after(self) -> None:
-        """Look for an application when code has run that may have brought one. Never raises."""
+        """Look for an application after code that may have loaded one. Never raises."""
         await self.look()
 
     async def look(self) -> None:
@@ -318,7 +318,7 @@ class KernelSeam:
             self._listener(None, SeamShown(self._found.session_id, self._found.provider.name))
 
     def shown(self) -> tuple[str, Capability] | None:
-        """The session id of the seam that was found, and the capability that it gives."""
+        """The session id of the found seam, and the capability that the seam gives."""
         found = self._found
         return (found.session_id, Capability(found.provider.name, adapted=True)) if found else None
 
@@ -356,10 +356,10 @@ class KernelSeam:
                 self._listener(None, AppEvents(found))
 
     async def _evaluate(self, code: str, exchange: Exchange) -> str:
-        """The text that an expression gives.
+        """The text that is the value of an expression.
 
         Raises:
-            EvaluationFailedError: it failed, or gives no text.
+            EvaluationFailedError: the expression failed, or gives no text.
         """
         reply = await self._kernel.ask(EXECUTE, silently(code), timeout_s=ASK_S, while_busy=True, exchange=exchange)
         told = told_by(reply)

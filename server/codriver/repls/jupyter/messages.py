@@ -1,22 +1,25 @@
-"""Messages of the Jupyter protocol, as values, whatever carried them.
+"""Messages of the Jupyter protocol, as values, independent of their carrier.
 
 Source: Jupyter documentation, "Messaging in Jupyter"; JEP 65 (`iopub_welcome`), JEP 91 (subshells).
 
 The contract of a channel: one connection to one kernel, whatever carries its messages.
 
-* **Order.** Messages reach `on_message` on the event loop, in the order of each socket; between sockets there is none.
+* **Order.** Messages reach `on_message` on the event loop, in the order of each socket; messages of different sockets
+have no order.
 * **Draining.** A channel always reads, also when nobody waits.
-* **Never twice.** What was posted is sent once. After a lost connection nothing is sent again.
+* **Never twice.** A posted message is sent once. After a lost connection nothing is sent again.
 * **The end.** A channel that is over stays over; `wait_closed` gives the cause. Leaving the context that opened it
   closes it, and leaves the kernel alive.
 
-Contents of messages, read from JSON of any shape: weighed before anything is built, and in turns where it is long.
+Contents of messages, read from JSON of any shape: elements are counted before anything is built, and long contents are
+read in turns.
 
-`json.loads` holds the interpreter until it is done, in a thread as well: 2 ms for a megabyte of text. So of a long
-content elements and depth are counted piece by piece, its long texts are read in pieces and put into their places
-afterwards, and what is left for one call is short.
+`json.loads` holds the interpreter until it is done, in a thread as well: 2 ms for a megabyte of text. So the elements
+and the depth of a long content are counted piece by piece. Its long texts are read in pieces and put into their places
+afterwards, so that only a short rest is left for one call.
 
-Of a content whose middle was not held, the text in which that lay gets a mark there; other contents cannot be mended.
+In a content whose middle was not held, the text around the gap gets a mark; contents with a gap elsewhere cannot be
+mended.
 """
 
 from __future__ import annotations
@@ -39,16 +42,16 @@ if TYPE_CHECKING:
 
 
 Socket = Literal["shell", "control", "stdin", "iopub"]
-"""A channel of a kernel. Each keeps its own order; between them there is none."""
+"""A channel of a kernel. Each keeps its own order; messages of different channels have no order."""
 
 SOCKETS: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
 
 VERSION: Final = "5.3"
-"""Of the protocol, in what we send."""
+"""The version of the protocol in our messages."""
 RATE_LIMIT: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
-"""The words of a Jupyter Server that leaves out what its kernel says. Source: jupyter_server, its WebSocket."""
+"""The words of a Jupyter Server that leaves its kernel's messages out. Source: jupyter_server, its WebSocket."""
 LEFT_OUT: Final = "codriver/left-out"
-"""The type of a message of ours in the place of others that were dropped."""
+"""The type of our own message in the place of dropped ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +62,37 @@ class Message:
     type: str
     id: str = ""
     session: str = ""
-    """Of the kernel: another one, and it was restarted."""
+    """The kernel's session: another session means a restart."""
     content: Mapping[str, object] = field(default_factory=lambda: NOTHING)
     metadata: Mapping[str, object] = field(default_factory=lambda: NOTHING)
     parent_id: str = ""
-    """Empty where nothing caused it, as what a kernel says when it starts."""
+    """Empty for a message without a cause, as at a kernel's start."""
     parent_type: str = ""
     parent_session: str = ""
-    """Of the client that sent the parent."""
+    """The session of the client that sent the parent."""
     parent_subshell: str = ""
-    """The subshell that the parent was sent to; empty for the main one."""
+    """The subshell of the parent; empty for the main shell."""
     left_out: int = 0
-    """Bytes that it had, or that stood in its place, and that were not read."""
+    """The number of its bytes, or of the bytes in its place, that were not read."""
     problem: str = ""
-    """Why its content is not read, in words; empty if it is."""
+    """The reason in words why its content is not read; empty for a content that is."""
 
     def text(self, key: str) -> str:
-        """The text under `key` of the content; empty where there is none."""
+        """The text under `key` of the content; empty without one."""
         return text_of(self.content, key)
 
     def mapping(self, key: str) -> Mapping[str, object]:
-        """The object under `key` of the content; empty where there is none."""
+        """The object under `key` of the content; empty without one."""
         return mapping_of(self.content, key)
 
     @property
     def state(self) -> str:
-        """The state in a status message: `busy`, `idle`, `starting`, `restarting` or `dead`; empty of all others."""
+        """The state in a status message: `busy`, `idle`, `starting`, `restarting` or `dead`; empty for all others."""
         return self.text("execution_state") if self.type == "status" else ""
 
 
 def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
-    """The message in its parts, as an object, or in a frame of a server. What is missing is empty."""
+    """The message in its parts, as an object, or in a frame of a server. Missing parts are empty."""
     header, parent = mapping_of(raw, "header"), mapping_of(raw, "parent_header")
     return Message(
         socket=socket,
@@ -121,11 +124,11 @@ KeepUp = Callable[[], Awaitable[None]]
 
 
 class Channel(Protocol):
-    """One connection to one kernel. A class that derives from it need not have its own interrupt and restart."""
+    """One connection to one kernel. A subclass need not have its own interrupt and restart."""
 
     @property
     def session(self) -> str:
-        """Our session id, in the headers of what we send."""
+        """Our session id, in the headers of our messages."""
         ...
 
     @property
@@ -140,22 +143,22 @@ class Channel(Protocol):
 
     @property
     def process_id(self) -> int | None:
-        """The kernel's process on this machine, where the carrier knows it."""
+        """The kernel's process on this machine, if the carrier knows it."""
         return None
 
     @property
     def received_bytes(self) -> int:
-        """A number that grows while anything comes, also in the middle of a message, where the carrier knows it."""
+        """A number that grows while bytes come, also in the middle of a message, if the carrier counts them."""
         return 0
 
     @property
     def notebook(self) -> str | None:
-        """The absolute path of the notebook whose kernel it is, where the carrier knows it."""
+        """The absolute path of the kernel's notebook, if the carrier knows it."""
         return None
 
     @property
     def lost_messages(self) -> int:
-        """Messages of the kernel so far that never came, as far as that is known."""
+        """The number of lost messages of the kernel so far, as far as known."""
         return 0
 
     @property
@@ -189,50 +192,51 @@ class Channel(Protocol):
         ...
 
     async def silence(self) -> str:
-        """Why the kernel may have answered nothing, in words, as far as the carrier can tell. Never raises."""
+        """The likely reason in words for a kernel's silence, as far as the carrier can tell. Never raises."""
         return "it answered nothing"
 
     async def interrupt(self) -> bool:
-        """Interrupt the kernel in the way of the carrier; whether it could. Else a control message may do it."""
+        """Interrupt the kernel in the way of the carrier; whether that worked. Else a control message may do it."""
         return False
 
     async def restart(self) -> None:
         """Restart the kernel in the carrier's own way.
 
         Raises:
-            CapabilityMissingError: it has none.
+            CapabilityMissingError: the carrier has no such way.
         """
         raise CapabilityMissingError("restart")
 
 
 Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
-"""How to open a channel to one kernel. The context is left by whoever opened it.
+"""How to open a channel to one kernel. The opener leaves the context.
 
 Raises:
     ReplUnreachableError: nobody listens there.
-    NotAnReplError: what listens there is no kernel.
-    PackageMissingError: what it needs is not installed.
+    NotAnReplError: the listener is no kernel.
+    PackageMissingError: a needed package is not installed.
 """
 
 
 SHORT_BYTES: Final = 32 * 1024
-"""A text in a content that is read at once, and a content of as much which cannot be too deep."""
+"""The length of a text that is read at once, and of a content that cannot be too deep."""
 PIECE_BYTES: Final = 32 * 1024
 MAX_ELEMENTS: Final = 300_000
-"""Values and containers in one content, as of a notebook: figures are long lists, and more fills the memory."""
+"""Values and containers in one content, as in a notebook: figures are long lists, and more would fill the memory."""
 MAX_DEPTH: Final = 100
 """Arrays and objects within one another, as of a notebook."""
 MARKS_AT_ONCE: Final = 500
 SEAM_BYTES: Final = 4096
-"""The distance from a cut in which a place between two characters is looked for."""
+"""The distance from a cut within which a place between two characters is looked for."""
 
 _MARK: Final = re.compile(rb'["\[\]{},]')
 _TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _SEAM: Final = re.compile(
     rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
 )
-"""A place in a JSON text where a character begins: one far from any escape, or the backslash that begins one and does
-not follow another. The second half of a surrogate pair is none."""
+"""The beginning of a character in a JSON text: far from any escape, or at a backslash that begins an escape and follows
+no other backslash. The second half of a surrogate pair does not count.
+"""
 
 
 class UnreadableError(Exception):
@@ -248,9 +252,9 @@ class TooHeavyError(UnreadableError):
 
 
 def mended(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple[bytes, ...]:
-    """A content of its beginning and its end, with a mark between them, as good JSON where both lie in one text.
+    """A content made of its beginning and its end, with a mark between them: good JSON if both lie in one text.
 
-    All of them in pieces.
+    All texts are in pieces.
     """
     if not left_out:
         return tuple(head)
@@ -264,7 +268,7 @@ def mended(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple
 
 
 def _near(pieces: Iterable[bytes]) -> list[bytes]:
-    """The first pieces, as many as a seam is looked for in."""
+    """The first pieces, as many as the search for a place needs."""
     near: list[bytes] = []
     held = 0
     for piece in pieces:
@@ -276,7 +280,7 @@ def _near(pieces: Iterable[bytes]) -> list[bytes]:
 
 
 def joined(pieces: Sequence[bytes]) -> Generator[None, None, bytearray]:
-    """The pieces as one; it yields wherever it can leave off: memory that is new takes its time when it is filled."""
+    """The pieces as one. The generator yields at each point where it can pause: filling new memory takes time."""
     whole = bytearray(sum(map(len, pieces)))
     place = 0
     for piece in pieces:
@@ -287,11 +291,11 @@ def joined(pieces: Sequence[bytes]) -> Generator[None, None, bytearray]:
 
 
 def reading(content: bytes | bytearray, token: str) -> Generator[None, None, Mapping[str, object]]:
-    """Read a content; it yields wherever it can leave off. `token`: what stands in no content by accident.
+    """Read a content; the generator yields wherever it can pause. `token`: a text that no content has by accident.
 
     Raises:
-        UnreadableError: it is no object of JSON.
-        TooHeavyError: it has too many elements or levels.
+        UnreadableError: the content is no JSON object.
+        TooHeavyError: the content has too many elements or levels.
     """
     if len(content) <= SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
         return _object(content)
@@ -350,7 +354,7 @@ def _without_long_texts(content: bytes | bytearray, texts: dict[str, str], token
 
 
 def _end_of_text(content: bytes | bytearray, place: int) -> Generator[None, None, int]:
-    """The place after the quote that ends the text which is read from `place` on."""
+    """The place after the quote that ends the text read from `place` on."""
     while place < len(content):
         stop = min(place + PIECE_BYTES, len(content))
         quote = content.find(b'"', place, stop)
@@ -363,7 +367,7 @@ def _end_of_text(content: bytes | bytearray, place: int) -> Generator[None, None
             place = found.end() if found else stop
             if content[place : place + 1] == b'"':
                 return place + 1
-            if place < stop:  # a backslash, and what it escapes is beyond the piece
+            if place < stop:  # a backslash, whose escaped character is beyond the piece
                 place += 2
         yield
     raise UnreadableError("it ends within a text")

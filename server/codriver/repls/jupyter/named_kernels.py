@@ -5,8 +5,8 @@
     https://host/base/?notebook=work/a.ipynb             the kernel of a notebook that is open there
     https://host/base/?kernel=python3                    a kernel to start there, which ends with our server
 
-A URL holds no secret: others read it in a list of processes, a log and an answer. The token is read from a file or an
-environment variable each time that a connection is made, so that it may change while the server runs.
+A URL holds no secret: others read URLs in a list of processes, a log and an answer. The token is read from a file or an
+environment variable for each connection, so that it may change while the server runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
 
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
-"""The variable with the token for a server that only the command line names."""
+"""The variable with the token for a server named only on the command line."""
 TOKEN_RULES: Final = Rules(Links.OWN, 16 * files.KIBIBYTE, is_secret=True)
 IN_THE_OPEN: Final = (
     "{base} is not connected to, as http is not encrypted and it is another machine: whoever is on the way could read "
@@ -47,12 +47,12 @@ _TOKEN: Final = re.compile(r"[!-~]{1,8192}")
 
 
 class KernelNameError(ValueError):
-    """A text names no kernel. It says why, and never shows the text: that may hold a token."""
+    """A text names no kernel. The error says why, and never shows the text, which may hold a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """The place that the token of a server is read from; neither: the server wants none."""
+    """The place of a server's token; without a file or variable the server wants none."""
 
     file: str | None = None
     variable: str | None = None
@@ -79,7 +79,7 @@ class TokenSource:
         )
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        """The token; None where none is named. Waits for a disk.
+        """The token; None without a named place. Waits for a disk.
 
         Raises:
             RefusedError: it is not there, others may read it, or it is no token.
@@ -111,7 +111,7 @@ class TokenSource:
 
 @dataclass(frozen=True, slots=True)
 class KernelUrl:
-    """A kernel of a Jupyter Server: by its id, by the notebook that is open in it, or to be started of a kernelspec."""
+    """A kernel of a Jupyter Server: by its id, by its open notebook, or to be started from a kernelspec."""
 
     base: str
     """The server's own URL, without a slash at its end."""
@@ -119,7 +119,7 @@ class KernelUrl:
     notebook: str | None = None
     spec: str | None = None
     name: str = ""
-    """Tells kernels of one kernelspec apart: after `#`."""
+    """The name that tells kernels of one kernelspec apart: the text after `#`."""
 
     def __str__(self) -> str:
         """The URL as the user writes it."""
@@ -141,30 +141,30 @@ class KernelUrl:
 
     @property
     def is_in_the_open(self) -> bool:
-        """Whether what goes there can be read on the way: not encrypted, and to another machine."""
+        """Whether messages can be read on the way: unencrypted, and to another machine."""
         parts = urlsplit(self.base)
         return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedKernel:
-    """A kernel that the user names, with all that is needed to reach it."""
+    """A kernel that the user names, with all data needed to reach it."""
 
     place: KernelUrl | Path
     """The URL, or the path of a connection file."""
     key: str | None = None
     token: TokenSource = field(default_factory=TokenSource)
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """For a kernel that is started: the variables `KERNEL_…` that the server is given for it."""
+    """The variables `KERNEL_…` that the server gets for a kernel to start."""
     is_plain_allowed: bool = False
-    """The way to the server is safe without encryption."""
+    """Whether the way to the server is safe without encryption."""
 
 
 def _token_in(text: str, file: str) -> str:
-    """The token in a file: all of it, or of a server's own `jpserver-*.json` that under `token`.
+    """The token in a file: the whole text, or the value under `token` in a server's own `jpserver-*.json`.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the file is no JSON.
     """
     if not file.endswith(".json"):
         return text.strip()
@@ -184,7 +184,7 @@ def read_place(text: str) -> KernelUrl | Path:
     """The kernel that a text names.
 
     Raises:
-        KernelNameError: it names none.
+        KernelNameError: the text names none.
     """
     if "://" in text:
         return read_url(text)
@@ -198,7 +198,7 @@ def read_url(text: str) -> KernelUrl:
     """The kernel that a URL names.
 
     Raises:
-        KernelNameError: it names none, or holds a secret.
+        KernelNameError: the URL names none, or holds a secret.
     """
     try:
         parts = urlsplit(text)

@@ -1,7 +1,7 @@
 """Evaluations of other clients of a kernel: a human's cells, told as events under ids of their own.
 
-All of a kernel's clients hear what it publishes, but nobody hears another's replies and questions for input. What runs
-silently, and what widgets exchange, is nobody's evaluation.
+All of a kernel's clients get its published messages, but nobody gets another's replies and questions for input. Silent
+code and messages of widgets are nobody's evaluation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.messages import Message
 
 KEPT: Final = 200
-"""Executions whose late output is still told as theirs."""
+"""The number of past executions whose late output is still told as theirs."""
 
 
 class OthersEvaluations:
@@ -31,7 +31,7 @@ class OthersEvaluations:
         self._executions: Recent[str, Execution] = Recent(KEPT)
 
     def take(self, message: Message) -> None:
-        """A message on iopub that no request of ours caused."""
+        """Take a message on iopub without a request of ours."""
         execution = self._executions.get(message.parent_id)
         if message.type == "execute_input" and execution is None:
             self._begin(message)
@@ -64,6 +64,6 @@ class OthersEvaluations:
         self._listener(told_as, ending)
 
     def _stray(self, message: Message) -> None:
-        """Tell output that nobody owns: a kernel's at its start, or of an execution that began before we came."""
+        """Tell output without an owner: from a kernel's start, or an execution that began before we came."""
         if message.type == "stream" and (text := text_of(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -1,11 +1,11 @@
-"""Questions to a Python kernel, and its project's tests: both by the embedded worker's own modules, brought into it.
+"""Questions to a Python kernel, and its project's tests: both by the embedded worker's own modules, loaded into it.
 
-They are brought in once, and answer as the embedded worker does, in any Python from 3.8 on and with the standard
-library alone. They live in a private package that the kernel keeps until it ends; a name in the user's namespace there
-is none.
+The modules are loaded once, and answer as the embedded worker does, in any Python from 3.8 on and with the standard
+library alone. They live in a private package that the kernel keeps until it ends, without a name in the user's
+namespace.
 
-Tests run by our own program on the kernel's main thread, silently: the run waits for its turn as an evaluation does,
-no client sees its code, and what the tests print is told as it comes.
+Tests run by our own program on the kernel's main thread, silently: the run waits for its turn as an evaluation does, no
+client sees its code, and the tests' output is told as it comes.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class AskExpression(Protocol):
 _NAME: Final = re.compile(r"[\w.]*")
 EDITED: Final = "codriver_edited"
 LOCALS_S: Final = 2.0
-"""How long an error waits for its locals."""
+"""The time that an error waits for its locals."""
 HOMES: Final = frozenset({None, "", "user", "__main__"})
-"""The names of the namespace in which a kernel evaluates."""
+"""The names of a kernel's only namespace."""
 
 
 class PythonQuestions:
@@ -95,7 +95,7 @@ class PythonQuestions:
         self._bringing_in = anyio.Lock()
 
     async def bring_in(self) -> None:
-        """Bring the modules into the kernel, unless that was done.
+        """Load the modules into the kernel, if they are not there.
 
         Raises:
             RefusedError: it would have to wait.
@@ -107,7 +107,7 @@ class PythonQuestions:
                 await self._send_modules(expression)
 
     async def bring_in_now(self) -> None:
-        """Bring the modules in, in a turn that the caller has, unless that was done.
+        """Load the modules in the caller's turn, if they are not there.
 
         Raises:
             EvaluationFailedError: the kernel cannot have them.
@@ -116,14 +116,14 @@ class PythonQuestions:
             await self._send_modules(expression_now)
 
     async def plain_locals(self, cell: int) -> tuple[str, ...]:
-        """The plain locals of the place where a cell failed, in a turn that the caller has; none if it takes long.
+        """The plain locals at the place where a cell failed, in the caller's turn; none if that takes long.
 
-        Other clients' code may have come in between, and fill the kernel's time.
+        Other clients' code may come in between, and take the kernel's time.
         """
         if self._kernel.running_for_others is not None:
             return ()
         seen: list[object] = []
-        with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error itself is told all the same
+        with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is told without locals then
             await self.bring_in_now()
             asking = put("locals", cell=cell)
             told = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
@@ -131,13 +131,13 @@ class PythonQuestions:
         return tuple(text for text in seen if isinstance(text, str))
 
     def asking_edited(self, code: str) -> Mapping[str, str]:
-        """The expression that a cell is sent with, which tells what of it was edited; none without the modules."""
+        """The expression sent with a cell that tells the edited modules it used; none without our modules."""
         if not self._is_brought_in or len(code) > MOST_CHECKED:
             return {}
         return {EDITED: put("edited", code=code)}
 
     async def record(self, names: tuple[str, ...] | None, *, covers: bool = False, profiles: bool = False) -> None:
-        """Have calls, changed lines or times recorded from now on, in a turn that the caller has.
+        """Have calls, changed lines or times recorded from now on, in the caller's turn.
 
         Raises:
             EvaluationFailedError: the kernel cannot be asked.
@@ -153,25 +153,25 @@ class PythonQuestions:
         read_told("record", await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s))
 
     async def recorded(self) -> str | None:
-        """The calls that were recorded since, as JSON, in a turn that the caller has; None if there are none."""
+        """The calls recorded since then, as JSON, in the caller's turn; None without any."""
         asking = put("recorded")
         told = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
         answer = read_answer("recorded", read_told("recorded", told))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
-        """The expression that evaluates our code for a test run, in the project's folder where the kernel has it."""
+        """The expression that evaluates our code for a test run, in the project's folder, if the kernel has that."""
         return put("test", code=code, folder=str(self.workspace or ""))
 
     async def _send_modules(self, ask: AskExpression) -> None:
-        code = await anyio.to_thread.run_sync(install)  # reads files, the first time
+        code = await anyio.to_thread.run_sync(install)  # the first call reads files
         read_told("what kernels are asked by", await ask(self._kernel, code, timeout_s=self._op_timeout_s))
         self._is_brought_in = True
 
     async def told(self, question: Question[Any]) -> Mapping[str, object]:
-        """The kernel's answer to a question of the contract; completions of what is no dotted name are IPython's own.
+        """The kernel's answer to a question of the contract; completions of other than dotted names are IPython's own.
 
-        IPython's take seconds the first time, and go wrong where a human's notebook asks at the same moment.
+        IPython's completions take seconds the first time, and fail when a human's notebook asks at the same moment.
         """
         is_home = question.namespace in HOMES
         if isinstance(question, Complete) and is_home and not _NAME.fullmatch(question.prefix):
@@ -181,12 +181,12 @@ class PythonQuestions:
         return as_map(await self._ask(question.name, **question.asked(question.namespace or "")))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why IPython cannot read `code`, and where; None if it can, or cannot be asked."""
+        """The reason and the place why IPython cannot read `code`; None if it can, or cannot be asked."""
         if is_plain(code):
-            return None  # an evaluation takes no longer for it
+            return None  # an evaluation must not take longer for it
         if await self._questions.fault_of(code) is None:
             return None
-        # The parser is right where the two differ, as it is what runs the code.
+        # If the two differ, the parser is right, as it reads the code for the run.
         fields = as_map(await self._ask("syntax", code=code))
         if not (message := as_text(fields.get("message"))):
             return None
@@ -205,7 +205,7 @@ class PythonQuestions:
                 return None
             text = await self._ask("stacks")
         except CodriverError:
-            return None  # it is asked before an interrupt, and must never be in its way
+            return None  # this is asked before an interrupt, and must never delay it
         return dump_of(read_python(str(text)), WORKER_PYTHON.tooling)
 
     async def _last_error(self, question: LastError) -> Mapping[str, object]:
@@ -218,7 +218,7 @@ class PythonQuestions:
         return {"trace": replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)}
 
     async def _ask(self, question: str, **fields: object) -> object:
-        """The answer to a question, by the modules in the kernel, which are brought in where they are not there.
+        """The answer to a question, by the modules in the kernel, which are loaded first if missing.
 
         Raises:
             RefusedError: it would have to wait.
@@ -232,7 +232,7 @@ class PythonQuestions:
 
 
 def is_plain(code: str) -> bool:
-    """Whether code is Python as it is, without IPython's magics. Of what is too long to be asked about: yes."""
+    """Whether code is plain Python, without IPython's magics. Code too long for the question counts as plain."""
     if len(code) > MOST_CHECKED:
         return True
     try:
@@ -248,7 +248,7 @@ def read_told(question: str, told: Mapping[str, object]) -> object:
     """The data that an expression of ours printed as JSON; None if it is Python's `None`.
 
     Raises:
-        EvaluationFailedError: it failed, or printed something else.
+        EvaluationFailedError: the expression failed, or printed something else.
     """
     if text_of(told, "status") == "error" or not told:
         failure = Failure(text_of(told, "ename") or "unreadable", text_of(told, "evalue") or "the kernel told nothing")
@@ -264,7 +264,7 @@ def read_told(question: str, told: Mapping[str, object]) -> object:
 
 
 def edited_in(told: Mapping[str, object]) -> tuple[str, ...]:
-    """The modules that a cell used and whose files were edited since, by what its expressions told."""
+    """The modules that a cell used and whose files were edited since, from the cell's expressions."""
     found: object = ()
     with suppress(EvaluationFailedError):
         found = read_answer(EDITED, read_told(EDITED, mapping_of(told, EDITED)))
@@ -275,7 +275,7 @@ def read_answer(question: str, answer: object) -> object:
     """The data of an answer.
 
     Raises:
-        EvaluationFailedError: the answer is that it failed.
+        EvaluationFailedError: the answer tells a failure.
     """
     fields = answer if isinstance(answer, dict) else {}
     if failed := mapping_of(fields, "failed"):
@@ -293,7 +293,7 @@ _IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", 
 
 @cache
 def _texts() -> tuple[tuple[str, str], ...]:
-    """The modules that are brought in, by their dotted names, each after those that it needs."""
+    """The modules to load, by their dotted names, each after the modules that it needs."""
     needs: dict[str, set[str]] = {}
     texts: dict[str, str] = {}
     waiting = [DOOR]
@@ -315,14 +315,14 @@ def _bring_in() -> str:
 
 @cache
 def package() -> str:
-    """The name of the private package: another one where its text is another, as kernels outlive servers."""
+    """The name of the private package: each text has a name of its own, as kernels outlive servers."""
     digest = blake2b(json.dumps([_bring_in(), *_texts()]).encode(), digest_size=4).hexdigest()
     return f"_codriver_{digest}"
 
 
 @cache
 def _install() -> str:
-    """The expression that brings the modules in and gives their answers, whatever names the user has redefined."""
+    """The expression that loads the modules and gives their answers, whatever names the user has redefined."""
     packed = base64.b85encode(zlib.compress(json.dumps(_texts()).encode(), 9)).decode()
     return (
         "[space['install'](" + repr(package()) + ", " + repr(OUR_FOLDER) + ", texts)"
@@ -334,7 +334,7 @@ def _install() -> str:
 
 
 def install() -> str:
-    """The expression that brings the modules in, where they are not there yet; its value says nothing."""
+    """The expression that loads missing modules; its value has no meaning."""
     return f"None if {_here()} else {_install()} and None"
 
 
@@ -343,21 +343,21 @@ def _here() -> str:
 
 
 def put(asked: str, /, **fields: object) -> str:
-    """The expression that asks a question; its value prints as JSON, `null` where the modules are not there."""
+    """The expression that asks a question; its value prints as JSON, `null` without the modules."""
     said = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
     # A question that raises would become the last error of the user.
     return f"(lambda answers: answers and answers.ask({', '.join(filter(None, [repr(asked), said]))}))({_here()})"
 
 
 def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str, how: str = "") -> str:
-    """The code that loads a file, where the modules are there."""
+    """The code that loads a file, in a kernel with the modules."""
     has_more = lines is not None or hold or how
     said = [path, text, *([list(lines) if lines is not None else None, hold, how] if has_more else [])]
     return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, said))})"
 
 
 def in_frame(code: str, frame: int, *, of_test: bool) -> str:
-    """The code that evaluates code in a frame, where the modules are there."""
+    """The code that evaluates code in a frame, in a kernel with the modules."""
     test = ", test=True" if of_test else ""
     return f"__import__('sys').modules[{package()!r}].answers.frame({_literal(code)}, {frame}{test})"
 
@@ -368,15 +368,15 @@ def _literal(value: object) -> str:
 
 
 IDLE_S: Final = 2.0
-"""How long after its reply a run waits for what the tests printed last."""
+"""The wait of a run, after its reply, for the tests' last output."""
 WHAT: Final = "the test run"
 STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
 
 class KernelTestRunner:
-    """Runs the tests of one Python kernel, for the life of its connection. `interrupt` stops what the kernel runs."""
+    """Runs the tests of one Python kernel, for the life of its connection. `interrupt` stops the kernel's code."""
 
-    __test__ = False  # for pytest: it is none
+    __test__ = False  # for pytest, which would take it for a test
 
     def __init__(
         self, kernel: Kernel, python: PythonQuestions, listener: Listener, interrupt: Callable[[], Awaitable[str]]
@@ -396,19 +396,19 @@ class KernelTestRunner:
         self._evaluations.start(request, ended)
 
     def so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way."""
+        """The ended tests of a run under way."""
         found = next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
         return self._marked(found) if found is not None else None
 
     async def interrupt(self) -> Interruption:
-        """Stop the run that was begun first, or take it back if it still waits for its turn."""
+        """Stop the run begun first, or take a run back that still waits for its turn."""
         if not self._under_way:
             return Interruption("idle")
         run = self._under_way[0]
         return await stop(run.waiting, run.over, self._interrupt_kernel)
 
     async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
-        del session  # a kernel has one
+        del session  # a kernel has only one namespace
         run = _Run(evaluation, self._listener, self._kernel)
         self._under_way.append(run)
         try:
@@ -437,7 +437,7 @@ class KernelTestRunner:
             self._listener(evaluation, CallsRecorded(calls))
 
     def _marked(self, run: TestRun) -> TestRun:
-        """The run with the frames in files of the workspace as the user's."""
+        """The run, with frames in files of the workspace marked as the user's."""
         workspace = self._python.workspace
         results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
         return replace(run, results=tuple(results))
@@ -450,14 +450,14 @@ class _Run:
         self.printed: list[str] = []
         self.progress = TestProgress(partial(frames_of, dialect=WORKER_PYTHON))
         self.waiting: anyio.CancelScope | None = None
-        """Of its wait for a turn, as long as the code can be taken back."""
+        """The wait for a turn, in which the code can still be taken back."""
         self.over = anyio.Event()
         self.evaluation = evaluation
         self._listener = listener
         self._kernel = kernel
 
     async def send(self, expression: str) -> Mapping[str, object]:
-        """Send the expression, and wait for its end; what the kernel tells of it."""
+        """Send the expression, and wait for its end; the kernel's answer."""
         execution = Execution(self._heard, self._kernel.info.quirks)
         exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.take))
         try:
@@ -497,7 +497,7 @@ def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> Te
 
     Raises:
         RefusedError: there is no such module or file.
-        EvaluationFailedError: there is no such test, or it does not load.
+        EvaluationFailedError: no such test exists, or its module does not load.
     """
     if text_of(told, "ename") == "KeyboardInterrupt":
         return STOPPED

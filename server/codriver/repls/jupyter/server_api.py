@@ -1,8 +1,8 @@
 """The REST calls of a Jupyter Server: list, start, interrupt, restart and delete kernels, with its refusals in words.
 
 Jupyter Server, JupyterHub (whose user's server is `https://hub/user/NAME/`), Kernel Gateway and Enterprise Gateway have
-the same calls. The token goes in the header `Authorization` and nowhere else, to the server that was named and to no
-other: a redirect is not followed. Source: jupyter_server, "REST API".
+the same calls. The token goes in the header `Authorization` and nowhere else, only to the named server: a redirect is
+not followed. Source: jupyter_server, "REST API".
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 CALL_S: Final = 10.0
 START_S: Final = 120.0
-"""A gateway answers once its kernel runs, for which a cluster may have to find room."""
+"""A gateway answers once its kernel runs, and a cluster may first have to find room for it."""
 SHOWN_CHARACTERS: Final = 200
-"""Of what the server says about a refusal."""
+"""The characters shown of a server's refusal."""
 OK, REDIRECTS, SERVER_FAULTS = range(200, 300), range(300, 400), range(500, 600)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 NOT_RUNNING: Final = (424, 503)
@@ -55,12 +55,12 @@ class TokenRefusedError(ServerAnswerError):
 
 
 class KernelGoneError(ServerAnswerError):
-    """There is no such kernel on the server, or no more."""
+    """The server has no such kernel, or no longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelModel:
-    """A kernel as its server lists it. `state` is of little use: it says `starting` until the first client comes."""
+    """A kernel in its server's list. `state` is of little use: it stays `starting` until the first client comes."""
 
     id: str
     spec: str
@@ -92,7 +92,7 @@ class ServerApi:
         timeout_s: float = CALL_S,
         keep_secret: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`timeout_s`: for a call that starts no process. `keep_secret` is told the token before it is shown."""
+        """`timeout_s`: for calls that start no process. `keep_secret` gets the token before the token is shown."""
         self.base = base
         self._timeout_s = timeout_s
         self._token = token
@@ -102,11 +102,11 @@ class ServerApi:
         self._tls: ssl.SSLContext | None = None
 
     async def kernels(self) -> tuple[KernelModel, ...]:
-        """The kernels that run there. A Kernel Gateway does not tell unless it is told to."""
+        """The running kernels. A Kernel Gateway tells them only if configured to."""
         return tuple(map(_kernel, as_maps(await self._call("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
-        """The notebooks and consoles that are open there. A Kernel Gateway has none."""
+        """The open notebooks and consoles. A Kernel Gateway has none."""
         found = as_maps(await self._call("GET", "/api/sessions"))
         return tuple(ServerSession(str(one.get("path", "")), _kernel(as_map(one.get("kernel")))) for one in found)
 
@@ -114,14 +114,14 @@ class ServerApi:
         """One kernel.
 
         Raises:
-            KernelGoneError: there is none of this id.
+            KernelGoneError: no kernel has this id.
         """
         return _kernel(as_map(await self._call("GET", _path(kernel))))
 
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
-        """A new kernel of a kernelspec, the server's default one where `spec` is empty.
+        """A new kernel of a kernelspec, the server's default one for an empty `spec`.
 
-        Of `env` a gateway takes the variables `KERNEL_…`, and a Jupyter Server none.
+        A gateway takes only the variables `KERNEL_…` of `env`, and a Jupyter Server none.
         """
         wanted = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
         return _kernel(as_map(await self._call("POST", "/api/kernels", wanted, timeout_s=START_S)))
@@ -130,7 +130,7 @@ class ServerApi:
         """Interrupt what a kernel runs.
 
         Raises:
-            KernelGoneError: there is none of this id.
+            KernelGoneError: no kernel has this id.
         """
         await self._call("POST", f"{_path(kernel)}/interrupt", {})
 
@@ -138,17 +138,17 @@ class ServerApi:
         """End the kernel's process and start another under the same id.
 
         Raises:
-            KernelGoneError: there is none of this id.
+            KernelGoneError: no kernel has this id.
         """
         try:
             await self._call("POST", f"{_path(kernel)}/restart", {}, timeout_s=START_S)
         except ServerAnswerError as error:
-            if error.status in SERVER_FAULTS:  # of one that is gone a Jupyter Server says 500
+            if error.status in SERVER_FAULTS:  # a Jupyter Server answers 500 for a missing kernel
                 await self.kernel(kernel)
             raise
 
     async def delete(self, kernel: str) -> None:
-        """End a kernel; one that is gone already is no failure."""
+        """End a kernel; a missing kernel is no failure."""
         with suppress(KernelGoneError):
             await self._call("DELETE", _path(kernel))
 
@@ -160,7 +160,7 @@ class ServerApi:
         return {"Authorization": f"token {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:
-        """The rules for certificates: they are verified, by what the system trusts. None of a server without TLS."""
+        """The rules for certificates: verified by the system's trust. None for a server without TLS."""
         if self._tls is None and self.base.startswith("https:"):
             self._tls = ssl.create_default_context()
         return self._tls
@@ -227,7 +227,7 @@ class ServerApi:
 
 
 def say(error: BaseException) -> str:
-    """Why a server was not reached, in words."""
+    """The reason in words why a server was not reached."""
     from http.client import HTTPException  # noqa: PLC0415  # as above
 
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -1,11 +1,11 @@
 """The channel to a kernel of a Jupyter Server: one session over one WebSocket after the other, until it is given up.
 
-When the last client's WebSocket drops, the server keeps what the kernel says, and gives it to the client that comes
-back with the same session id. So that id stays the same as long as the channel lives, and what was said meanwhile comes
-in its order. With another client connected, as a JupyterLab tab is, the server keeps nothing.
+When the last client's WebSocket drops, the server keeps the kernel's messages, and gives them to the client that comes
+back with the same session id. So the id stays the same as long as the channel lives, and the kept messages come in
+order. With another client connected, as a JupyterLab tab is, the server keeps nothing.
 
-Nothing is sent again. After each return the kernel is asked a question behind all that was sent before: when that is
-answered and code that was sent is not, its end was lost on the way, and the channel is over.
+Nothing is sent again. After each return the kernel is asked a question behind all that was sent before: if the question
+is answered and earlier code is not, the code's end was lost on the way, and the channel is over.
 
 Source: jupyter_server, `ZMQChannelsWebsocketConnection`: `connect`, `disconnect`, `_limit_rate`.
 """
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.messages import OnMessage, Socket
 
 FIRST_S: Final = 90.0
-"""How long a kernel may take until it says its first word: a server opens the WebSocket of one that just starts."""
+"""The time until a kernel's first message: a server opens the WebSocket of a kernel that is just starting."""
 ASK_AGAIN_S: Final = 2.0
 AWAY_S: Final = 30.0
 AWAY_BUSY_S: Final = 600.0
-"""How long to try to come back, and how long while code of ours runs: the server may keep what it says."""
+"""The time for attempts to come back, and the longer time while our code runs: the server may keep its messages."""
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 POLL_S: Final = 30.0
-"""How often the server is asked whether the kernel is there: one that is deleted leaves its WebSockets open."""
+"""The rest between questions whether the kernel exists: a deleted kernel leaves its WebSockets open."""
 EXECUTE: Final = "execute_request"
 
 
@@ -52,19 +52,19 @@ class _Sent:
     """Code that was sent, until its reply comes."""
 
     has_begun: bool = False
-    """The kernel said something of it."""
+    """Whether a message about the code came."""
 
 
 @asynccontextmanager
 async def open_server_channel(
     api: ServerApi, kernel: str, on_message: OnMessage, *, first_s: float = FIRST_S
 ) -> AsyncIterator[Channel]:
-    """A channel to a kernel of a server, which has said its first word. See `messages.Carrier`.
+    """A channel to a kernel of a server, after its first message. See `messages.Carrier`.
 
     Raises:
         ReplUnreachableError: nobody answers there.
         ServerAnswerError: the server refuses, or has no such kernel.
-        NotAnReplError: what answers there is no Jupyter Server, or the kernel says nothing.
+        NotAnReplError: the listener is no Jupyter Server, or the kernel is silent.
         PackageMissingError: `websockets` is not installed.
     """
     channel = ServerChannel(api, kernel, on_message)
@@ -90,7 +90,7 @@ class ServerChannel(Channel):
         self._outgoing: deque[Frame] = deque()
         self._has_outgoing = anyio.Event()
         self._sent: dict[str, _Sent] = {}
-        """Code that was sent to the main shell and not answered."""
+        """Code sent to the main shell and not answered yet."""
         self._own: set[str] = set()
         """The ids of our own questions, whose answers nobody else asked for."""
         self._probe = ""
@@ -101,13 +101,13 @@ class ServerChannel(Channel):
         """The last loss, in words."""
         self._heard = anyio.Event()
         self._doubt = anyio.Event()
-        """Set where the kernel may be gone."""
+        """Set when the kernel may be gone."""
         self._cause: str | None = None
         self._closed = anyio.Event()
 
     @property
     def session(self) -> str:
-        """Our session id, which the server knows us by when we come back."""
+        """Our session id, by which the server knows us when we come back."""
         return self._session
 
     @property
@@ -117,12 +117,12 @@ class ServerChannel(Channel):
 
     @property
     def can_interrupt(self) -> bool:
-        """The server can."""
+        """True: the server can interrupt."""
         return True
 
     @property
     def can_restart(self) -> bool:
-        """The server can."""
+        """True: the server can restart."""
         return True
 
     def post(
@@ -148,11 +148,11 @@ class ServerChannel(Channel):
         return self._cause or "the connection ended"
 
     async def silence(self) -> str:
-        """Why the kernel may have answered nothing."""
+        """The likely reason for a kernel's silence."""
         return "the Jupyter Server took the connection, and its kernel answered nothing: it may just start, or be stuck"
 
     async def interrupt(self) -> bool:
-        """Have the server interrupt the kernel, as its kernelspec says."""
+        """Have the server interrupt the kernel, in the way of its kernelspec."""
         await self._api.interrupt(self._kernel)
         return True
 
@@ -161,15 +161,15 @@ class ServerChannel(Channel):
         await self._api.restart(self._kernel)
 
     def end(self, cause: str) -> None:
-        """End the channel. What was not sent never is."""
+        """End the channel. Unsent messages are never sent."""
         self._cause = self._cause or cause
         self._closed.set()
 
     async def await_first_word(self, within_s: float) -> None:
-        """Wait until the kernel says anything, asking it again and again.
+        """Wait for any message of the kernel, asking it again and again.
 
         Raises:
-            NotAnReplError: it says nothing, or the connection ended.
+            NotAnReplError: the kernel is silent, or the connection ended.
         """
         with anyio.move_on_after(within_s):
             while not self._heard.is_set() and self._cause is None:
@@ -180,7 +180,7 @@ class ServerChannel(Channel):
             raise NotAnReplError(self.place, self._cause or await self.silence(), protocol="Jupyter")
 
     async def run(self, opened: ServerSocket) -> None:
-        """Read and write until it is over, coming back after each loss."""
+        """Read and write until the channel is over, coming back after each loss."""
         current: ServerSocket | None = opened
         while current is not None and self._cause is None:
             try:
@@ -193,10 +193,10 @@ class ServerChannel(Channel):
             current = await self._come_back(lost)
 
     async def _use(self, current: ServerSocket) -> SocketLostError:
-        """Read and write over one WebSocket until it is lost, and why.
+        """Read and write over one WebSocket until its loss; the cause of the loss.
 
         Raises:
-            FrameError: what came is no message.
+            FrameError: the received data are no message.
         """
         async with own_tasks() as tasks:
             tasks.start_soon(self._write, current)
@@ -204,7 +204,7 @@ class ServerChannel(Channel):
             try:
                 while True:
                     self._take(await current.receive())
-                    # What is there already comes without a turn of the loop, which others need.
+                    # Messages that are there already come without a turn of the loop, which others need.
                     await anyio.lowlevel.checkpoint()
             except SocketLostError as lost:
                 return lost
@@ -222,7 +222,7 @@ class ServerChannel(Channel):
                     await self._has_outgoing.wait()
 
     async def _come_back(self, lost: SocketLostError) -> ServerSocket | None:
-        """Another WebSocket for the same session; None when that is given up, or there is nothing to come back to."""
+        """Another WebSocket for the same session; None after giving up, or without a kernel to come back to."""
         since, delay_s = anyio.current_time(), FIRST_RETRY_S
         self._probe, self._doubtful = "", self._sent.copy()
         while self._cause is None:
@@ -245,13 +245,13 @@ class ServerChannel(Channel):
         return None
 
     async def _has_company(self) -> bool:
-        """Whether another client is connected to the kernel, for whose sake the server kept nothing for us."""
+        """Whether another client is connected to the kernel, so that the server kept nothing for us."""
         with suppress(RefusedError):
             return (await self._api.kernel(self._kernel)).connections > 1
         return False
 
     def _tell_gap(self) -> None:
-        """Say in the output of what runs that some of it may be missing."""
+        """Say in the output of running code that a part may be missing."""
         text = f"[{self._loss}: what the code printed meanwhile may be missing here]\n"
         for id_ in self._doubtful:
             told = Message("iopub", "stream", content={"name": "stderr", "text": text})
@@ -269,7 +269,7 @@ class ServerChannel(Channel):
             except KernelGoneError:
                 self.end("the kernel was deleted on its server")
             except RefusedError:
-                continue  # whether the server can be reached shows on the WebSocket
+                continue  # the WebSocket shows whether the server can be reached
 
     def _take(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:
@@ -291,7 +291,7 @@ class ServerChannel(Channel):
         self._on_message(message)
 
     def _judge(self) -> None:
-        """Look for code that was sent before the loss and has no answer, where a later question has: it never comes."""
+        """Look for code sent before the loss and still unanswered while a later question is answered: it never is."""
         self._probe = ""
         unanswered = [sent for id_, sent in self._doubtful.items() if id_ in self._sent]
         if not unanswered:
@@ -303,7 +303,7 @@ class ServerChannel(Channel):
         self.end(f"{self._loss}; {known}. The kernel is idle now, and what is defined in it is there")
 
     def _ask(self, socket: Socket) -> str:
-        """Ask the kernel who it is, before all that waits to be sent; the question's id."""
+        """Ask the kernel's name, before all waiting messages; the question's id."""
         frame = self._frame(socket, "kernel_info_request", {}, {}, None)
         self._own.add(frame.header["msg_id"])
         self._outgoing.appendleft(frame)
@@ -329,7 +329,7 @@ def _raw(frame: Frame) -> Mapping[str, object]:
 
 
 def _of_server(message: Message) -> Message:
-    """A message that the server itself made, in our name: of no kernel's session, and told in one line."""
+    """A message that the server itself made in our name: without a kernel's session, told in one line."""
     said = message.text("text")
     if message.type != "stream" or not said.startswith(RATE_LIMIT):
         return replace(message, session="")

@@ -1,9 +1,9 @@
 """Kernels of Jupyter Servers, for the life of one server of ours: where their tokens are, and which of them we started.
 
-One that is reached by its connection file, as its server is on this machine too, is restarted by that server.
+A kernel that is reached by its connection file, with its server on this machine too, is restarted by that server.
 
-A kernel that is started for us is deleted when our server ends, and only such a one. A connection that is lost does not
-end it: the next one attaches to it again. A server of ours that is killed leaves it to the culling of its own server.
+Only kernels started for us are deleted when our server ends. A lost connection does not end such a kernel: the next one
+attaches to it again. If our server is killed, the kernel is left to the culling of its own server.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.messages import Channel, KeepUp, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
-"""The protocols of such kernels, in the address of a REPL."""
+"""The protocols of Jupyter Servers' kernels, in the address of a REPL."""
 FILES: Final = "jupyter"
-"""The protocol of kernels that are reached by their connection file."""
+"""The protocol of kernels reached by their connection file."""
 FAREWELL_S: Final = 5.0
 OWN_SERVER_S: Final = 2.0
-"""How long a server on this machine may take to say whether a kernel is its own."""
+"""The time for a server on this machine to tell whether a kernel is its own."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ServerKernels:
     """The kernels of Jupyter Servers that our server may use. Lives as long as that."""
 
     def __init__(self, environ: Mapping[str, str], keep_secret: Callable[[str, str], None], keep_up: KeepUp) -> None:
-        """`keep_secret` is told each token, by a name for it, before it is shown to a server.
+        """`keep_secret` gets each token, with a name for it, before a server sees the token.
 
         `keep_up` waits until a kernel's messages are kept, if they come faster than they are kept.
         """
@@ -62,16 +62,16 @@ class ServerKernels:
         self._keep_secret = keep_secret
         self._named: dict[str, NamedKernel] = {}
         self._started: dict[str, tuple[ServerApi, str]] = {}
-        """By address: the kernels that were started for us."""
+        """The kernels started for us, by address."""
         self._led_to: dict[str, str] = {}
-        """By the address of one that is named without its id: that id."""
+        """The ids of kernels named without their id, by address."""
 
     def name(self, kernels: Iterable[NamedKernel]) -> None:
-        """Know kernels that the user names: their tokens, and the variables to start them with."""
+        """Learn the kernels that the user names: their tokens, and the variables for their start."""
         self._named |= {one.place.address: one for one in kernels if isinstance(one.place, KernelUrl)}
 
     def ids(self) -> frozenset[str]:
-        """The ids of kernels that are named without them: by a notebook, or as one to start."""
+        """The ids of kernels named without them: by a notebook, or as kernels to start."""
         return frozenset(self._led_to.values())
 
     def connectors(self) -> Mapping[str, Connector]:
@@ -90,7 +90,7 @@ class ServerKernels:
     ) -> AbstractAsyncContextManager[Adapter]:
         from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
 
-        del is_remote  # the connection file says where the kernel is
+        del is_remote  # the connection file tells the kernel's place
         return connect(partial(self._open_file, Path(place), found_by), listener=listener, workspace=workspace)
 
     @asynccontextmanager
@@ -104,7 +104,7 @@ class ServerKernels:
             yield channel
 
     async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
-        """The server of this user on this machine that has started the kernel of a connection file."""
+        """The server of this user on this machine that started the kernel of a connection file."""
         if file.name.startswith(OWN_PREFIX) or not file.name.startswith("kernel-"):
             return None
         for base, token in await anyio.to_thread.run_sync(_own_servers, self._environ):
@@ -124,7 +124,7 @@ class ServerKernels:
         is_remote: bool,
         found_by: Path | None = None,
     ) -> AbstractAsyncContextManager[Adapter]:
-        del workspace, is_remote, found_by  # the server that serves it is asked whether it is there in any case
+        del workspace, is_remote, found_by  # the kernel's server is asked for the kernel in any case
         return self._connected(f"{protocol.removeprefix('jupyter+')}://{place}", listener)
 
     @asynccontextmanager
@@ -154,7 +154,7 @@ class ServerKernels:
         return await anyio.to_thread.run_sync(_token_of_own, url.base, self._environ)
 
     async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
-        """The id of the kernel; one that the name asks to start is started."""
+        """The id of the kernel; a kernel named for a start is started."""
         if url.kernel:
             return url.kernel
         if url.notebook:
@@ -187,7 +187,7 @@ async def _delete(api: ServerApi, kernel: str) -> None:
 
 
 def _own_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
-    """The servers of this user on this machine: their URLs, and where their tokens are."""
+    """The servers of this user on this machine: their URLs, and the places of their tokens."""
     servers = [one for one in RuntimeFolder(runtime_folder(environ)).look().servers if is_alive(one)]
     return [
         (one.url.rstrip("/"), TokenSource(str(one.path)) if one.token else TokenSource())

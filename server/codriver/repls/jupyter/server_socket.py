@@ -45,23 +45,25 @@ if TYPE_CHECKING:
 SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
 
 MAX_FRAME_BYTES: Final = 32 * 2**20
-"""Far above the values that anybody wants to see, and little enough to have in memory three times."""
+"""Far above the values that anybody wants to see, and small enough to hold in memory three times."""
 TOO_LONG: Final = f"the connection to the Jupyter Server brought a message of more than {MAX_FRAME_BYTES:,} bytes"
 MAX_BUFFERS: Final = 1024
 MAX_PART_BYTES: Final = 2**20
-"""Of a header, a parent or metadata, which are small."""
+"""The most bytes of a header, a parent or metadata, which are small."""
 PLACEHOLDER: Final = "\ufdd0"
-"""The beginning of the names of long texts; a short message has none. No character, so in no text by accident."""
+"""The beginning of the names of long texts; a short message has none. It is no character, so no text has it by
+accident.
+"""
 WORD: Final = 8
 LEGACY_WORD: Final = 4
 PARTS: Final = ("header", "parent_header", "metadata", "content")
 FIXED_SEGMENTS: Final = 1 + len(PARTS)
-"""The channel's name, and those parts."""
+"""The segments for the channel's name and those parts."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FrameError(PeerError):
-    """A frame from a Jupyter Server is none; `problem` says in which way."""
+    """A frame from a Jupyter Server is invalid; `problem` says in which way."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the Jupyter Server sent a frame that is no message: {problem}")
@@ -79,7 +81,7 @@ class Frame:
     content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     buffers: tuple[bytes, ...] = ()
     problem: str = ""
-    """Why its content is not read, in words: it is too heavy."""
+    """The reason in words why its content is not read: too many elements."""
 
 
 def encode(frame: Frame) -> bytes:
@@ -97,12 +99,12 @@ def decode(data: bytes) -> Frame:
 
 
 def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
-    """Read the message in a binary frame of the subprotocol v1; it yields wherever it can leave off.
+    """Read the message in a binary frame of the subprotocol v1; the generator yields at each point where it can pause.
 
-    `token`: what stands in no message by accident.
+    `token`: a text that no message has by accident.
 
     Raises:
-        FrameError: it has no such form, or is larger than is taken.
+        FrameError: the frame has another form, or is too large.
     """
     _check_size(len(data))
     if len(data) < WORD:
@@ -140,10 +142,10 @@ def decode_legacy(data: str | bytes) -> Frame:
 
 
 def decoding_legacy(data: str | bytes, token: str) -> Generator[None, None, Frame]:
-    """Read the message in a frame of a server without the subprotocol: text, or bytes where it has buffers.
+    """Read the message in a frame of a server without the subprotocol: text, or bytes if it has buffers.
 
     Raises:
-        FrameError: it has no such form, or is larger than is taken.
+        FrameError: the frame has another form, or is too large.
     """
     _check_size(len(data))
     if isinstance(data, str):
@@ -162,7 +164,7 @@ def decoding_legacy(data: str | bytes, token: str) -> Generator[None, None, Fram
 
 
 def _at_once(work: Generator[None, None, Frame]) -> Frame:
-    """The result of work that need not leave off."""
+    """The result of work without pauses."""
     while True:
         try:
             next(work)
@@ -177,7 +179,7 @@ def _check_size(size: int) -> None:
 
 
 def _segments(data: bytes, offsets: Sequence[int], *, after: int) -> list[bytes]:
-    """The segments between the offsets, which begin where the frame's head ends and never go back."""
+    """The segments between the offsets, which begin at the end of the frame's head and never decrease."""
     if offsets[0] != after:
         raise FrameError(f"its first offset is {offsets[0]}, and its head ends at {after}")
     if any(start > end for start, end in pairwise(offsets)) or offsets[-1] > len(data):
@@ -243,22 +245,22 @@ OPEN_S: Final = 20.0
 PING_S: Final = 10.0
 PONG_S: Final = 15.0
 FIRST_PONG_S: Final = 75.0
-"""A server looks at what comes when its kernel has answered it, for which it waits up to a minute."""
+"""A server reads only after its kernel's first answer, for which it waits up to a minute."""
 CLOSE_S: Final = 1.0
 TOO_BIG: Final = 1009
-"""The code of a close by who gets a longer message than it reads. Source: RFC 6455, "Defined Status Codes"."""
+"""The code of a close by a receiver of too long a message. Source: RFC 6455, "Defined Status Codes"."""
 MOST_WAITING: Final = 2
 """Frames that wait to be read; the rest waits in the system, and then in the server."""
 MOST_PINGS: Final = 100
-"""Pings of a server in a second, and in one piece of what comes, before it is given up: servers send one in 30 s."""
+"""Pings of a server in a second, and in one received piece, before it is given up: servers send one in 30 s."""
 PIECE_BYTES: Final = 4096
-"""So much is read at once where it may hold more pings than that: each takes some 10 µs, and has two bytes."""
+"""The bytes read at once, if they may hold more pings than that: each takes some 10 µs, and has two bytes."""
 PING_HEAD: Final = b"\x89"
 """The first byte of a ping. Source: RFC 6455, "Base framing protocol"."""
 
 
 class SocketLostError(Exception):
-    """A WebSocket ended. `cause` says why; `is_stalled`: it went without a sign, and what came last may be lost."""
+    """A WebSocket ended. `cause` says why; `is_stalled`: it ended without a sign, and the last messages may be lost."""
 
     def __init__(self, cause: str, *, is_stalled: bool = False) -> None:
         super().__init__(cause)
@@ -267,7 +269,7 @@ class SocketLostError(Exception):
 
 
 class PingFloodError(FrameError):
-    """A Jupyter Server sends pings without end, each of which has to be answered."""
+    """A Jupyter Server sends pings without end, and each has to be answered."""
 
     def __init__(self) -> None:
         super().__init__(f"more than {MOST_PINGS} pings came within a second")
@@ -285,15 +287,15 @@ class ServerSocket:
 
     @property
     def is_open(self) -> bool:
-        """Whether what is sent now goes out, as far as we know."""
+        """Whether messages go out now, as far as we know."""
         return self._connection.state.name == "OPEN"
 
     async def receive(self) -> Frame:
         """The next message.
 
         Raises:
-            SocketLostError: none comes any more.
-            FrameError: what came is none, or pings without end.
+            SocketLostError: no message comes any more.
+            FrameError: the received data are no message, or pings without end.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415  # see the module's docstring
 
@@ -309,7 +311,7 @@ class ServerSocket:
         return await self._decoded(data)
 
     async def _decoded(self, data: str | bytes) -> Frame:
-        """The message in a frame; of a long one it is read in turns."""
+        """The message in a frame; a long one is read in turns."""
         is_short, token = len(data) <= SHORT_BYTES, secrets.token_hex(16)
         if self._speaks_v1 and isinstance(data, bytes):
             return decode(data) if is_short else await in_turns(decoding(data, token))
@@ -329,9 +331,9 @@ class ServerSocket:
             raise self._lost(closed) from None
 
     async def watch(self) -> None:
-        """Ask now and then whether the server is there; end the connection, and return, when it does not answer.
+        """Ping the server now and then; end the connection, and return, if no answer comes.
 
-        A proxy may hold a connection whose other half is long gone.
+        A proxy may hold a connection with its other half long gone.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
@@ -375,7 +377,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
     Raises:
         ReplUnreachableError: nobody answers there in time.
         ServerAnswerError: the server refuses.
-        NotAnReplError: what answers there is no Jupyter Server.
+        NotAnReplError: the listener is no Jupyter Server.
         PackageMissingError: `websockets` is not installed.
     """
     try:
@@ -403,10 +405,10 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 
 @cache
 def _client() -> type[connect]:
-    """The client of `websockets` as it is used here: no log and no other server is told the token."""
+    """The client of `websockets` with our options: no log and no other server gets the token."""
     from websockets.asyncio.client import connect  # noqa: PLC0415
 
-    # At the level DEBUG it would log the header with the token.
+    # At the level DEBUG the client would log the header with the token.
     silent = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # no setting of the root's reaches it
     connection = _connection()
 
@@ -425,7 +427,7 @@ def _client() -> type[connect]:
 
 
 def _connection() -> type[ClientConnection]:
-    """A connection of `websockets` that is acknowledged at once, and given up where pings come without end."""
+    """A connection of `websockets` that acknowledges at once, and gives up on endless pings."""
     from websockets.asyncio.client import ClientConnection  # noqa: PLC0415
     from websockets.frames import Opcode  # noqa: PLC0415
 
@@ -463,7 +465,7 @@ def _connection() -> type[ClientConnection]:
 
 
 def _acknowledge_at_once(transport: asyncio.BaseTransport) -> None:
-    """Have the system acknowledge at once: a Jupyter Server sends small pieces, each waiting 40 ms for that else."""
+    """Have the system acknowledge at once: without that, each small piece of a Jupyter Server waits 40 ms."""
     raw, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
     if raw is not None and option is not None:
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Evaluations in the background of one kernel: each on a subshell of its own, beside what the main shell runs.
+"""Evaluations in the background of one kernel: each on a subshell of its own, beside the main shell's work.
 
-A subshell is a thread of the kernel. No message interrupts it, so an exception is raised in its thread, by an
-expression that another shell evaluates. Code that blocks outside of Python is not ended by that; then it is abandoned,
-and its thread is named. Source: JEP 91, "Kernel subshells"; ipykernel 7, `SubshellThread`.
+A subshell is a thread of the kernel. No message interrupts a subshell, so an exception is raised in its thread, by an
+expression that another shell evaluates. Code that blocks outside of Python does not end by that; such code is
+abandoned, and its thread is named. Source: JEP 91, "Kernel subshells"; ipykernel 7, `SubshellThread`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FEATURE: Final = "kernel subshells"
 """In a kernel's account of itself. Source: JEP 91."""
 STOP_S: Final = 2.0
-"""How long after the exception was raised in its thread code has to end, and how often it is raised meanwhile."""
+"""The time for code to end after the exception was raised in its thread, and the rest between further exceptions."""
 AGAIN_S: Final = 0.25
 NONE: Final = "this kernel made no subshell, in which the code would run beside what it does: leave background out"
 ABANDONED: Final = (
@@ -44,12 +44,13 @@ RAISE: Final = (
     "try: send(ctypes.c_ulong(own), ctypes.py_object(KeyError)); [None for _ in range(1000)]\n"
     "except KeyError: pass"
 )
-"""The second one is taken at once: until a thread takes one, the next traced call in Python 3.11 never begins, and what
-blocks takes none. Source: Python documentation, `PyThreadState_SetAsyncExc`."""
+"""The second exception is taken at once: until a thread takes one, the next traced call in Python 3.11 never begins,
+and blocking code takes none. Source: Python documentation, `PyThreadState_SetAsyncExc`.
+"""
 
 
 def has_subshells(kernel: Kernel) -> bool:
-    """True where a kernel says that it has subshells, and is one whose word counts."""
+    """True for a kernel that claims subshells, if its claims count."""
     return kernel.info.quirks.keeps_subshells and FEATURE in kernel.info.features
 
 
@@ -60,13 +61,13 @@ class SubshellEvaluations:
         self._kernel = kernel
         self._listener = listener
         self._running: dict[str, _SubshellEvaluator] = {}
-        """By session."""
+        """The running evaluations, by session."""
 
     def __contains__(self, session: str) -> bool:
         return session in self._running
 
     def start(self, request: Request, ended: Ended) -> None:
-        """Send code to be run, form by form, on a subshell that is made for it."""
+        """Send code to be run, form by form, on a new subshell."""
         evaluator = _SubshellEvaluator(self._kernel, self._listener)
         self._running[request.session] = evaluator
 
@@ -79,17 +80,17 @@ class SubshellEvaluations:
         evaluator.start(replace(request, session=MAIN_SESSION), over)
 
     async def interrupt(self, session: str) -> Interruption:
-        """Stop what runs in a session; one that no exception reaches is abandoned within two seconds."""
+        """Stop the code of a session; code that no exception reaches is abandoned within two seconds."""
         return await self._running[session].interrupt()
 
     async def end(self) -> None:
-        """End all that runs, when its connection is over."""
+        """End all running evaluations, when the connection is over."""
         for evaluator in list(self._running.values()):
             await evaluator.end()
 
 
 class _NoPrograms:
-    """Our programs in a kernel, of which none is asked beside the main shell."""
+    """Our programs in a kernel; none is asked beside the main shell."""
 
     def load_code(self, request: Request) -> str:
         raise CapabilityMissingError("background", f"{request.kind} runs in the main shell alone")
@@ -121,7 +122,7 @@ class _NoPrograms:
 
 
 class _SubshellEvaluator(Evaluator):
-    """Runs one evaluation, on a subshell that lives as long as it."""
+    """Runs one evaluation, on a subshell that lives as long as the evaluation."""
 
     keeps_history = False
     takes_input = False

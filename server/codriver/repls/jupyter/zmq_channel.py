@@ -1,8 +1,8 @@
-"""The channel to a kernel over ZeroMQ: four sockets that are always read, within bounds, whatever the kernel says.
+"""The channel to a kernel over ZeroMQ: four sockets that are always read, within bounds.
 
 Before they are connected, the kernel's port is asked whether ZeroMQ listens there at all.
 
-Its messages become values here, read in turns from what its sockets hold.
+The kernel's messages become values here, read in turns from the sockets' inboxes.
 
 Source: Jupyter documentation, "Connection files" and "Messaging in Jupyter".
 """
@@ -60,16 +60,16 @@ if TYPE_CHECKING:
 
 KERNEL: Final = "Jupyter kernel"
 FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
-"""A connection file says where code is sent, so nobody else may write the file."""
+"""A connection file decides where code is sent, so nobody else may write the file."""
 
 PROBE_S: Final = 1.0
 DRAIN_S: Final = 0.2
-"""How long what a kernel said last may take to come, on other sockets than the one that is closed."""
+"""The time for a kernel's last messages to come, on other sockets than the closed one."""
 MOST_DRAIN_S: Final = 10.0
-"""How long what came until then may take to be told."""
+"""The time for telling the messages that came until then."""
 
 BEAT_S: Final = 5.0
-"""How long a kernel behind a tunnel may be without a heartbeat: busy kernels of some languages have none."""
+"""The time that a kernel behind a tunnel may go without a heartbeat: busy kernels of some languages have none."""
 
 STREAM_CHARACTERS: Final = 64 * 1024
 """The characters of a printed text that are told at once."""
@@ -85,13 +85,13 @@ async def open_zmq(
 ) -> AsyncIterator[ZmqChannel]:
     """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.Carrier`.
 
-    `found_by`: the same file, where nobody named it: then whoever listens at its ports has to be this user's. `keep_up`
-    is awaited before each message is told; what comes meanwhile waits, within bounds.
+    `found_by`: the same file, if nobody named it: the listeners at its ports then have to be this user's. `keep_up` is
+    awaited before each message is told; further messages wait meanwhile, within bounds.
 
     Raises:
-        ReplUnreachableError: there is no such file, it is none, or nobody listens there.
-        StrangeListenerError: it was found, and somebody else listens there, or nobody can tell.
-        NotAnReplError: what listens there does not speak ZeroMQ.
+        ReplUnreachableError: the file is missing or no connection file, or nobody listens there.
+        StrangeListenerError: the file was found, and somebody else listens there, or nobody can tell.
+        NotAnReplError: the listener does not speak ZeroMQ.
         PackageMissingError: jupyter_client is not installed.
     """
     information = await anyio.to_thread.run_sync(_read, place)
@@ -139,15 +139,15 @@ class ZmqChannel(Channel):
         self._cause: str | None = None
         self._closed = anyio.Event()
         self._is_idle = False
-        """Whether the kernel said so last."""
+        """Whether the kernel's last state was `idle`."""
         self.restarted_by: Callable[[], Awaitable[None]] | None = None
-        """The way in which whoever started the kernel restarts it for us, where there is one."""
+        """The way in which the kernel's starter restarts it for us, if there is one."""
 
     async def open(self) -> None:
-        """Connect all sockets, each under our session's name: a question for input goes to who sent the code.
+        """Connect all sockets, each under our session's name: a question for input goes to the sender of the code.
 
         Raises:
-            ReplUnreachableError: one of them cannot be connected.
+            ReplUnreachableError: a socket cannot be connected.
         """
         try:
             for name in SOCKETS:
@@ -176,13 +176,13 @@ class ZmqChannel(Channel):
 
     @property
     def notebook(self) -> str | None:
-        """The notebook that the server which started the kernel wrote into the file."""
+        """The notebook that the kernel's server wrote into the file."""
         session = text_of(self._information, "jupyter_session")
         return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
 
     @property
     def can_restart(self) -> bool:
-        """True where a server on this machine has started the kernel."""
+        """True if a server on this machine started the kernel."""
         return self.restarted_by is not None
 
     async def restart(self) -> None:
@@ -196,7 +196,7 @@ class ZmqChannel(Channel):
 
     @property
     def process_id(self) -> int | None:
-        """The kernel's process, where its command names the connection file."""
+        """The kernel's process, if its command names the connection file."""
         return self._process.id if self._process else None
 
     def post(
@@ -217,16 +217,16 @@ class ZmqChannel(Channel):
 
     @property
     def received_bytes(self) -> int:
-        """Bytes so far, also those of a message that is not whole yet."""
+        """Bytes so far, also those of an incomplete message."""
         return sum(socket.received_bytes for socket in self._sockets.values())
 
     @property
     def lost_messages(self) -> int:
-        """Messages so far that the kernel published and that never came, as far as it numbers them."""
+        """The number of lost messages of the kernel, as far as it numbers them."""
         return self._numbers.lost
 
     async def read(self, socket: Socket) -> None:
-        """Read one socket until it is closed, which ends the channel when all is told that came before."""
+        """Read one socket until it is closed; the channel ends when all earlier messages are told."""
         cause = await self._sockets[socket].read()
         await anyio.sleep(DRAIN_S)
         with anyio.move_on_after(MOST_DRAIN_S):
@@ -236,7 +236,7 @@ class ZmqChannel(Channel):
         self._end("the kernel's process ended, or was restarted" if is_closed else cause)
 
     async def tell(self, socket: Socket) -> None:
-        """Tell of what came on one socket, until cancelled. What is long is read, and told, in turns."""
+        """Tell the messages of one socket, until cancelled. Long messages are read, and told, in turns."""
         turns = Turns()
         while True:
             await self._tell_next(socket, turns)
@@ -262,17 +262,17 @@ class ZmqChannel(Channel):
         return self._cause or "the connection ended"
 
     async def silence(self) -> str:
-        """Why the kernel may have answered nothing. See `Channel.silence`."""
+        """The likely reason for a kernel's silence. See `Channel.silence`."""
         if any(socket.unsigned for socket in self._sockets.values()):
             return "its connection file is not that of the kernel that listens there, which signs with another key"
         return WRONG_KEY
 
     async def interrupt(self) -> bool:
-        """Send SIGINT to the kernel's process group, where its process is known."""
+        """Send SIGINT to the kernel's process group, if its process is known."""
         return self._process is not None and self._process.interrupt()
 
     async def watch_beat(self) -> None:
-        """End the channel when there is no heartbeat for a while and another sign that the kernel is gone.
+        """End the channel when the heartbeat stops for a while and another sign shows that the kernel is gone.
 
         Through a tunnel its sockets stay open then.
         """
@@ -318,7 +318,7 @@ async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
     """The object in a text of JSON, read in turns.
 
     Raises:
-        UnreadableError: it is none, or too heavy.
+        UnreadableError: the text is no object, or too heavy.
     """
     return await in_turns(reading(text, secrets.token_hex(16)))
 
@@ -332,7 +332,7 @@ async def _content(received: Received) -> Mapping[str, object]:
 
 
 async def _read_received(socket: Socket, received: Received) -> Message:
-    """The message that came. One whose content cannot be read has none, and says why."""
+    """The received message. A message with an unreadable content has none, and says why."""
     left_out, problem = received.left_out, ""
     metadata = content = NOTHING
     try:
@@ -345,7 +345,7 @@ async def _read_received(socket: Socket, received: Received) -> Message:
 
 
 def _told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
-    """A message in the place of those that were dropped: of a stream a mark in it, as if that had been printed."""
+    """A message in the place of dropped ones: for a stream a mark in its text, as if the program had printed it."""
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
     kind = "stream" if dropped.stream else LEFT_OUT
     parts = {"header": {"msg_type": kind}, "parent_header": dropped.parent, "content": content}
@@ -378,7 +378,7 @@ def _read(place: str) -> Mapping[str, object]:
 
 
 async def _probe(place: str, information: Mapping[str, object], found_by: Path | None) -> None:
-    """Raise unless ZeroMQ listens at the kernel's port, and nobody else's where the file was `found_by` us."""
+    """Raise unless ZeroMQ listens at the kernel's port, and, for a file `found_by` us, for this user."""
     try:
         greeting = await _greeting(information, found_by)
     except OSError as error:
@@ -391,7 +391,7 @@ async def _probe(place: str, information: Mapping[str, object], found_by: Path |
 
 
 async def _greeting(information: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
-    """The first bytes that are said at the shell's port, which ZeroMQ says unasked; None if nobody listens there.
+    """The first bytes from the shell's port, which ZeroMQ sends unasked; None if nobody listens there.
 
     Raises:
         StrangeListenerError: the file was `found_by` us, and somebody else listens at a port in it, or nobody can tell.
@@ -419,7 +419,7 @@ async def _greeting(information: Mapping[str, object], found_by: Path | None = N
 
 
 def _check_listeners(shell: socket.socket, information: Mapping[str, object], file: Path) -> None:
-    """Raise where something speaks against sending to whoever listens at the ports in the file, the shell's first."""
+    """Raise if something speaks against the listeners at the ports in the file, the shell's first."""
     here, *_ = plain(shell.getpeername())
     others = ((here, cast("int", information[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb"))
     objections = chain([objection_to(shell, file)], (objection_at(place, file) for place in others))

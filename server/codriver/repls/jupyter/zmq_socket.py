@@ -1,17 +1,17 @@
-"""One socket of ours, connected to a socket of a kernel: what comes is always taken, in turns, and waits in its inbox.
+"""One socket of ours, connected to a socket of a kernel: messages are always taken, in turns, and wait in its inbox.
 
 ZeroMQ is spoken here and not by libzmq, which holds the whole of every message, and of any number that wait. A kernel
-publishes to whoever keeps up: what 1,000 messages of libzmq's and the system's buffers do not hold is lost, the end of
-an evaluation too. So of what is published the bytes are taken at once, and wait here until there is time to take them
-apart: that is cheap, where a message as objects is three times as large. What is beyond both bounds is dropped in the
-inbox: of output and displays the middle, counted by their parent, while the oldest and the newest stay. Nothing else is
-ever dropped: where such messages alone are too many, `has_room` is false, and the socket is not read on.
+drops messages for a slow reader: beyond 1,000 messages of libzmq's and the system's buffers all is lost, the end of an
+evaluation too. So published bytes are taken at once, and wait here until there is time to take them apart: bytes are
+cheap, while a message as objects is three times as large. Messages beyond both bounds are dropped in the inbox: the
+middle of output and displays, counted by their parent, while the oldest and the newest stay. No other messages are ever
+dropped: when they alone are too many, `has_room` is false, and the socket is not read on.
 
-Of a message that comes, identities, header, parent and metadata are small, and buffers are not held. Of its content all
-is held up to `WHOLE_BYTES`, as nearly all kernels ever say; of a longer one the beginning and the end, in the pieces in
-which they came: to put 12 MiB together takes memory that is new to the process, and holds the loop for milliseconds.
-What is not signed with the kernel's key is dropped and counted. Source: Jupyter documentation, "Messaging in Jupyter",
-"The wire protocol".
+A message's identities, header, parent and metadata are small, and its buffers are not held. A content up to
+`WHOLE_BYTES`, enough for nearly all messages, is held whole. Of a longer one the beginning and the end are held, in
+pieces as they came: joining 12 MiB takes memory that is new to the process, and holds the loop for milliseconds.
+Messages that are not signed with the kernel's key are dropped and counted. Source: Jupyter documentation, "Messaging in
+Jupyter", "The wire protocol".
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 CLOSED: Final = "the kernel closed the connection"
 OPEN_S: Final = 2.0
 RETRY_S: Final = 0.02
-"""How long a kernel that just starts may take until all its sockets listen, and how often that is looked for."""
+"""The time for a starting kernel until all its sockets listen, and the rest between attempts."""
 BACKLOG_BYTES: Final = 16 * 1024
 """The bytes that wait to be decoded, and one more read; the rest waits in the system, and then in the kernel."""
 PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
@@ -59,7 +59,7 @@ LONG_SLICE_BYTES: Final = 64 * 1024
 
 
 class ZmqSocket:
-    """A connected socket, until either side closes it. Run `read` in a task of the owner, who takes from it."""
+    """A connected socket, until either side closes it. Run `read` in a task of the owner, which takes the messages."""
 
     def __init__(self, transport: TcpTransport, kind: str, identity: str, signer: Signer, numbers: Numbers) -> None:
         self._transport = transport
@@ -71,28 +71,28 @@ class ZmqSocket:
         self._backlog_bytes = 0
         self._most_backlog = PUBLISHED_BACKLOG_BYTES if kind == "SUB" else BACKLOG_BYTES
         self._end: str | None = None
-        """Why nothing more comes."""
+        """The reason why nothing more comes."""
         self._news = anyio.Event()
         """Set when something came."""
         self._mail = anyio.Event()
         """Set when something is in the inbox."""
         self._room = anyio.Event()
-        """Set when something was taken out of it, or more came than may wait to be taken apart."""
+        """Set when the inbox got room, or more bytes came than may wait to be taken apart."""
         self.received_bytes = 0
-        """Bytes so far, of whatever."""
-        transport.waits_for_acks = False  # ZeroMQ sends at once
+        """All bytes received so far."""
+        transport.waits_for_acks = False  # Messages of ZeroMQ are sent at once
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if kind == "SUB" else []
-        """Frames that wait for the end of the handshake: libzmq hangs up on a peer that sends more before."""
+        """Frames that wait for the end of the handshake: libzmq hangs up on a peer that sends them earlier."""
         transport.hand_to(self._heard, self._lost)
         transport.write(GREETING + ready(kind, identity))
 
     @property
     def unsigned(self) -> int:
-        """Messages so far that are not signed with the kernel's key."""
+        """The number of messages so far that are not signed with the kernel's key."""
         return self._assembler.unsigned
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send a message, as far as the kernel takes it at once; the rest goes out when it does."""
+        """Send a message, as far as the kernel takes it at once; the rest goes out later."""
         data = encode(parts)
         if self._unsent is None:
             self._transport.write(data)
@@ -100,7 +100,7 @@ class ZmqSocket:
             self._unsent.append(data)
 
     async def take(self) -> Received | Dropped:
-        """The next of what came, or the number of what was dropped there. Waits for ever when the connection ended."""
+        """The next message, or the number of messages dropped there. Waits for ever when the connection ended."""
         while not len(self._inbox):
             self._mail = anyio.Event()
             await self._mail.wait()
@@ -109,7 +109,7 @@ class ZmqSocket:
         return taken
 
     async def read(self) -> str:
-        """Take apart what comes until nothing more does, and give the cause in words."""
+        """Take apart the received bytes until nothing more comes, and give the cause in words."""
         turns = Turns()
         try:
             while self._backlog or self._end is None:
@@ -160,7 +160,7 @@ class ZmqSocket:
             start = end
 
     def _answer(self) -> None:
-        """Send what the other side's part of the protocol asks for, or has been waited for with."""
+        """Send the answers that the protocol asks for, and the frames that waited for the handshake."""
         while self._decoder.answers:
             self._transport.write(self._decoder.answers.pop())
         if self._unsent is not None and self._decoder.is_ready:
@@ -176,7 +176,7 @@ class ZmqSocket:
 
     @property
     def is_read(self) -> bool:
-        """True where nothing waits of what came."""
+        """True if no received bytes wait."""
         return not self._backlog_bytes and not len(self._inbox)
 
     async def close(self) -> None:
@@ -204,7 +204,7 @@ async def open_socket(
 
 
 async def _connect(information: Mapping[str, object], name: str, *, is_wide: bool) -> TcpTransport:
-    """A connection to the kernel's socket of that name, with much room in the system for one that `is_wide`."""
+    """A connection to the kernel's socket of that name, with a large system buffer for a socket that `is_wide`."""
     loop = asyncio.get_running_loop()
     host, port = str(information["ip"]), information[f"{name}_port"]
     if information.get("transport") == "ipc":
@@ -225,7 +225,7 @@ async def _connect(information: Mapping[str, object], name: str, *, is_wide: boo
 
 
 def _has_wide_rooms(family: int) -> bool:
-    """True where the system gives a socket the room that is wanted: it may give less, and never more from then on."""
+    """True if the system gives a socket the wanted buffer: it may give less, and never more later."""
     with socket.socket(family, socket.SOCK_STREAM) as tried, suppress(OSError):
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
         return tried.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM_BYTES
@@ -234,27 +234,27 @@ def _has_wide_rooms(family: int) -> bool:
 
 MOST_FIRST_BYTES: Final = 4 * 2**20
 MOST_LAST_BYTES: Final = 8 * 2**20
-"""The bytes of a flood that are held, at its beginning and at its end; a single message may be longer."""
+"""The bytes of a flood held at its beginning and at its end; a single message may be longer."""
 MESSAGE_BYTES: Final = 2048
-"""The bytes that a message counts beside its content: its header and parent as objects."""
+"""The bytes counted for a message beside its content: its header and parent as objects."""
 STREAM_NAME_BYTES: Final = 64
 DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"})
-"""Types that come in any number, and that nothing waits for."""
+"""Types of messages that come in any number, and that nobody waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A mark in the place of dropped messages about one parent: how much they held."""
+    """A mark in the place of dropped messages about one parent, with their size."""
 
     parent: Mapping[str, object]
     stream: str
-    """The stream that all of them are of; empty of displays and the like."""
+    """The stream of all of them; empty for displays and the like."""
     size: int
     """Bytes of their contents."""
 
 
 class Inbox:
-    """The messages of one socket that wait, for its life."""
+    """The waiting messages of one socket, for its life."""
 
     def __init__(self, most_first: int = MOST_FIRST_BYTES, most_last: int = MOST_LAST_BYTES) -> None:
         self._most_first = most_first
@@ -263,19 +263,21 @@ class Inbox:
         self._last: deque[Received] = deque()
         self._first_bytes = self._last_bytes = 0
         self._droppable = 0
-        """How many of the last may be dropped. One of them stays, however long: the end of a flood may be a message."""
+        """The number of newest messages that may be dropped. One of them stays, however long: a flood may end in one
+        message.
+        """
 
     def __len__(self) -> int:
         return len(self._first) + len(self._last)
 
     @property
     def has_room(self) -> bool:
-        """True where more may be put in without anything beyond the bounds staying there."""
+        """True if another message may be put in without exceeding the bounds."""
         return self._first_bytes + self._last_bytes <= self._most_first + self._most_last
 
     @property
     def is_begun(self) -> bool:
-        """True where so much waits that what comes next may push something out."""
+        """True if so much waits that the next message may push another out."""
         return self._first_bytes + self._last_bytes > self._most_first
 
     def put(self, message: Received) -> None:
@@ -295,7 +297,7 @@ class Inbox:
         return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
 
     def _shift(self) -> None:
-        """Take the oldest of the last ones out: drop it if that may be, and count it."""
+        """Take the oldest of the newest messages out: drop it if droppable, and count it."""
         oldest = self._last.popleft()
         self._last_bytes -= _weight(oldest)
         if oldest.type not in DROPPABLE:
@@ -313,7 +315,7 @@ class Inbox:
         self._first_bytes += MESSAGE_BYTES
 
     def take(self) -> Received | Dropped:
-        """The oldest of what is there, which there must be."""
+        """The oldest message; the inbox must not be empty."""
         if not self._first:
             self._first, self._last = deque(self._last), deque()
             self._first_bytes, self._last_bytes = self._last_bytes, 0
@@ -328,7 +330,7 @@ def _weight(message: Received) -> int:
 
 
 def _stream(message: Received) -> str:
-    """The stream that it is of, told by the beginning of its content, which nobody has read."""
+    """The stream of a message, told by the beginning of its unread content."""
     if message.type != "stream":
         return ""
     return "stderr" if b'"stderr"' in message.begins(STREAM_NAME_BYTES) else "stdout"
@@ -340,22 +342,23 @@ def _id(parent: Mapping[str, object]) -> str:
 
 DELIMITER: Final = b"<IDS|MSG>"
 WHOLE_BYTES: Final = 12 * 2**20
-"""Bytes of one content: far above the values that anybody wants to see, and little enough to have in memory twice."""
+"""Bytes of one content: far above the values that anybody wants to see, and small enough to hold in memory twice."""
 MOST_HEAD: Final = 2 * 2**20
 MOST_TAIL: Final = 2**20
-"""Of a content that is longer, which nobody reads whole."""
+"""The most bytes held at the end of a longer content, which nobody reads whole."""
 MOST_HEADER: Final = 64 * 1024
 MOST_METADATA: Final = 2**20
 KEPT_SIGNATURES: Final = 8192
-"""The signatures of the newest messages: a second message with one of them was recorded and played back."""
+"""The signatures of the newest messages: a second message with the same signature was recorded and replayed."""
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
 KEPT_SERIES: Final = 64
-"""A kernel's own, and those of processes that it forks."""
+"""The number series of a kernel, and of processes that it forks."""
 MOST_DIGITS: Final = 18
 MOST_OF_OTHERS: Final = 50
-"""Of the messages between two times at which the kernel is idle, so many may be others': replies to their questions.
-Of what is published too fast, hundreds are dropped at once."""
+"""Of the messages between two `idle`s of the kernel, so many may be replies to other clients. When a kernel publishes
+too fast, hundreds of messages are dropped at once.
+"""
 IDLE: Final = b'"idle"'
 STATUS_BYTES: Final = 1024
 
@@ -379,14 +382,14 @@ class Received:
     left_out: int = 0
     """Bytes between the two."""
     held_bytes: int = field(init=False)
-    """Bytes that it takes, as far as they may be many."""
+    """Bytes that the message takes, as far as they may be many."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "held_bytes", sum(map(len, (self.metadata, *self.head, *self.tail))))
 
     @property
     def type(self) -> str:
-        """The type in its header."""
+        """The type in the message's header."""
         return text_of(self.header, "msg_type")
 
     def begins(self, count: int) -> bytes:
@@ -412,11 +415,11 @@ class Signer:
         self._begun = hmac.new(key, digestmod=algorithm) if key else None
 
     def begin(self) -> hmac.HMAC | None:
-        """A signature of nothing yet."""
+        """A signature before its first part."""
         return self._begun.copy() if self._begun else None
 
     def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
-        """The parts of a message: of its header, parent, metadata and content."""
+        """The parts of a message: header, parent, metadata and content."""
         # ASCII: half of a surrogate pair, which code may hold, has no UTF-8 and is good JSON.
         dumped = [json.dumps(dict(one)).encode("ascii") for one in objects]
         signature = self.begin()
@@ -427,10 +430,10 @@ class Signer:
 
 
 class Numbers:
-    """The messages of one kernel that never came, told by the numbers in their ids. Lives as long as a connection.
+    """The lost messages of one kernel, told by the numbers in message ids. Lives as long as a connection.
 
-    A kernel publishes to whoever keeps up, and drops a message without a word. Kernels whose messages
-    jupyter_client makes number them, replies to whomever included; where no number is, nothing is known to be lost.
+    A kernel silently drops messages for a slow reader. Kernels that use jupyter_client number their messages, including
+    replies to other clients; without numbers, no loss is known.
 
     Source: jupyter_client, `Session.msg_id`.
     """
@@ -441,7 +444,7 @@ class Numbers:
         self._counted: Recent[str, _Counted] = Recent(KEPT_SERIES)
 
     def came(self, message: Received) -> None:
-        """A message that is signed, of any socket."""
+        """Count a signed message of any socket."""
         series, _, number = text_of(message.header, "msg_id").rpartition("_")
         if not series or not number.isdecimal() or len(number) > MOST_DIGITS:
             return
@@ -459,7 +462,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class _Counted:
-    """The messages of one series that came since the kernel was idle last."""
+    """The messages of one series since the kernel's last `idle`."""
 
     since: int
     newest: int = 0
@@ -476,18 +479,18 @@ class Assembler:
         self._signer = signer
         self._seen: Recent[bytes, None] = Recent(KEPT_SIGNATURES)
         self.unsigned = 0
-        """Messages so far that are not signed with the kernel's key, or are none at all."""
+        """The number of messages so far that are not signed with the kernel's key, or invalid."""
         self._begin()
 
     def _begin(self) -> None:
         self._place = -1
-        """The number of the part that comes, from the signature on; negative before the delimiter."""
+        """The number of the next part, from the signature on; negative before the delimiter."""
         self._part = HeadAndTail(len(DELIMITER) + 1, 0)
         self._parts: list[HeadAndTail] = []
         self._signature = self._signer.begin()
 
     def take(self, piece: Piece) -> Received | None:
-        """The message that the piece completes, if that is signed."""
+        """The message that the piece completes, if it is signed."""
         data, ends_part, ends_message, part_bytes = piece
         if self._place <= _CONTENT:
             if part_bytes > WHOLE_BYTES and self._place == _CONTENT and not self._part.size:

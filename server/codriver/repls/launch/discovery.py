@@ -1,8 +1,8 @@
-"""Discovery of a server's REPLs: those asked for, those whose port files appear, one of its own when there is none.
+"""Discovery of a server's REPLs: the requested ones, those whose port files appear, and one of its own without any.
 
 Python programs of the workspace that listen on a port, such as a web application, are told to its agents, too, as long
-as no REPL of the program's own is known: an agent may take a REPL that we started for the application beside it. Linux
-alone tells such programs, in files.
+as no REPL of the program's own is known: an agent may mistake a REPL that we started for the application beside it.
+Only Linux tells such programs, in files.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 RECHECK_S = 0.25
-"""How soon a port file is looked at again whose fate the state of a REPL decides."""
+"""The rest until the next look at a port file whose fate the state of a REPL decides."""
 CONNECT_S = 3.0
-"""How long a port is tried: Windows takes two seconds to say that nothing listens."""
+"""The time for trying a port: Windows takes two seconds to tell that nothing listens."""
 SETTLED_RECHECK_S = 10.0
-"""How soon where nothing is to be decided: a server that is idle need not wake up for it."""
+"""The rest when nothing is to be decided: an idle server need not wake up for it."""
 
 
 class Discovery:
@@ -71,23 +71,23 @@ class Discovery:
         self._news = anyio.Event()
         self._problems: dict[str, str] = {}
         self._written: dict[str, int] = {}
-        """By REPL id: when its port file was written, as of the last look."""
+        """The time of each port file's write at the last look, by REPL id."""
 
     def begin(self) -> None:
-        """Tell the core of everything that was asked for; where nothing was, that a search decides."""
+        """Tell the core all requested REPLs; without any, that a search decides."""
         if not self._is_asked:
             self._dispatch(Searching(is_under_way=True))
         self.ask(self._addresses, self._commands, self._kernels)
 
     def ask(self, addresses: Sequence[str], commands: Sequence[str], kernels: Sequence[NamedKernel] = ()) -> None:
-        """Tell the core of REPLs that are asked for and that it does not know yet."""
+        """Tell the core requested REPLs that it does not know yet."""
         found = [_asked_address(text) for text in addresses]
         found += [_asked_command(text) for text in commands if text != kinds.NO_REPL]
         found += map(_asked_kernel, kernels)
         self._dispatch(*found)
 
     async def run(self) -> None:
-        """Watch the port files; start a REPL of our own if none is found and none was asked for."""
+        """Watch the port files; start a REPL of our own if none is found or requested."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch)
             await self._news.wait()
@@ -96,7 +96,7 @@ class Discovery:
                 self._dispatch(Searching(is_under_way=False))
             while True:
                 self._news = anyio.Event()
-                # A port file may belong to a process that we are just starting: such a file is looked at again.
+                # A port file may belong to a process just being started: such a file is looked at again.
                 is_settled = self._reconcile()
                 with anyio.move_on_after(SETTLED_RECHECK_S if is_settled else RECHECK_S):
                     await self._news.wait()
@@ -121,17 +121,17 @@ class Discovery:
         return bool(self._addresses or self._commands or self._kernels)
 
     async def choose_again(self) -> None:
-        """Start what can be started now that the user has accepted the workspace, where no REPL was asked for.
+        """Start a REPL that the user's acceptance of the workspace now allows, if none was requested.
 
-        What stands in for it gives way by itself.
+        The stand-in gives way by itself.
         """
         if not self._is_asked:
             await self._choose()
 
     async def _choose(self) -> None:
-        """Start a REPL of our own where none was found, as the files of the workspace call for one.
+        """Start a REPL of our own if none was found and the files of the workspace call for one.
 
-        A port file that a REPL has left behind is none.
+        A port file left behind by a REPL does not count.
         """
         if await anyio.to_thread.run_sync(_lead_on, self._found):
             return
@@ -143,7 +143,7 @@ class Discovery:
         self._tell(choice)
 
     def _tell(self, choice: Choice | None) -> None:
-        """Tell the core of the REPL that was chosen, unless the core knows the REPL already."""
+        """Tell the core the chosen REPL, unless the core knows it already."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
         found = _asked_command(choice.repl)
@@ -153,9 +153,9 @@ class Discovery:
         self._dispatch(Say(words), found)
 
     def _reconcile(self) -> bool:
-        """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already.
+        """Give the core the REPLs of all present port files, except files of our own REPLs.
 
-        True if that depends on nothing but the files: no REPL of ours is starting, and none outlives its file.
+        True if the result depends on the files alone: no REPL of ours is starting, and none outlives its file.
         """
         state = self._core.state
         ours = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
@@ -208,24 +208,24 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The REPL to start where none was asked for. `repl`: the text for the setting."""
+    """The REPL to start if none was requested. `repl`: the text for the setting."""
 
     repl: str
     problem: str | None = None
-    """Why it cannot be started."""
+    """The reason why the REPL cannot be started."""
     stands_in: str = ""
-    """Of a stand-in, in words: its nature, and why the project's own REPL is not started."""
+    """For a stand-in, in words: its nature, and why the project's own REPL is not started."""
 
     @property
     def title(self) -> str:
-        """Its name for people."""
+        """The REPL's name for people."""
         return kinds.title_of(self.repl)
 
 
 def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None:
-    """The REPL to start where none was asked for; None where the files call for none.
+    """The REPL to start if none was requested; None if the files call for none.
 
-    It is the first that can be started, and stands in for the first of all. Blocks.
+    The choice is the first REPL that can be started; it stands in for the first of all. Blocks.
 
     Raises:
         OSError: the workspace cannot be read.
@@ -244,7 +244,7 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
 
 
 def _lead_on(found: Sequence[Found]) -> bool:
-    """True if any of the port files leads to something that listens, or to what is no listener of TCP. Blocks."""
+    """True if any of the port files leads to a listener, or to something other than a TCP listener. Blocks."""
     held = [one for one in found if one.port is not None]
     if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in held):
         return True
@@ -253,7 +253,7 @@ def _lead_on(found: Sequence[Found]) -> bool:
             socket.create_connection(("127.0.0.1", port), CONNECT_S).close()
         except ConnectionRefusedError:
             continue
-        except (OSError, OverflowError):  # a port that is slow is not known to be left, and another is told elsewhere
+        except (OSError, OverflowError):  # a slow port is not known to be dead, and another machine's is told elsewhere
             pass
         return True
     return False
@@ -279,7 +279,7 @@ def _asked_command(text: str) -> ReplFound:
 
 
 def _asked_kernel(kernel: NamedKernel) -> ReplFound:
-    """A Jupyter kernel that is named by its connection file or its URL, as a REPL to connect to."""
+    """A Jupyter kernel named by its connection file or its URL, as a REPL to connect to."""
     place = kernel.place
     if isinstance(place, Path):
         address, key = f"jupyter://{place}", "jup"
@@ -289,13 +289,13 @@ def _asked_kernel(kernel: NamedKernel) -> ReplFound:
 
 
 LOOK_S: Final = 8 * PORT_FILES_S
-"""How often the kernel is asked who listens; the processes are looked at where a socket came."""
+"""The rest between questions to the kernel about listeners; processes are looked at only after a new socket."""
 REST_TIMES: Final = 2000
 """Looks take no more than this part of the time."""
 PROCESSES: Final = Path("/proc")
 INTERPRETER: Final = "python"
 OF_TOOLS: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
-"""The beginnings of names in command lines of programs that listen and are no applications."""
+"""The beginnings of names in command lines of listening programs that are no applications."""
 
 
 class ListeningPrograms:
@@ -307,7 +307,7 @@ class ListeningPrograms:
         self._found: tuple[ListeningProgram, ...] = ()
 
     def look(self) -> tuple[ListeningProgram, ...]:
-        """The programs that listen now, a row for each port. Blocks; none where the system does not tell."""
+        """The programs that listen now, a row for each port. Blocks; none if the system does not tell."""
         try:
             sockets = listening_sockets()
         except OSError:
@@ -336,7 +336,7 @@ class ListeningPrograms:
                 yield ListeningProgram(int(folder.name), address)
 
     def _here(self) -> Iterator[str]:
-        """The numbers of the processes that work in the workspace. There are hundreds elsewhere: no `Path` is made."""
+        """The numbers of the processes that work in the workspace. No `Path` is made for the hundreds elsewhere."""
         for name in filter(str.isdecimal, os.listdir(PROCESSES)):  # noqa: PTH208  # see above
             with suppress(OSError):  # it is gone, or another user's
                 folder = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
@@ -344,7 +344,7 @@ class ListeningPrograms:
                     yield name
 
     def _is_program(self, folder: Path, own: int) -> bool:
-        """True where a process is Python and another than this server and those that it started."""
+        """True if a process is Python, and neither this server nor started by it."""
         if int(folder.name) == own:
             return False
         if not (folder / "exe").readlink().name.startswith(INTERPRETER):
@@ -358,7 +358,7 @@ class ListeningPrograms:
 
 
 async def watch_programs(core: Core, workspace: Path) -> None:
-    """Report the programs, when they are known and when they change."""
+    """Report the programs, first and after each change."""
     programs = ListeningPrograms(workspace)
     seen: tuple[ListeningProgram, ...] = ()
 

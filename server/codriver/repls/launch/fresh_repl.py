@@ -1,6 +1,6 @@
 """A fresh REPL for one job of a command: a process of its own, which no server knows, gone when the job is done.
 
-It begins as the REPLs of a server do, by the same recipes. What it prints outside evaluations nobody reads.
+The REPL begins as the REPLs of a server do, by the same recipes. Nobody reads its output outside of evaluations.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ if TYPE_CHECKING:
     Tell = Callable[[str, str], None]
 
 ENDLESS: Final = "Endless"
-"""The type of the failure of what was interrupted for taking too long."""
+"""The type of the failure of code interrupted for taking too long."""
 WHOLE: Final = PrintLimits()
 INTERRUPT_S: Final = 10.0
 BUILT: Final = "target"
-"""The folder that Leiningen builds in, and writes its port into too."""
+"""The folder in which Leiningen builds, and writes its port too."""
 NREPL_MAIN: Final = ("-m", "nrepl.cmdline")
 NREPL_WITHOUT_PORT_FILE: Final = (
     "-e",
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""The server of `NREPL_MAIN` without its `main`: that overwrites the `.nrepl-port` which a server or an editor uses."""
+"""The server of `NREPL_MAIN` without its `main`, which overwrites the `.nrepl-port` of a server or an editor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The outcome of code that ran: its values as text, its output, and its failure, if it failed."""
+    """The outcome of code: its values as text, its output, and its failure, if it failed."""
 
     values: tuple[str, ...]
     out: str
     err: str
     failure: Failure | None = None
     cell: tuple[Mapping[str, object], ...] = ()
-    """Of a kernel: the outputs as a notebook has them."""
+    """For a kernel: the outputs in the notebook's format."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Heard:
 
     values: list[str] = field(default_factory=list)
     updates: dict[str, str] = field(default_factory=dict)
-    """By name: the last of what is displayed again and again."""
+    """By name: the last state of an updated display."""
     out: list[str] = field(default_factory=list)
     err: list[str] = field(default_factory=list)
     end: Ending | Exception | None = None
@@ -91,9 +91,9 @@ def keep_event(
     learn: Learn = lambda _texts: None,
     tell: Tell = lambda _stream, _text: None,
 ) -> None:
-    """Keep what an adapter tells of an evaluation that is known, and `tell` its output by stream as it comes.
+    """Keep the events of a known evaluation, and `tell` its output by stream as it comes.
 
-    `learn` is told the texts that an application hides.
+    `learn` gets the texts that an application hides.
     """
     if isinstance(event, SensitiveSeen):
         learn(event.texts)
@@ -129,12 +129,12 @@ class FreshRepl:
         timeout_s: float | None = None,
         limits: PrintLimits = WHOLE,
     ) -> Ran:
-        """Evaluate code to its end, or load it as `file`. A namespace that is not there is looked for on disk.
+        """Evaluate code to its end, or load it as `file`. A missing namespace is looked for on disk.
 
-        What takes longer than `timeout_s`, or else than each evaluation may, is interrupted.
+        Code that takes longer than `timeout_s`, or else than the limit of all evaluations, is interrupted.
 
         Raises:
-            CodriverError: it took longer, and cannot be interrupted.
+            CodriverError: the code took longer, and cannot be interrupted.
             ReplDisconnectedError: the REPL is gone.
         """
         ran = await self._run(code, namespace, file, timeout_s, limits)
@@ -182,10 +182,10 @@ class FreshRepl:
         return Ran(values, "".join(heard.out), "".join(heard.err), failure, run.outputs if run else ())
 
     async def _interrupt(self, heard: Heard, code: str, limit_s: float) -> None:
-        """End what takes too long.
+        """End an evaluation that takes too long.
 
         Raises:
-            CodriverError: it does not end.
+            CodriverError: the evaluation does not end.
         """
         if "interrupt" in self._adapter.profile.capabilities:
             with anyio.move_on_after(INTERRUPT_S):
@@ -198,11 +198,11 @@ class FreshRepl:
         )
 
     async def run_tests(self, namespace: str) -> TestRun:
-        """Run the tests of a namespace that is loaded. Raises like `Adapter.run_tests`."""
+        """Run the tests of a loaded namespace. Raises like `Adapter.run_tests`."""
         return await self._adapter.run_tests(namespace, None, timeout_s=self._timeout_s)
 
     async def end_input(self) -> None:
-        """Tell code that reads that nothing comes."""
+        """Give reading code the end of its input."""
         if "stdin" in self._adapter.profile.capabilities:
             await self._adapter.send_input("")
 
@@ -217,14 +217,13 @@ async def fresh_repl(
 ) -> AsyncIterator[FreshRepl]:
     """A REPL started by `recipe` in `workspace`, for as long as the context lasts. An evaluation may take `timeout_s`.
 
-    `learn` is told the names and texts that the application in the REPL declares sensitive, before they can be shown;
-    `tell` by stream what evaluations print, as it comes.
-    One that writes its port into its folder is started in a folder of its own, so that nobody takes it for theirs; what
-    the workspace holds is linked there.
+    `learn` gets the names and texts that the application in the REPL declares sensitive, before they can be shown;
+    `tell` gets the output of evaluations by stream, as it comes. A REPL that writes its port into its folder is started
+    in a folder of its own, so that nobody takes it for theirs; the content of the workspace is linked there.
 
     Raises:
-        StartError: it does not start.
-        CodriverError: it cannot be connected to.
+        StartError: the REPL does not start.
+        CodriverError: the connection fails.
     """
     async with AsyncExitStack() as stack:
         recipe, folder = _without_port_file(recipe, workspace, stack)
@@ -265,7 +264,7 @@ async def fresh_repl(
 
 
 async def _connection_file(recipe: Recipe, stack: AsyncExitStack) -> Path | None:
-    """The connection file of a kernel, which is there until `stack` ends; None of another REPL."""
+    """The connection file of a kernel, which exists until `stack` ends; None for any other REPL."""
     if recipe.connection_file is not None:
         kernels = StartedKernels()
         stack.callback(kernels.discard_all)
@@ -302,13 +301,13 @@ async def _connected(
 
 
 def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:
-    """The recipe and the folder to start it in, so that no port file of the workspace is written."""
+    """The recipe and the folder for its start, so that no port file of the workspace is written."""
     if recipe.port_file is None:
         return recipe, workspace
     if recipe.command[-2:] == NREPL_MAIN:
         return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
-    for entry in workspace.iterdir():  # what the program reads from where it starts, as nbb.edn and the folders in it
+    for entry in workspace.iterdir():  # files that the program reads at its start, as nbb.edn and the folders in it
         if not entry.name.startswith(".") and entry.name != BUILT:
             (folder / entry.name).symlink_to(entry)
     program, *arguments = recipe.command

@@ -1,9 +1,9 @@
 """REPLs that Codriver starts, as processes that end with the server, and port files of REPLs that others started.
 
-A REPL of ours is a process tree of its own, which ends however the server ends. For port files known places, those of
-the workspace and of the projects in it, are looked at every 0.6 s, which costs one `lstat` each where nothing has
-changed; folders are searched for new ones every few seconds. A port file is a claim: whether a REPL listens is for the
-connection to find out.
+A REPL of ours is a process tree of its own, which ends with the server, however that ends. The known places of port
+files, in the workspace and its projects, are looked at every 0.6 s, at the cost of one `lstat` each without a change;
+folders are searched for new places every few seconds. A port file is a claim: only the connection finds out whether a
+REPL listens.
 """
 
 from __future__ import annotations
@@ -49,21 +49,22 @@ if TYPE_CHECKING:
 
 
 SUPERVISED: Final = "--supervised"
-"""A command with this word gets a stdin that ends when codriver does; every other one an empty stdin, so that code
-which reads from it fails at once and does not wait for ever."""
+"""A command with this word gets a stdin that ends when codriver does; every other one gets an empty stdin, so that
+reading code fails at once and does not wait for ever.
+"""
 
 WATCHDOG: Final = str(Path(systems.__file__).with_name("watchdog.py"))
 STOP_S: Final = 2.5
-"""How long the end of a process tree is waited for: the watchdog's 2 s between SIGTERM and SIGKILL, and some more."""
+"""The wait for the end of a process tree: the watchdog's 2 s between SIGTERM and SIGKILL, and some more."""
 
 FAREWELL_S: Final = 2.0
-"""How long a REPL that is asked to end by itself may take, which one that is busy never does."""
+"""The time for a REPL to end by itself when asked; a busy one never does."""
 
 POLL_S: Final = 0.05
 TAIL_LINES: Final = 8
 CRASH: Final = "Fatal Python error: "
 CRASH_LINES: Final = 2000
-"""Of the stacks of all threads, of which the one that crashed may come last."""
+"""The lines kept of all threads' stacks, as the crashed thread may come last."""
 CRASH_FRAMES: Final = 3
 LINE_CHARS: Final = 4096
 """Longest line searched for an address; a REPL's first words are short, and a flood must not be kept."""
@@ -80,7 +81,7 @@ _ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": ":
 
 
 Farewell = Callable[[], Awaitable[None]]
-"""How to ask a REPL to end by itself. It must not raise."""
+"""The way to ask a REPL to end by itself. The function must not raise."""
 
 
 class ReplProcess:
@@ -111,13 +112,13 @@ class ReplProcess:
         self._is_swept = False
         self.over = anyio.Event()
         self.pid: int = process.pid
-        """The REPL's own process, once it runs."""
+        """The REPL's own process id, once it runs."""
 
     async def endpoint(self) -> Endpoint:
-        """The address at which the REPL listens: what it printed, else what its port file says since it was started.
+        """The address at which the REPL listens, from its output, else from its port file written since its start.
 
         Raises:
-            StartError: it ended first, or said nothing in time.
+            StartError: the process ended first, or told nothing in time.
         """
         with anyio.move_on_after(self._start_timeout_s):
             while not self.over.is_set():
@@ -135,7 +136,7 @@ class ReplProcess:
         )
 
     async def wait(self) -> str:
-        """Wait for the end of the process and say it in words."""
+        """Wait for the end of the process and describe it in words."""
         await self.over.wait()
         return self._say_exit()
 
@@ -146,21 +147,21 @@ class ReplProcess:
         self.sweep()
 
     def sweep(self) -> None:
-        """Kill what is left of its process group, once: later than at its end that number may be a stranger's."""
+        """Kill the rest of the process group, once: later than at its end the group's number may be a stranger's."""
         if self._is_swept:
             return
         self._is_swept = True
         if not self._tree.kill():
-            with suppress(ProcessLookupError, PermissionError):  # it is gone already
+            with suppress(ProcessLookupError, PermissionError):  # the group is gone already
                 self._process.kill()
 
     def read_output(self, stream: Literal["out", "err"], text: str) -> None:
-        """Look for an address in what the REPL prints until one was found, and keep its last lines."""
+        """Look for an address in the REPL's output until one is found, and keep the last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-LINE_CHARS:]
         for line in whole[-200:]:
             if self._printed is None and (found := _read_address(line[:LINE_CHARS])):
-                # That it listens is no word on why it ended.
+                # The line with the address does not explain the end.
                 self._printed = found
                 continue
             self._tail.append(line[:LINE_CHARS].rstrip())
@@ -180,15 +181,15 @@ class ReplProcess:
             self._exit = _say_status(int(rest))
 
     async def stop(self) -> None:
-        """End the tree: what it understands, SIGTERM, SIGKILL, with 2 s after each; return when it is gone."""
-        # Not by `over`: where the server ends, whoever tells of it is cancelled already.
+        """End the tree: by a farewell, SIGTERM, SIGKILL, with 2 s after each; return when it is gone."""
+        # Not by `over`: at the server's end, the task that sets it is cancelled already.
         if self._farewell is not None and self._process.returncode is None:
             with anyio.move_on_after(FAREWELL_S):
                 await self._farewell()
                 await self._process.wait()
         if self._process.stdin is not None:
             await self._process.stdin.aclose()
-        elif self._process.returncode is None:  # without a watchdog, which would be told by its stdin
+        elif self._process.returncode is None:  # without a watchdog, which ends with its stdin
             self._process.terminate()
         with anyio.move_on_after(STOP_S):
             await self._process.wait()
@@ -196,7 +197,7 @@ class ReplProcess:
         await self._process.wait()
 
     def clear_port_file(self) -> None:
-        """Remove the port file that the process, which is gone, has written and left. Blocks."""
+        """Remove the port file left by the ended process. Blocks."""
         found = self._read_port_file()
         if self._port_file is not None and found is not None and self._printed in (None, found):
             with suppress(OSError):
@@ -219,7 +220,7 @@ class ReplProcess:
 
 
 def _crash_words(lines: Sequence[str]) -> str:
-    """The crash that Python tells, and the innermost frames of the thread in which it came.
+    """The crash told by Python, and the innermost frames of the crashed thread.
 
     Source: Python's `faulthandler`, which writes the innermost frame of a thread first.
     """
@@ -241,17 +242,17 @@ async def start(
 ) -> AsyncIterator[ReplProcess]:
     """A REPL started by `command` in `cwd`; leaving the context ends its whole process tree.
 
-    `on_output` gets what it prints, as text, in the order of each stream. `farewell` asks it to end by itself. When
-    this process dies, also by SIGKILL, the tree ends within 2 s. Where the system has no process groups there is no
-    watchdog: what the command has started stays when it ends, and the command itself ends with this process only if it
-    reads its stdin.
+    `on_output` gets the REPL's output, as text, in the order of each stream. `farewell` asks the REPL to end by itself.
+    When this process dies, also by SIGKILL, the tree ends within 2 s. Systems without process groups have no watchdog:
+    processes started by the command stay when it ends, and the command itself ends with this process only if it reads
+    its stdin.
 
     Raises:
         StartError: the command cannot be run.
     """
-    stale = _port_file_stamp(port_file)  # before there is a process that may write it at once
+    stale = _port_file_stamp(port_file)  # before a process exists that may write it at once
     try:
-        # Cancelled half-way it would leave processes that nobody knows. It waits for nothing but the system.
+        # A start cancelled half-way would leave processes that nobody knows. The start waits only for the system.
         with anyio.CancelScope(shield=True):
             open_process = _open_watched if HAS_GROUPS else _open_alone
             process, reading = await open_process(command, cwd, dict(env))
@@ -278,7 +279,7 @@ async def start(
                     await anyio.to_thread.run_sync(running.clear_port_file)
     finally:
         if reading is not None:
-            os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
+            os.close(reading)  # not in the reading task, which may be cancelled before it begins
 
 
 async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
@@ -308,7 +309,7 @@ async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) ->
 
 
 async def _await_end(process: Process, running: ReplProcess) -> None:
-    """Wait for the end of a REPL that has no watchdog."""
+    """Wait for the end of a REPL without a watchdog."""
     try:
         running.report(f"exit {await process.wait()}")
     finally:
@@ -321,7 +322,7 @@ async def _drain(
     running: ReplProcess,
     on_output: Callable[[Literal["out", "err"], str], None],
 ) -> None:
-    """Read all that the REPL prints, also when nobody is interested, so that it never stalls on a full pipe."""
+    """Read all output of the REPL, also when nobody is interested, so that the REPL never stalls on a full pipe."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
         async for data in stream:
@@ -333,7 +334,7 @@ async def _drain(
 
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
-    """Follow the watchdog until it is gone, which is when the REPL is."""
+    """Follow the watchdog until it is gone, together with the REPL."""
     never_block(reading)
     held = b""
     try:
@@ -359,7 +360,7 @@ def _read_address(line: str) -> Endpoint | None:
 
 
 def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
-    """The stamp of a port file, and its text; None for a file that is not there or cannot be read."""
+    """The stamp of a port file, and its text; None for a missing or unreadable file."""
     if path is None:
         return None
     try:
@@ -386,36 +387,38 @@ def _say_status(status: int) -> str:
 
 
 MAX_DEPTH: Final = 3
-"""How deep projects of a monorepo are looked for, below the workspace."""
+"""The depth below the workspace to which projects of a monorepo are looked for."""
 
 MAX_FOLDERS: Final = 2000
 """Folders looked at in one search: above this the workspace is no project, and a search would take seconds."""
 
 MAX_PROJECTS: Final = 200
-"""Projects whose places are looked at each time."""
+"""The most projects whose places are looked at each time."""
 
 SEARCH_S: Final = 1.0
 """A search ends by then, on a slow disk too."""
 
 RESCAN_INTERVALS: Final = 4
-"""A search for new folders at each so many looks: every 3 s."""
+"""The number of looks between searches for new folders: a search every 3 s."""
 
 PORT_CHARS: Final = 32
 PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
-"""A port file says where code is sent: it is a file of the workspace itself, and holds some digits."""
+"""A port file decides where code is sent: it has to be a small file of the workspace itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A port file: the port it names, or in `problem` why it names none."""
+    """A port file: its port, or in `problem` the reason why it has none."""
 
     path: Path
     port: int | None
     problem: str | None = None
     key: str = "nrepl"
-    """A session key to suggest: `cljs` for shadow-cljs, with the folder's name before it when it is no root project."""
+    """A session key to suggest: `cljs` for shadow-cljs, with the folder's name before it for a project below the
+    workspace.
+    """
     written_ns: int = 0
-    """The time of its write: a file written again with the same port belongs to a REPL that was started again."""
+    """The time of its write: a file rewritten with the same port belongs to a restarted REPL."""
 
     @property
     def address(self) -> str:
@@ -428,7 +431,7 @@ async def watch(
 ) -> AsyncIterator[tuple[Found, ...]]:
     """The port files in `workspace`: at once, and again at each change.
 
-    `names` are paths relative to each folder that is looked at.
+    `names` are paths relative to each searched folder.
     """
     before: tuple[Found, ...] | None = None
     places: Mapping[str, Sequence[Path]] = {}
@@ -451,14 +454,14 @@ async def watch(
 
 
 def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
-    """The port files that are in `workspace` now; `names` as for `watch`."""
+    """The present port files in `workspace`; `names` as for `watch`."""
     return _read_all(workspace, _places(workspace, names), ReadCache())
 
 
 def _places(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
     """The places where a port file may appear, by their folders.
 
-    They are in the workspace, its projects, and any other folder that has one now.
+    The folders are the workspace, its projects, and any other folder with a port file now.
     """
     deadline = time.monotonic() + SEARCH_S
     places = [workspace / name for name in names]
@@ -468,7 +471,7 @@ def _places(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path
         is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in files_there)
         projects += is_watched
         if depth:
-            # Path.exists would raise for a folder that may not be entered.
+            # Path.exists would raise for an inaccessible folder.
             here = [Path(path, name) for name in names]
             places += here if is_watched else [place for place in here if os.path.exists(place)]  # noqa: PTH110  # see above
         if time.monotonic() > deadline:
@@ -494,7 +497,7 @@ def _read_all(
 
 
 def _read(workspace: Path, path: Path) -> Found | None:
-    """The port that the file at `path` tells; None when there is none."""
+    """The port in the file at `path`; None without one."""
     key = _suggest_key(workspace, path)
     try:
         data, status = read_port_file(path, workspace)
@@ -512,17 +515,17 @@ def _read(workspace: Path, path: Path) -> Found | None:
 
 
 def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
-    """The bytes of a port file, and its status. One that the user's settings name may lie outside of the workspace.
+    """The bytes of a port file, and its status. A file named in the user's settings may lie outside of the workspace.
 
     Raises:
-        OSError: there is none, or it is a link or no regular file.
+        OSError: the file is missing, a link, or no regular file.
     """
     is_inside = Path(os.path.normpath(path)).is_relative_to(workspace)
     return files.read_stamped(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
 
 
 def _known_name(path: Path) -> str:
-    """The end of a port file's path that is in the table of kinds, else its name."""
+    """The end of a port file's path, as in the table of kinds, else its name."""
     known = (name for name in kinds.port_files() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
     return next(known, path.name)
 

@@ -1,9 +1,9 @@
 """The projects in a workspace, recognised by their files, and the REPL and the interpreter that each would use.
 
-The interpreter in which a project's own Python code runs is the one that was chosen, or the one of its environment. A
-linked working tree of git seldom has an environment of its own. It takes that of the checkout it belongs to, as both
-sides of the link say so: a file `.git` alone may be a stranger's. Where nobody has accepted the checkout that such an
-environment lies in, code runs in an interpreter from outside.
+A project's own Python code runs in the chosen interpreter, or in the one of the project's environment. A linked working
+tree of git seldom has an environment of its own. It takes its main checkout's environment, if both sides of the link
+agree: a file `.git` alone may be a stranger's. If nobody has accepted the checkout around such an environment, code
+runs in an interpreter from outside.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
+"""Files for agents and clients: a workspace with nothing else counts as empty."""
 CLOJURE: Final = "clojure"
-"""The dialect of which Basilisp is a kind."""
+"""The dialect to whose family Basilisp belongs."""
 BASILISP: Final = "lisp"
 FOLDERS_BELOW: Final = 2
-"""How deep in a workspace projects of their own are looked for."""
+"""The depth in a workspace to which separate projects are looked for."""
 SOURCES_SEEN: Final = 2000
-"""How many files are looked at to find out what language a folder without a project file has."""
+"""The files that are looked at to find the language of a folder without a project file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
     """One kind of project found in a workspace, by the file or package that shows it.
 
-    `repl` is the text for the setting `repl`, `programs` those of which one has to be installed for it, and `command`
-    starts the same REPL by hand.
+    `repl` is the text for the setting `repl`, one of the `programs` has to be installed, and `command` starts the same
+    REPL by hand.
     """
 
     kind: str
@@ -63,8 +63,8 @@ class Project:
 def find_projects(workspace: Path) -> tuple[Project, ...]:
     """Every kind of project that the workspace shows, the one to use first.
 
-    Files that make a folder a project come before packages that it requires, and Lisp before Python, in which many a
-    tool of a Lisp project is written; sources count from the top down, and packages of extras and groups last.
+    Project files count before required packages, and Lisp before Python, as many tools of Lisp projects are written in
+    Python; sources count from the top down, and packages of extras and groups last.
     """
     found: dict[str, Project] = {}
     for project in _find(workspace):
@@ -73,7 +73,7 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
 
 
 def projects_below(workspace: Path) -> tuple[Project, ...]:
-    """The first project of each kind that only a folder below the workspace shows, by a file that makes it one.
+    """The first project of each kind that only a project file below the workspace shows.
 
     A REPL of the workspace is not started there: such a folder is a workspace of its own.
     """
@@ -88,14 +88,14 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
 
 
 def repl_of_project(workspace: Path) -> str:
-    """The text for the setting `repl` that the files of the workspace call for; empty where they show no project."""
+    """The text for the setting `repl` that fits the workspace's files; empty if they show no project."""
     return next((project.repl for project in _find(workspace)), "")
 
 
 def repls_to_start(workspace: Path) -> tuple[str, ...]:
-    """The REPLs to try when none was asked for, the first that can be started: texts for the setting `repl`.
+    """The REPLs to try when none was requested, in order, as texts for the setting `repl`.
 
-    They are those of the projects here, and Basilisp's after those of Clojure; in an empty folder Python's.
+    The list has the REPLs of the projects here, with Basilisp's after those of Clojure; in an empty folder Python's.
 
     Raises:
         OSError: the folder cannot be read.
@@ -108,7 +108,7 @@ def repls_to_start(workspace: Path) -> tuple[str, ...]:
 
 
 def is_empty(workspace: Path) -> bool:
-    """True where the folder shows nothing. Names that begin with a dot, and files about agents, show nothing.
+    """True if the folder shows no project. Names that begin with a dot, and files for agents, do not count.
 
     Raises:
         OSError: the folder cannot be read.
@@ -121,7 +121,7 @@ def _names_at_top(workspace: Path) -> list[str]:
 
 
 def running_repls(workspace: Path) -> tuple[str, ...]:
-    """The port files in the workspace that hold a port. A REPL may have left one behind."""
+    """The port files in the workspace that hold a port. An ended REPL may have left one."""
     return tuple(name for name in kinds.port_files() if port_text(workspace, name).isdecimal())
 
 
@@ -165,7 +165,7 @@ def _by_source(kind: kinds.Kind, workspace: Path, *, max_depth: int = sys.maxsiz
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; one in a folder that cannot be looked into is none."""
+    """Whether such a file exists; a file in an unreadable folder counts as missing."""
     return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises where it may not look
 
 
@@ -178,14 +178,14 @@ def _node_needs(workspace: Path) -> frozenset[str]:
     try:
         package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}"))
     except (ValueError, RecursionError):
-        return frozenset()  # npm will tell; here it only means that nothing is known
+        return frozenset()  # npm will tell the fault; here nothing is known then
     return frozenset(name for part in ("dependencies", "devDependencies") for name in _names(package.get(part)))
 
 
 def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[str]:
-    """The names of the packages in `pyproject.toml`, whatever tool they are written for.
+    """The names of the packages in `pyproject.toml`, for any tool.
 
-    `is_required`: those alone without which the project cannot run, not those of extras, groups and the build.
+    `is_required`: only the packages that the project needs to run, not those of extras, groups and the build.
     """
     try:
         document = toml_file.read(workspace / "pyproject.toml", root=workspace)
@@ -221,7 +221,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def port_text(workspace: Path, name: str) -> str:
-    """The text of a REPL's port file; empty when there is none, or none that is read."""
+    """The text of a REPL's port file; empty for a missing or unreadable one."""
     return _text(workspace, name, PORT_FILE).strip()
 
 
@@ -237,8 +237,9 @@ ENVIRONMENTS: Final = (".venv", "venv")
 OF_PATH: Final = "python3 of PATH"
 
 NO_CHECKOUT: Final = os.sep
-"""The folder in which a program of PATH is asked for its interpreter: the shims of version managers read files of the
-folder that they run in, and of those above it."""
+"""The folder in which a program of PATH is asked for its interpreter: the shims of version managers read files of their
+current folder, and of the folders above it.
+"""
 ASK: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
 """The version is the worker's oldest."""
 ASK_S: Final = 10.0
@@ -249,13 +250,13 @@ OF_FOLDER: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter. `whose` it is, in words; `caution`, where the project's packages may not be there."""
+    """An interpreter. `whose`: its owner in words; `caution`: a warning if it may lack the project's packages."""
 
     path: str
     whose: str
     caution: str | None = None
     waits_for: Path | None = None
-    """The checkout to accept, where the interpreter stands in for one of its environment."""
+    """The checkout to accept, if the interpreter stands in for the one of the checkout's environment."""
 
 
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO) -> Interpreter:
@@ -284,8 +285,8 @@ def find_safe_python(
 ) -> Interpreter:
     """The interpreter of the project in `workspace` that runs nothing of a checkout that nobody has accepted. Blocks.
 
-    It is the project's, unless that lies in such a checkout: then it is a `python3` of `PATH` from outside of it,
-    else Codriver's own, which alone may lie there.
+    The result is the project's interpreter, unless that lies in such a checkout. Then it is a `python3` of `PATH` from
+    outside of the checkout, else Codriver's own, the only one that may lie there.
     """
     found = find_python(workspace, environ, chosen)
     inside = checkouts(workspace)
@@ -297,12 +298,12 @@ def find_safe_python(
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:
-    """The workspace, and the main checkout of one that is a linked working tree."""
+    """The workspace, and, for a linked working tree, its main checkout."""
     return tuple(filter(None, (workspace, main_checkout(workspace))))
 
 
 def lies_in(program: str, folder: Path, workspace: Path) -> bool:
-    """Whether a program, as it is named in the workspace, lies below a folder, by its own name or its real path."""
+    """Whether a program named in the workspace lies below a folder, by its own name or its real path."""
     return any(
         path.is_relative_to(root)
         for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program)))  # noqa: PTH100  # without following links
@@ -311,7 +312,7 @@ def lies_in(program: str, folder: Path, workspace: Path) -> bool:
 
 
 def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what leads into the checkouts, or is of Python: a PATH of folders outside them alone."""
+    """The environment without Python's variables and paths into the checkouts: PATH has only folders outside."""
     inside = checkouts(workspace)
     names = [str(path) for folder in inside for path in (folder, os.path.realpath(folder))]
     kept = {
@@ -339,9 +340,9 @@ def _is_outside(path: str, workspace: Path) -> bool:
 
 
 def _executable(program: str, environ: Mapping[str, str]) -> str:
-    """The interpreter that `program` is or leads to, as it says itself; empty if it says none that is new enough."""
+    """The interpreter behind `program`, by its own word; empty without one that is new enough."""
     try:
-        said = subprocess.run(  # noqa: S603  # it is the user's own, of PATH and of no checkout
+        said = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
             [program, "-I", "-S", "-c", ASK], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=ASK_S, check=True,
         ).stdout  # fmt: skip
@@ -360,7 +361,7 @@ def _python_of(environment: Path) -> str | None:
 
 
 def _caution(workspace: Path, python: str) -> str | None:
-    """The warning for a Python project that has no environment."""
+    """The warning for a Python project without an environment."""
     if not any((workspace / mark).exists() for mark in PYTHON.marks):
         return None
     return (

@@ -1,6 +1,6 @@
-"""Recipes for starting REPLs: from the words of `--repl` to a command, or to the program that is to be installed.
+"""Recipes for starting REPLs: from the words of `--repl` to a command, or to the program to install.
 
-Nothing here starts anything: a recipe is looked up in files and in `PATH`, and reads the workspace only.
+Nothing here starts anything: recipes are looked up in files and in `PATH`, and only read the workspace.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ UNACCEPTED: Final = "--unaccepted"
 TRUST: Final = "codriver trust"
 
 NOWHERE: Final = Path(os.devnull)
-"""The place of a project of which nothing is read."""
+"""The place for a project of which nothing is read."""
 
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
-"""The Clojure CLI; the last is the one of deps.clj, which is a program on Windows, too."""
+"""The Clojure CLI; the last name is deps.clj's, which is a program on Windows, too."""
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 """Without it a JVM newer than 20 cannot be interrupted in an endless loop."""
 
@@ -75,22 +75,22 @@ START_S: Final = 30.0
 
 IPYKERNEL: Final = "ipykernel_launcher"
 PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher": "xeus-python"}
-"""The packages that bring the modules by which kernels are started, where their names differ."""
+"""The packages of the modules that start kernels, if their names differ."""
 
 
 class RecipeError(StartError):
-    """A REPL that was asked for cannot be started on this machine. The message says what to install."""
+    """A requested REPL cannot be started on this machine. The message says what to install."""
 
     def __init__(self, words: str, problem: str) -> None:
         super().__init__(f"`--repl {words}` cannot work here: {problem}")
         self.words = words
         self.problem = problem
         self.said = f"the REPL of this project ({title_of(words)}) cannot be started: {problem}"
-        """The problem in the words for a REPL that was not asked for by name."""
+        """The problem in words for a REPL that nobody requested by name."""
 
 
 class NotAcceptedError(RecipeError):
-    """A REPL that was asked for is not started before the user has accepted a checkout."""
+    """A requested REPL is not started before the user has accepted a checkout."""
 
     def __init__(self, words: str, folder: Path, why: str) -> None:
         super().__init__(words, f"nobody has accepted this checkout: {to_accept(folder)}; {why}")
@@ -98,13 +98,13 @@ class NotAcceptedError(RecipeError):
 
 
 def to_accept(folder: Path) -> str:
-    """The words for an agent on how a checkout comes to be accepted."""
+    """The words for an agent on the way to accept a checkout."""
     return f"ask your human to run: {TRUST} (in {folder})"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A command that starts one REPL. `env` is whole: nothing is to be added to it."""
+    """A command that starts one REPL. `env` is the whole environment."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -112,19 +112,19 @@ class Recipe:
     start_timeout_s: float = START_S
     protocol: str = NREPL
     notes: tuple[str, ...] = ()
-    """Sentences for whoever asked, such as whose interpreter is used."""
+    """Sentences for the caller, such as the owner of the interpreter."""
     caution: str | None = None
-    """A sentence for each caller of a REPL that is easily mistaken, such as one outside the project's environment."""
+    """A sentence for all callers of a REPL that may surprise them, such as one outside the project's environment."""
     connection_file: Path | None = None
-    """Of a kernel: the file with its ports and key, which is to be there before it starts."""
+    """For a kernel: the file with its ports and key, which has to exist before the start."""
     remedies: tuple[tuple[str, str], ...] = ()
-    """Words in the last output of a process that ended, and what that means."""
+    """Words in the last output of an ended process, and their meaning."""
     awaits_trust: bool = False
     """True of a REPL that stands in as long as the user has not accepted the workspace."""
     is_apart: bool = False
     """True of a REPL that starts in an empty folder; the path of its port file is relative to that folder."""
     withheld: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By capability that the REPL has and that is not used: the way to have the capability."""
+    """For each capability of the REPL that is not used: the way to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Project:
     environ: Mapping[str, str]
     python: str
     safe: Interpreter | None = None
-    """The interpreter to use if the project's own may not be."""
+    """The interpreter to use in place of a forbidden one of the project."""
 
     def interpreter(self) -> Interpreter:
         """The interpreter in which the project's Python code runs."""
@@ -151,18 +151,18 @@ def recipe(
     is_asked: bool = False,
     python: str = AUTO,
 ) -> Recipe:
-    """The recipe for what `words` name: a known REPL, or any command line. `python`: the setting of that name.
+    """The recipe for `words`: a known REPL, or any command line. `python`: the setting of that name.
 
-    `is_asked`: the user starts it here and now, so that any REPL may be. Our own worker still runs nothing of a
-    workspace that nobody has accepted before code is evaluated in it.
+    `is_asked`: the user starts the REPL here and now, so that any REPL is allowed. In a workspace that nobody has
+    accepted, our own worker still runs nothing of the workspace before the first evaluation.
 
-    In a workspace that the user has not accepted, which `is_accepted` tells of a folder, no program is started that
-    lies there or in the main checkout of a linked working tree: whoever made the checkout made the program too. Only
-    the interpreter that runs the server may lie there. Every REPL but our own worker runs files of the folder that it
-    starts in, and so is started in an empty one, if it can be.
+    In a workspace that the user has not accepted, by the word of `is_accepted`, no program from the workspace or the
+    main checkout of a linked working tree is started: the maker of the checkout made the program too. Only the server's
+    own interpreter may lie there. Every REPL but our own worker runs files of its start folder, and so is started in an
+    empty one, if possible.
 
     Raises:
-        RecipeError: it cannot work on this machine, or is a program of a checkout that nobody has accepted.
+        RecipeError: the REPL cannot work on this machine, or is a program of a checkout that nobody has accepted.
     """
     project = Project(workspace, environ, python)
     is_worker = is_embedded(words)
@@ -175,7 +175,7 @@ def recipe(
         found = _recipe(words, replace(project, safe=safe))
         return _whole(found) if is_accepted(workspace) else _isolated(found, workspace)
     if not is_accepted(workspace):
-        # A project's tool reads its file of settings, Python takes modules from the folder it starts in, R a profile.
+        # A project's tool reads its settings file, Python takes modules from its start folder, R a profile.
         return _apart(words, replace(project, safe=find_safe_python(workspace, environ, python, is_accepted)))
     found = _recipe(words, project)
     program = found.command[0]
@@ -203,11 +203,11 @@ def _isolated(found: Recipe, workspace: Path) -> Recipe:
 
 
 def _apart(words: str, project: Project) -> Recipe:
-    """The recipe of a REPL of the language of the one that `words` name, which is started in an empty folder.
+    """The recipe of a REPL in the same language as the one in `words`, started in an empty folder.
 
     Raises:
-        NotAcceptedError: it cannot do without the project, or no program from outside of the checkouts starts it.
-        RecipeError: it cannot be started in the project either.
+        NotAcceptedError: the REPL needs the project, or no program from outside of the checkouts starts it.
+        RecipeError: the REPL cannot be started in the project either.
     """
     workspace = project.workspace
     inside = checkouts(workspace)
@@ -225,7 +225,7 @@ def _apart(words: str, project: Project) -> Recipe:
 
 
 def _whole(found: Recipe) -> Recipe:
-    """The recipe with the PYTHONPATH of the client, of which the server was started without the project's part."""
+    """The recipe with the client's whole PYTHONPATH; the server itself was started without the project's part of it."""
     env = dict(found.env)
     if given := env.pop(CLIENTS_PATH, None):
         env["PYTHONPATH"] = given
@@ -233,16 +233,16 @@ def _whole(found: Recipe) -> Recipe:
 
 
 def is_embedded(words: str) -> bool:
-    """True where the REPL that `words` name is our own worker."""
+    """True if the REPL in `words` is our own worker."""
     kind = kind_of(words)
     return kind is not None and kind.launcher == "worker"
 
 
 def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:
-    """Refuse one word that is neither a known REPL nor a program: whoever typed it meant something else.
+    """Refuse a word that is neither a known REPL nor a program: its writer meant something else.
 
     Raises:
-        RecipeError: it is such a word; the text has those that exist.
+        RecipeError: the word is unknown; the text lists the known words.
     """
     word = words.strip()
     if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
@@ -291,7 +291,7 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
-    """The interpreter that has Basilisp, the project's first, and a note on whose it is."""
+    """The interpreter with Basilisp, the project's first, and a note on its owner."""
     if _has_basilisp(python):
         return python, f"Lisp code is evaluated by Basilisp in {python} ({whose})"
     if not _has_basilisp(sys.executable):
@@ -314,7 +314,7 @@ def _recipe_of(
 
 
 def _beside_python(name: str, project: Project) -> str | None:
-    """A program that Python packages bring: of the project's environment, else of ours, else in PATH."""
+    """A program of Python packages: from the project's environment, else from ours, else in PATH."""
     python = project.interpreter().path
     beside = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
     return next(filter(None, beside), None) or _which(name, project)
@@ -364,7 +364,7 @@ def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
-    """The `:paths` of the project's deps.edn that are texts; none if it tells none, or cannot be read."""
+    """The textual `:paths` of the project's deps.edn; none for a file without any, or an unreadable one."""
     try:
         text = files.read(workspace / "deps.edn", Rules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
     except (OSError, UnicodeDecodeError):
@@ -375,7 +375,7 @@ def _deps_paths(workspace: Path) -> tuple[str, ...]:
 
 
 def _forms(text: str, opening: str = "") -> list[str]:
-    """The forms of a text; of a collection, told by its `opening` bracket, those in it."""
+    """The forms of a text; with an `opening` bracket, the forms in the text's collection."""
     inner = text[1:-1] if opening and text.startswith(opening) else "" if opening else text
     return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
@@ -388,7 +388,7 @@ def _program(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
-    """A kernel: IPython's of the project's interpreter, which needs no kernelspec, or the one of the spec named."""
+    """A kernel: IPython's in the project's interpreter, which needs no kernelspec, or that of the named spec."""
     if find_spec("jupyter_client") is None:
         raise RecipeError(words, f"jupyter_client is not installed; run {install_extra('jupyter')}")
     found = project.interpreter()
@@ -446,7 +446,7 @@ def _which(name: str, project: Project) -> str | None:
 
 
 def _is_plain_launcher(program: str) -> bool:
-    """Whether `clojure` is Debian's few lines around `java`, which knows no `-Sdeps`."""
+    """Whether `clojure` is Debian's short script around `java`, which knows no `-Sdeps`."""
     if Path(program).suffix == ".exe":
         return False
     try:
@@ -456,7 +456,7 @@ def _is_plain_launcher(program: str) -> bool:
 
 
 def _debian_jars() -> list[str] | None:
-    """The jars of Clojure and nREPL as Debian installs them; None when one is missing."""
+    """Debian's jars of Clojure and nREPL; None if one is missing."""
     for folder in JAR_FOLDERS:
         jars = [folder / f"{name}.jar" for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl")]
         if all(jar.exists() for jar in jars):
@@ -473,5 +473,5 @@ def _has_basilisp(python: str) -> bool:
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a REPL: with PYTHONDONTWRITEBYTECODE Basilisp would compile its core at every start."""
+    """The environment of a REPL: without PYTHONDONTWRITEBYTECODE, which has Basilisp compile its core each time."""
     return {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
