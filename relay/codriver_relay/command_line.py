@@ -36,7 +36,7 @@ Connects stdin and stdout to a Codriver server: a number is its port, anything e
 
 
 VERSIONS, IN_USE = "relays", "in-use"
-"""The folder of the versions that are installed, and the file of each of which every relay of it locks a byte."""
+"""The folder of the installed versions, and the file in each of which every running relay locks a byte."""
 
 
 class WrongUsageError(Exception):
@@ -62,7 +62,7 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
     """The words, the flags and the value of `--workspace` of a command line.
 
     Raises:
-        WrongUsageError: it has another option, or one without its value.
+        WrongUsageError: the command line has another option, or one without its value.
     """
     words: list[str] = []
     flags: set[str] = set()
@@ -94,7 +94,7 @@ def check(words: Sequence[str], workspace: str | None) -> None:
 
 
 def run(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
-    """Run the relay with words that were checked, and end the process by its status.
+    """Run the relay with checked words, and end the process by its status.
 
     Raises:
         WrongUsageError: a server is to be started, and nothing says for which workspace.
@@ -130,7 +130,7 @@ def hold_version(folder: str) -> None:
     A byte of a file there stays locked until this process ends; where a system locks none, the file stays open.
     """
     if os.path.basename(os.path.dirname(folder)) != VERSIONS:
-        return  # it was not installed by a server
+        return  # no server installed this version
     try:
         file = os.open(os.path.join(folder, IN_USE), os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform != "win32":
@@ -141,9 +141,9 @@ def hold_version(folder: str) -> None:
 
 
 def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
-    """The workspace that `--workspace` gives, and the talk with the client that it took to find it.
+    """The workspace given by `--workspace`, and the talk with the client that was needed to find it.
 
-    A variable that the client left as text, such as `${CLAUDE_PROJECT_DIR}`, is as good as `auto`.
+    A variable that the client left as text, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`.
     """
     if given is None:
         return None, None

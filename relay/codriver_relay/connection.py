@@ -1,4 +1,4 @@
-"""The connection to the server: what is sent over it, and the requests that have no answer yet when it ends.
+"""The connection to the server: the sent messages, and the requests without an answer at its end.
 
 The client's handshake is kept, and repeated to each server that does not know the client.
 """
@@ -25,7 +25,7 @@ LOST = (
 
 
 class Connection:
-    """The connection while there is one, and the client's messages that are under way on it.
+    """The connection while there is one, and the client's messages under way on it.
 
     It lives as long as the relay: sockets come and go, and an `initialize` without its answer goes over to the next.
     """
@@ -36,25 +36,25 @@ class Connection:
         self.address = ""
         self.lines = Lines()
         self.unsent = memoryview(b"")
-        """The rest of what was sent in part."""
+        """The rest of a message sent in part."""
         self.in_flight: dict[bytes, Message] = {}
         """Requests that were sent, if only in part, and have no answer yet, by key."""
         self.last_step = 0.0
-        """The time at which an answer came last, or either side took something."""
+        """The time of the last answer, or of the last bytes that either side took."""
 
     @property
     def awaits_answers(self) -> bool:
-        """Something was not sent whole, or has no answer yet. A subscription never gets one."""
+        """True if a message was not sent whole, or has no answer yet. A subscription never gets one."""
         return bool(self.unsent) or any(
             message.method != b"subscriptions/listen" for message in self.in_flight.values()
         )
 
     def start_anew(self, address: str) -> None:
-        """Forget the beginning of a line that another server left; the next one has this address."""
+        """Forget the beginning of a line left by another server; the next server has this address."""
         self.address, self.lines = address, Lines()
 
     def note_step(self) -> None:
-        """Note that something got further."""
+        """Note a step of progress."""
         self.last_step = time.monotonic()
 
     def note_sent(self, message: Message) -> None:
@@ -62,7 +62,7 @@ class Connection:
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method != b"initialize":
-                message.line = b""  # it is never sent again
+                message.line = b""  # such a request is never sent again
         elif message.method == b"notifications/cancelled":  # such a request gets no answer
             self.in_flight.pop(cancelled_key(message.line), None)
 
@@ -72,7 +72,7 @@ class Connection:
         self.send_on()
 
     def send_on(self) -> None:
-        """Send more of what was sent in part.
+        """Send more of a message sent in part.
 
         Raises:
             OSError: the connection has ended.
@@ -86,7 +86,7 @@ class Connection:
             return
 
     def receive(self) -> list[bytes] | None:
-        """The lines that are whole by what the server wrote; None while the server wrote nothing more.
+        """The lines that the server's bytes complete; None if the server wrote nothing more.
 
         Raises:
             OSError: the connection has ended.
@@ -115,7 +115,7 @@ class Connection:
                         self.note_step()
 
     def part(self) -> None:
-        """Tell the server that nothing more comes."""
+        """Tell the server that no more lines come."""
         try:
             if self.socket is not None:
                 self.socket.shutdown(socket.SHUT_WR)
@@ -123,13 +123,13 @@ class Connection:
             return
 
     def close(self) -> None:
-        """Let a connection go that has ended, and what was sent over it in part."""
+        """Let go of an ended connection, and of messages sent over it in part."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
 
     def take_lost(self, cause: str, reason: str, spared: Message | None) -> list[bytes]:
-        """The answers to what was sent and will get none from the server, but for one that is spared."""
+        """Our answers to sent requests that get none from the server, except a spared one."""
         lost = [message for message in self.in_flight.values() if message is not spared]
         for message in lost:
             del self.in_flight[message.key or b""]
@@ -150,7 +150,7 @@ class Handshake:
         self.level: bytes | None = None
         """The client's request for log messages, once it made one."""
         self.awaits_level = False
-        """True while the server has not answered the repeated request for log messages."""
+        """Whether the server still owes an answer to the repeated request for log messages."""
 
     def note_sent(self, message: Message) -> None:
         """Remember the messages that a new connection needs again."""
@@ -205,7 +205,7 @@ class Handshake:
                 output.write(line)
 
     def repeat_level(self, server: socket.socket) -> None:
-        """Ask a server that does not know the client for the log messages that it wants, if it wants any.
+        """Ask a server that does not know the client for the client's log messages, if it wants any.
 
         Raises:
             OSError: the connection broke.
@@ -217,13 +217,13 @@ class Handshake:
         try:
             asked = {"jsonrpc": "2.0", "id": LEVEL_ID, "method": "logging/setLevel"}
             line = json.dumps({**asked, "params": json.loads(self.level)["params"]}).encode()
-        except (ValueError, LookupError, TypeError):  # nor did the last server understand it
+        except (ValueError, LookupError, TypeError):  # the last server did not understand it either
             return
         server.sendall(line + b"\n")
         self.awaits_level = True
 
     def without_level(self, lines: list[bytes]) -> list[bytes]:
-        """These lines without the answer to what was repeated of the client's, which has its answer."""
+        """These lines without the answer to the repeated request, which the client has already."""
         if not self.awaits_level:
             return lines
         passed = []

@@ -12,14 +12,14 @@ GIVE_UP = "CODRIVER_RELAY_GIVE_UP_S"
 
 
 class WrongDurationError(Exception):
-    """A variable of ours gives no duration. Its text says which, without a full stop."""
+    """A variable of ours gives no duration. The text names the variable, without a full stop."""
 
 
 class Durations:
     """The waits of the relay, in seconds, with those that `given` names in place of its own. Once made, they stay.
 
     Raises:
-        WrongDurationError: `given` names another one, or no number.
+        WrongDurationError: `given` has an unknown name, or no number.
     """
 
     retry_s = 0.25
@@ -33,15 +33,15 @@ class Durations:
     handshake_s = 10.0
     """A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
     answers_s = 5.0
-    """How long answers are waited for after stdin has ended, counted anew whenever anything got further."""
+    """The wait for answers after the end of stdin, counted anew at each step of progress."""
     goodbye_s = 1.0
-    """How long the server may take to end the connection when everything is answered."""
+    """The time for the server to end the connection when everything is answered."""
     settled_s = 1.0
-    """A connection that lived this long, or over which anything came, was real: the time to give up starts anew."""
+    """The life after which a connection counts as real, as also after any bytes: the time to give up starts anew."""
     start_grace_s = 5.0
-    """How long to go on after the started command ended: it may have met a server that was just starting."""
+    """The time to go on after the started command ended: it may have met a server that was just starting."""
     roots_s = 10.0
-    """How long a client may take to name its roots. Some never answer; others ask their user first."""
+    """The time for a client to name its roots. Some never answer; others ask their user first."""
 
     def __init__(self, given: str = "") -> None:
         for word in given.split():
@@ -55,7 +55,7 @@ def from_environment() -> Durations:
     """The durations that this user's variables give.
 
     Raises:
-        WrongDurationError: one of them gives none.
+        WrongDurationError: a variable gives none.
     """
     durations = Durations(os.environ.get(GIVEN, ""))
     given = os.environ.get(GIVE_UP)
@@ -68,7 +68,7 @@ def seconds(text: str, variable: str) -> float:
     """The number of seconds in the text of a variable.
 
     Raises:
-        WrongDurationError: it is none.
+        WrongDurationError: the text is no number.
     """
     try:
         return float(text)

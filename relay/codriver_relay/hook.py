@@ -5,11 +5,11 @@
     client's hook ──its input, JSON, on stdin──> codriver-hook ──note_edit over TCP──> codriver serve
                   <──its answer, JSON, on stdout──
 
-It takes out of the input what the event is about, asks the running server of the workspace by the tool `note_edit`,
-and writes the answer in the client's own shape. Whatever is absent, late, too long or of another shape: it prints `{}`,
-ends with status 0, and the client goes on as if there were no hook. It never starts a server. Of the workspace it reads
-nothing but the files by which the relay finds a server, in the relay's way: no link is followed, the folder has to be
-the user's alone, and who listens has to hold the lock beside the port file.
+The program reads the event's subject from the input, asks the running server of the workspace by the tool `note_edit`,
+and writes the answer in the client's own shape. If anything is absent, late, too long or of another shape, it prints
+`{}` and ends with status 0, and the client goes on as if there were no hook. It never starts a server. Of the workspace
+it reads nothing but the files by which the relay finds a server, in the relay's way: no link is followed, the folder
+has to be the user's alone, and the listener has to hold the lock beside the port file.
 
 Clients wait for it, so it keeps to modules that cost nothing to import, as the relay does; `json` is imported where a
 server is there to be asked.
@@ -51,7 +51,7 @@ CLIENTS: Mapping[str, Mapping[str, str]] = {
 CALLERS = {"copilot": "copilot-cli"}
 """The name of a client's callers, if other than its id. Source: `codriver.tools.calls.base`, `who`."""
 MARK = "codriver-hook"
-"""How the program is called, and the client that it says it is."""
+"""The option and the name by which the program introduces itself as a client."""
 
 DEADLINE_S = 1.5
 MOST_DEADLINE_S = 60.0
@@ -62,7 +62,7 @@ ANSWER_BYTES = 1 << 16
 READ_BYTES = 1 << 16
 PATH_CHARACTERS = 4096
 FORGOTTEN = ("compact", "resume")
-"""The starts of an agent that was here before."""
+"""The kinds of start of an agent that was here before."""
 MOST_FOLDERS = 64
 """Folders above the current one in which a server is looked for."""
 
@@ -80,7 +80,7 @@ class Ending:
         start_new_thread(self._wait, (seconds,))
 
     def end(self, text: str = "{}") -> None:
-        """Print this and end with status 0; whoever comes second waits for the end of the process."""
+        """Print this and end with status 0; a second caller waits for the end of the process."""
         self._turn.acquire()
         try:
             data = text.encode("utf-8", "replace") + b"\n"
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def deadline_s() -> float:
-    """The seconds after which it says nothing: those of `CODRIVER_HOOK_DEADLINE_S`, up to a minute, else its own."""
+    """The seconds after which the hook answers nothing: `CODRIVER_HOOK_DEADLINE_S`, up to a minute, else its own."""
     try:
         given = float(os.environ.get("CODRIVER_HOOK_DEADLINE_S", DEADLINE_S))
     except ValueError:
@@ -140,7 +140,7 @@ def read_input() -> bytes:
     """All of stdin.
 
     Raises:
-        ValueError: it is longer than any that is looked at.
+        ValueError: the input is too long.
     """
     pieces: list[bytes] = []
     size = 0
@@ -153,9 +153,9 @@ def read_input() -> bytes:
 
 
 def find_served() -> str | None:
-    """The nearest folder that has a server's port file: that of the project, as the client says, or the current one.
+    """The nearest folder with a server's port file, from the client's project folder, or the current one.
 
-    From there upward, and never in a folder that no workspace may be.
+    The search goes upward, and never into a folder that no workspace may be.
     """
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
         folder = os.path.realpath(start) if os.path.isabs(start) else ""
@@ -169,7 +169,7 @@ def find_served() -> str | None:
 
 
 def question(client: str, event: str, given: object) -> dict[str, object] | None:
-    """The arguments of `note_edit` for a hook's input; None where the input is about nothing that concerns us."""
+    """The arguments of `note_edit` for a hook's input; None for an input that does not concern us."""
     if not isinstance(given, dict):
         return None
     named = given.get("hook_event_name", given.get("hookName", CLIENTS[client][event]))
@@ -187,14 +187,14 @@ def question(client: str, event: str, given: object) -> dict[str, object] | None
         is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)
         return None if is_again else asked
     edit = edit_of(client, given)
-    # Before a write only a text that is there whole can be judged.
+    # Before a write only a whole text can be judged.
     return (
         None if edit is None or (event == "writing" and not edit.keys() & {"content", "patch"}) else {**asked, **edit}
     )
 
 
 def edit_of(client: str, given: Json) -> dict[str, object] | None:
-    """The files that a tool of the client changes, and what it changes there, as far as it says; None for none."""
+    """The files that a tool of the client changes, and the known changes; None for none."""
     held = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
     made = given if client == "cursor" else dict_of(held, "tool_input", "toolArgs", "parameters")
     result = dict_of(held, "tool_response", "tool_result", "toolResult")
@@ -221,7 +221,7 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
 
 
 def pair_of(edit: object) -> list[str] | None:
-    """The text that an edit takes away and the one in its place; None for an edit that does not say both."""
+    """The text that an edit removes and its replacement; None for an edit without both."""
     if not isinstance(edit, dict):
         return None
     old, new = text_of(edit, OLDS, INPUT_BYTES), text_of(edit, NEWS, INPUT_BYTES)
@@ -229,13 +229,13 @@ def pair_of(edit: object) -> list[str] | None:
 
 
 def dict_of(given: Json, *names: str) -> Json:
-    """The first object among these members; empty where none is one."""
+    """The first object among these members; empty without any."""
     found = (given.get(name) for name in names)
     return next((one for one in found if isinstance(one, dict)), {})
 
 
 def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
-    """The first text among these members that is no longer than this; None where there is none."""
+    """The first text among these members that is no longer than this; None without any."""
     found = (given.get(name) for name in names)
     return next((one for one in found if isinstance(one, str) and len(one) <= most), None)
 
@@ -252,11 +252,11 @@ def request_of(asked: Json) -> dict[str, object]:
 
 
 def ask(workspace: str, request: bytes) -> Json:
-    """The fields that the workspace's server answers.
+    """The fields of the answer of the workspace's server.
 
     Raises:
-        UnreachableError: there is no server, or it is not that of the workspace.
-        OSError, ValueError, LookupError, TypeError: it answers nothing of use.
+        UnreachableError: no server runs, or the server is another workspace's.
+        OSError, ValueError, LookupError, TypeError: the answer is useless.
     """
     import json
 
@@ -277,7 +277,7 @@ def ask(workspace: str, request: bytes) -> Json:
 
 
 def render(client: str, event: str, told: Json) -> dict[str, object]:
-    """The server's answer in the client's shape; empty if it says nothing, or nothing that the client can take.
+    """The server's answer in the client's shape; empty for an empty answer, or one that the client cannot take.
 
     `told` has `context`, words for the agent, or `block`, why the client should not go on.
     """
@@ -299,7 +299,7 @@ def render(client: str, event: str, told: Json) -> dict[str, object]:
 
 
 def refusal(client: str, event: str, own: str, why: str) -> dict[str, object]:
-    """The answer that has the client not do what it is about to do."""
+    """The answer that keeps the client from its next action."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
     if event != "writing":

@@ -1,4 +1,4 @@
-"""The kept greeting and list of tools of a workspace, from which a client is answered while its server is started.
+"""The kept greeting and list of tools of a workspace, for answers to a client while its server starts.
 
 Imported when a server is being started.
 """
@@ -40,7 +40,7 @@ NOT_COMPARED = "_TOKEN"
 
 
 class KeptAnswers:
-    """The answers that a client gets from what is kept, until the server's list of tools is known to be no other.
+    """The kept answers for a client, until the server's list of tools is known to be the same.
 
     They live from the first time that a server is started for the client.
     """
@@ -48,18 +48,18 @@ class KeptAnswers:
     def __init__(self, starter: Starter) -> None:
         self.starter = starter
         self.kept: dict[str, dict[str, object]] | None = None
-        """The answers kept for this client, from its first request that one of them answers until a server is there."""
+        """The answers kept for this client, from the first request that they answer until a server is there."""
         self.told: dict[str, object] | None = None
         """The kept list of tools that the client was given, until it is known whether the server's differs."""
         self.question = LIST_QUESTION
         """The request for the server's list, to compare the list with the kept one."""
         self.owes_change = False
-        """True once the server's list differs and no stream is open on which the client could hear of that."""
+        """Whether the server's list differs while no stream is open to tell the client."""
         self.streams: dict[bytes, object] = {}
-        """By key the ids of the client's streams over this connection on which it hears of changes of the list."""
+        """The ids of the client's streams for changes of the list over this connection, by key."""
 
     def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
-        """The answer to a first request, or for the list, of a client; None where nothing is kept that counts.
+        """The answer to a client's first request, or for the list; None without a valid kept one.
 
         `is_behind`: other messages wait for the server, before which no handshake is taken out of their order.
         """
@@ -90,22 +90,22 @@ class KeptAnswers:
             self.owes_change = False
 
     def end(self, server: socket.socket, handshake: Handshake) -> None:
-        """Answer no more, as there is a server, and ask it for its list where the client may have been told another.
+        """Stop answering, as a server is there, and ask it for its list if the client may have another.
 
         Raises:
             OSError: the connection broke.
         """
         self.streams = {}
         if handshake.initialized is not None:
-            self.told = None  # it was told that the list changed
+            self.told = None  # the client was told that the list changed
         if self.told is not None:
             server.sendall(self.question)
         self.kept = None
 
     def compare(self, lines: list[bytes], in_flight: Container[bytes], *, has_handshake: bool) -> list[bytes]:
-        """The lines for the client out of these, while the list that it was told may not be the server's.
+        """The lines for the client out of these, while the client's list may differ from the server's.
 
-        They are without the server's list, asked for to compare it, and with the word that it is another one.
+        The server's list, which serves the comparison, is left out, and the notification of a change is added.
         """
         if self.told is None and not self.owes_change:
             return lines
@@ -131,7 +131,7 @@ class KeptAnswers:
         return passed
 
     def tell_change(self, in_flight: Container[bytes], *, has_handshake: bool) -> list[bytes]:
-        """The notifications of another list: one, or one for each stream; it is owed on while there is none."""
+        """The notifications of a changed list: one, or one for each stream; without a stream they stay owed."""
         if has_handshake:
             self.owes_change = False
             return [LIST_CHANGED]
@@ -142,11 +142,11 @@ class KeptAnswers:
 
 
 def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict[str, dict[str, object]] | None:
-    """The kept greeting and list of tools of a workspace, for the client that says `line`: its `initialize`, or any.
+    """The kept greeting and list of tools of a workspace, for the client that sent `line`: its `initialize`, or any.
 
-    `greeting` and `tools` are the answers to `initialize`, or `server/discover`, and to `tools/list`. None where there
-    is nothing, or anything has changed since: the Python, a file that settings or the version come from, a variable of
-    ours. Source: `codriver.app.kept_lists`, which writes it.
+    `greeting` and `tools` are the answers to `initialize`, or `server/discover`, and to `tools/list`. None without any,
+    or if anything has changed since: the Python, a file that settings or the version come from, a variable of ours.
+    Source: `codriver.app.kept_lists`, which writes it.
     """
     import json
 
@@ -184,10 +184,10 @@ def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict
 
 
 def envelope_of(line: bytes) -> dict[str, Any]:
-    """The envelope of a request: all that each one has to say of a client without a handshake.
+    """The envelope of a request: the facts on a client without a handshake that each request has to carry.
 
     Raises:
-        LookupError, ValueError, TypeError: it does not say all of it, as in a handshake era.
+        LookupError, ValueError, TypeError: the request lacks some of them, as in a handshake era.
     """
     import json
 
@@ -196,7 +196,7 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
 
 def stamp_of(path: str) -> list[int] | None:
-    """The stamp of a file, as the server writes it; None where there is none. Source: `codriver.files.whole_files`."""
+    """The stamp of a file, in the server's form; None for a missing file. Source: `codriver.files.whole_files`."""
     try:
         status = os.stat(path)
     except OSError:

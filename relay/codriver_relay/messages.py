@@ -1,4 +1,4 @@
-"""JSON-RPC messages: the lines of a stream, the kind of each line read no further than it must be, and our own answers.
+"""JSON-RPC messages: the lines of a stream, the kind of each line, read only as far as needed, and our own answers.
 
 The relay passes whole lines on, untouched. Of each message it knows whether the message is a request, and which answer
 belongs to it.
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SURVEY_BYTES = 1 << 16
-"""How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
+"""The bytes of a line that are walked through in Python. Beyond it, parsing the whole line in C is faster."""
 BACKLOG_BYTES = 64 << 20
 """The bytes that may wait to be sent; beyond them stdin is not read on, and the client waits in its own write."""
 MESSAGE_BYTES = 256
@@ -21,7 +21,9 @@ CONNECTION_CLOSED = -32000
 NAMES = (b"id", b"method", b"result", b"error")
 """The members that tell requests, responses and notifications apart."""
 META = "io.modelcontextprotocol/"
-"""How the names begin of what each request says in `_meta` of a client without a handshake. Source: MCP 2026-07-28."""
+"""The beginning of the names in `_meta` by which each request of a client without a handshake describes it. Source: MCP
+2026-07-28.
+"""
 
 
 class Lines:
@@ -53,7 +55,7 @@ class Lines:
 
 
 class Message:
-    """A line as the relay knows it. `id` is JSON text of the very value that came, `key` the same in one spelling.
+    """A line in the relay's view. `id` is the received value as JSON text, `key` the same in one spelling.
 
     `parts`: the messages of a batch, which has no id and no method itself.
     """
@@ -88,7 +90,7 @@ def is_plain(token: bytes) -> bool:
 
 
 def respell(token: bytes) -> bytes:
-    """The JSON string or number `token` as every peer would spell it; unchanged when it is none."""
+    """The JSON string or number `token` as every peer would spell it; unchanged for any other text."""
     import json  # costs as much as the interpreter's start, and plain ids never need it
 
     try:
@@ -109,7 +111,7 @@ class Backlog:
 
     @property
     def is_full(self) -> bool:
-        """No more of the client's should be read: it then waits in its own write."""
+        """True if no more of the client's lines should be read: the client then waits in its own write."""
         return self.bytes >= BACKLOG_BYTES
 
     def add(self, message: Message) -> None:
@@ -189,7 +191,7 @@ def walk(line: bytes) -> Message | None:
     depth = 0
     for index in range(0, len(parts) - 2, 2):
         outside, name, behind = parts[index], parts[index + 1], parts[index + 2]
-        if outside not in b",:":  # most are one of these
+        if outside not in b",:":  # most messages are one of these
             depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
         if depth != 1 or behind.lstrip()[:1] != b":":
             continue
@@ -232,7 +234,7 @@ def encode(**members: object) -> bytes:
 
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
-    """The answer to `request` that says why there is none."""
+    """The error that answers `request`."""
     return encode_answer(request, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
 
 

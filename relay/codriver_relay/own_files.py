@@ -1,6 +1,6 @@
 """The user's own files, opened without following a link, waiting for a pipe's other end, or taking a terminal.
 
-They may have come with a checkout, so nothing but a regular file of this user's is read, and of that the beginning.
+The files may have come with a checkout, so only the beginning of a regular file of this user's is read.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ PLACE = (".calva", "mcp-server")
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
-"""To open a file without following a link, waiting for a pipe's other end, or taking a terminal."""
+"""Flags to open a file without following a link, waiting for a pipe's other end, or taking a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
-"""The bits of a mode that say what a file is; a regular file; all that anybody but its user may. Source: inode(7)."""
+"""The bits of a mode for the kind of a file; a regular file; all rights of others. Source: inode(7)."""
 DOORS = "doors"
-"""The folder of tokens by the ports of the servers that want them, among the user's state of all programs."""
+"""The folder of tokens by their servers' ports, among the user's state of all programs."""
 TOKEN_LENGTH = 43
-"""How long a token is that a server makes. Anything else is no token, but perhaps somebody's key."""
+"""The length of a server's token. Any other text is no token, but perhaps somebody's key."""
 
 
 if sys.platform == "win32":
@@ -34,7 +34,7 @@ if sys.platform == "win32":
     is_mine, is_trusted, is_open = windows.is_mine, windows.is_trusted, windows.is_open
 else:
     Folder = int
-    """A folder that is held open: whatever happens to its path, everything is done in that very folder."""
+    """A folder held open: whatever happens to its path, everything is done in that very folder."""
 
     close_folder, status_of = os.close, os.fstat
 
@@ -43,7 +43,7 @@ else:
         return os.open(path, FOLDER if above is None else FOLDER | NOFOLLOW, dir_fd=above)
 
     def status_in(folder: int, name: str) -> os.stat_result:
-        """The status of what has this name in a folder, a link's own."""
+        """The status of the entry with this name in a folder, of a link itself."""
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def open_in(folder: int, name: str, flags: int) -> int:
@@ -101,12 +101,12 @@ def open_below(workspace: str) -> Folder:
 
 
 def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of this user's own regular file in a folder, made where `flags` say so.
+    """A descriptor of this user's own regular file in a folder, made if `flags` say so.
 
     Raises:
-        OSError: there is none, or it is something else.
+        OSError: the file is missing, or something else.
     """
-    try:  # asked before it is opened: to open some devices is to do something
+    try:  # asked before the opening: some devices act when they are opened
         refuse_strange(status_in(folder, name))
     except FileNotFoundError:
         if not flags & os.O_CREAT:
@@ -121,7 +121,7 @@ def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
 
 
 def refuse_strange(status: os.stat_result) -> None:
-    """Raise OSError for what is no regular file, or not this user's own."""
+    """Raise OSError for anything but a regular file of this user's own."""
     if status.st_mode & KIND != REGULAR:
         raise OSError(1, "it is a link, a pipe, a device or a folder, not a regular file")
     if not is_trusted(status.st_uid) or is_open(status, 0o002) or status.st_nlink > 1:
@@ -146,7 +146,7 @@ def read_beside(folder: Folder, name: str) -> bytes:
 
 
 def read_token(folder: Folder, name: str = "token") -> str:
-    """The token in a folder; empty where there is none, or no secret of this user's alone that looks like one."""
+    """The token in a folder; empty without a token-like secret of this user's alone."""
     text = read_beside(folder, name).strip()
     if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
@@ -154,7 +154,7 @@ def read_token(folder: Folder, name: str = "token") -> str:
 
 
 def read_token_of(port: int) -> str:
-    """The token that this user's server at a port wants to see; empty where nothing says that it wants one."""
+    """The token for this user's server at a port; empty without a sign that it wants one."""
     try:
         folder = open_folder(state_folder(DOORS))
     except OSError:

@@ -1,6 +1,7 @@
 """The process at the other end of a connection, as the kernel knows it, and whether that process holds a lock.
 
-Files say who listens on a port, and files can be written by anybody who was here before; the kernel's word cannot.
+Files name the listener on a port, and an earlier process of anybody may have written them; the kernel's answer cannot
+be forged.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from codriver_relay.own_files import RECORD_BYTES, Folder, open_file, read_beside, status_in, value_of
 
 GONE = (-1, 0)
-"""The user and inode of a socket that no process has any more: nobody can be held to be behind it.
+"""The user and inode of a socket without a process: nobody can be named for it.
 
 The kernel shows user 0 for such a socket, so that a stranger who sends and closes at once would pass for root.
 """
@@ -21,14 +22,14 @@ DIAG_S = 1
 """The kernel answers at once; a socket filter that swallows the question must not hold up anybody."""
 LOCKS = "/proc/locks"
 TABLE_READS = 3
-"""While a table is read, what others close can move a row out of sight."""
+"""The readings of a table: while it is read, a socket closed by others can move a row out of sight."""
 
 
 def listener_of(connection: socket.socket) -> tuple[int, int] | None:
     """The user at the other end of a connection, and the inode of the socket that listened; None if it is elsewhere.
 
-    The listener is asked for first: while the other end is not accepted yet, it has no user, and whoever listened
-    before still does. Without an inode, no process has the socket any more.
+    The listener is asked for first: an end that is not accepted yet has no user, and the listener from before still
+    listens. Without an inode, no process has the socket any more.
 
     Raises:
         OSError: no kernel tells.
@@ -38,7 +39,7 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
             (plain(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
         ]
     except OSError:
-        return GONE  # it has hung up already
+        return GONE  # the peer has hung up already
     anywhere = bytes(len(there))
     listening = find(there, port, anywhere, 0)
     other = find(there, port, here, own)
@@ -50,14 +51,14 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def plain(host: str) -> bytes:
-    """An address as its bytes; one of IPv4 in the clothes of IPv6 as its own end has it."""
+    """An address as its bytes; an IPv4 address in IPv6 form in its plain form."""
     host = host.partition("%")[0]
     host = host[7:] if host.startswith("::ffff:") and "." in host else host
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
 
 
 def find(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
-    """User and inode of the socket with these two addresses, `own` 0 for who listens; None when there is none.
+    """User and inode of the socket with these two addresses, `own` 0 for a listener; None without one.
 
     Raises:
         OSError: neither a socket nor a table of the kernel's tells.
@@ -76,7 +77,7 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 
     Raises:
-        OSError: this kernel, or the container it is in, does not answer such questions.
+        OSError: this kernel, or the container, does not answer such questions.
     """
     if not IS_LINUX:
         raise OSError(0, "only Linux tells who listens")
@@ -98,7 +99,7 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
     if kind != 20 or len(answer) < 88:
         raise OSError(0, f"sock_diag answered a message of type {kind}")
     if own and answer[22:24] == b"\0\0":
-        return None  # there is no such connection: it is who listens
+        return None  # no such connection: the answer is the listener
     return native(answer[80:84]), native(answer[84:88])
 
 
@@ -113,7 +114,7 @@ def look_up(there: bytes, port: int, here: bytes, own: int, *, tables: str = "/p
     A listener of IPv6 may take connections of IPv4 too. Reading a table costs 5 ms even when it is empty.
 
     Raises:
-        OSError: there are no such tables.
+        OSError: this system has no such tables.
     """
     names = ("tcp", "tcp6") if len(there) == 4 else ("tcp6",)
     for name in names * TABLE_READS:
@@ -140,14 +141,14 @@ def row_form(address: bytes, port: int) -> bytes:
 
 
 def lives(process: int) -> bool:
-    """Whether a process is there; one that the system does not tell of counts as there."""
-    if sys.platform != "win32":  # where the question would end it
+    """Whether a process runs; one unknown to the system's answer counts as running."""
+    if sys.platform != "win32":  # where the question would end the process
         try:
             os.kill(process, 0)
         except ProcessLookupError:
             return False
         except OSError:
-            return True  # another user's
+            return True  # another user's process
     return True
 
 
@@ -166,9 +167,9 @@ def holder_of(
 ) -> int | None:
     """The process that holds the lock on a file and has the socket `inode`; None when no process of ours has both.
 
-    `hint`: a process to ask first, as the kernel may name the locked file otherwise than its status does. The
-    table of all locks comes after it: a reader waits until every processor has passed the kernel by, some 10 ms.
-    Source: proc(5), /proc/locks: after `->` for those that wait, column 2 is the kind, 5 the process, 6 the file.
+    `hint`: a process to ask first, as the kernel may name the locked file otherwise than its status does. The table of
+    all locks comes after the hint: its reader waits until every processor has passed the kernel, some 10 ms. Source:
+    proc(5), /proc/locks: after `->` for those that wait, column 2 is the kind, 5 the process, 6 the file.
 
     Raises:
         OSError: this system does not tell.
@@ -199,12 +200,12 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
             except OSError:
                 continue  # closed meanwhile
     except OSError:
-        return False  # it has ended, or is another user's
+        return False  # the process has ended, or is another user's
     return has_socket and has_lock
 
 
 def is_locked(folder: Folder) -> bool:
-    """Whether somebody holds the lock in a folder. To know, it is taken for a moment."""
+    """Whether somebody holds the lock in a folder. The check takes the lock for a moment."""
     try:
         lock = open_file(folder, "lock", os.O_RDWR)
     except OSError:
@@ -218,10 +219,10 @@ def is_locked(folder: Folder) -> bool:
 
 
 def try_lock(file: int) -> bool:
-    """Take the lock on an open file, until that is closed; False where another has it.
+    """Take the lock on an open file, until that is closed; False if another process has it.
 
     Raises:
-        OSError: its file system knows no locks.
+        OSError: the file system knows no locks.
         ImportError: Python here knows none.
     """
     if sys.platform == "win32":
@@ -235,7 +236,7 @@ if sys.platform != "win32":
 
     def try_flock(file: int) -> bool:
         """`try_lock` by the lock of POSIX systems."""
-        from fcntl import LOCK_EX, LOCK_NB, flock  # only where the kernel does not tell who listens
+        from fcntl import LOCK_EX, LOCK_NB, flock  # only if the kernel does not tell the listener
 
         try:
             flock(file, LOCK_EX | LOCK_NB)

@@ -1,21 +1,20 @@
 """The relay itself: connect, converse with both sides, and connect again. It survives the server.
 
-What comes from the client goes to the server, and what comes from the server to the client. One thread waits for both
-sides: to hand a message from one thread to another takes as long as all else that is done with it. It never waits for
-one side alone. What the server does not take yet waits in a backlog; what the client does not read yet is written by a
+Lines of the client go to the server, and lines of the server to the client. One thread waits for both sides: handing a
+message from one thread to another takes as long as all other work on it. The thread never waits for one side alone.
+Lines that the server does not take yet wait in a backlog; lines that the client does not read yet are written by a
 second thread. Thus a client that does not read is still heard, and a server that does not read still gets its answers
 out.
 
-When the connection is lost, every request that was sent and has no answer gets an error with its own id, nothing is
-ever sent twice, and what was not sent yet waits for the next connection. There the client's handshake is repeated; an
-`initialize` that had no answer yet takes that of its repetition. A client without a handshake (protocol 2026-07-28)
-only sees the errors, that of its open `subscriptions/listen` among them: it tells such a client that its view is old
-and that it has to listen again.
+When the connection is lost, every sent request without an answer gets an error with its own id, nothing is ever sent
+twice, and unsent messages wait for the next connection. There the client's handshake is repeated; an unanswered
+`initialize` gets the answer of its repetition. A client without a handshake (protocol 2026-07-28) only sees the errors.
+The error of its open `subscriptions/listen` tells such a client that its view is old and that it has to listen again.
 
-While it starts a server, it answers `initialize`, `server/discover` and `tools/list` at once from what the last server
-of the workspace kept for this client, where nothing has changed since. The new server learns of the client by the same
-repeated handshake, or by a `tools/list` of the relay's own, whose answers go no further. When its list is another one,
-the client is told that the list changed; one without a handshake is told on its streams, and no cache keeps its list.
+While the relay starts a server, it answers `initialize`, `server/discover` and `tools/list` at once from the answers
+that the workspace's last server kept for this client, if nothing has changed since. The new server learns of the client
+by the same repeated handshake, or by a `tools/list` of the relay's own, whose answers go no further. If the new list
+differs, the client is told so; a client without a handshake is told on its streams, and no cache keeps its list.
 
 After giving up, the relay stays: clients seldom start a relay again by themselves, and a relay that lives takes the
 next request as the reason for another round of attempts.
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
     from codriver_relay.target import Target
 
 FIRST = (b"initialize", b"server/discover")
-"""The first requests of a client: a client that is refused one seldom asks again."""
+"""The first requests of a client: a refused client seldom asks again."""
 
 
 class Conversation:
     """The conversation of one client with the servers that it gets, one after the other. Lives as long as the relay.
 
-    `talk`: what was said before it was known which server is meant.
+    `talk`: the messages from before the server was known.
     """
 
     def __init__(self, durations: Durations, say: Callable[[str], None], talk: RootsTalk | None = None) -> None:
@@ -56,7 +55,7 @@ class Conversation:
         self.say = say
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
-        """The messages sent that a new server has to hear, and those of which no part was sent yet."""
+        """The sent messages that a new server has to get, and the messages not begun yet."""
         self.watch = Watch(self.output)
         self.connection = Connection()
         self.kept: KeptAnswers | None = None
@@ -85,7 +84,7 @@ class Conversation:
             self.kept = KeptAnswers(starter)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long, while the client is heard. The end of all work also ends it."""
+        """Wait so long, while reading the client. The end of all work also ends the wait."""
         end = time.monotonic() + seconds
         while not self.is_done() and (left := end - time.monotonic()) > 0:
             self.take_turn(left)
@@ -120,7 +119,7 @@ class Conversation:
         return has_parted
 
     def take_turn(self, seconds: float | None) -> None:
-        """Wait until something comes or can be sent, at most so long, and take it."""
+        """Wait until something comes or can be sent, at most so long, and handle it."""
         wants_client = not self.input.has_ended and not self.backlog.is_full
         self.watch.set(self.input.fd, POLLIN if wants_client else 0)
         server = self.connection.socket
@@ -138,7 +137,7 @@ class Conversation:
                 self.hear_server()
 
     def hear_client(self) -> None:
-        """Queue what the client wrote. What answers a server that is gone is dropped."""
+        """Queue the client's lines. Answers to a server that is gone are dropped."""
         for line in self.input.read_lines():
             message, is_connected = survey(line), self.connection.socket is not None
             if not is_connected and self.answer_from_kept(message):
@@ -149,14 +148,14 @@ class Conversation:
             self.connection.note_step()
 
     def answer_from_kept(self, message: Message) -> bool:
-        """Answer, while a server is being started, what is kept from the last one; whether it was answered."""
+        """Answer a message from the kept answers, while a server is being started; whether it was answered."""
         answer = self.kept and self.kept.answer(message, self.handshake, is_behind=bool(self.backlog.messages))
         if answer:
             self.output.write(answer)
         return bool(answer)
 
     def send_backlog(self) -> None:
-        """Send what waits, as far as the server takes it. What is sent in part counts as sent."""
+        """Send the waiting messages, as far as the server takes them. A message sent in part counts as sent."""
         while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
             messages = self.backlog.take(READ_BYTES)
             lines = [message.line for message in messages]
@@ -165,11 +164,11 @@ class Conversation:
             self.send(lines)
 
     def send(self, lines: list[bytes] | None) -> None:
-        """Send these lines, or more of what was sent in part."""
+        """Send these lines, or more of a message sent in part."""
         try:
             self.connection.send_on() if lines is None else self.connection.send(lines)
         except OSError:
-            while self.hear_server():  # what it said before it went counts
+            while self.hear_server():  # the server's last words count
                 pass
             self.lose()
 
@@ -183,7 +182,7 @@ class Conversation:
         self.connection.note_sent(message)
 
     def hear_server(self) -> bool:
-        """Pass on what the server wrote; False when there was nothing more. Its end is the connection's."""
+        """Pass on the server's lines; False if there were none. The server's end is the connection's."""
         try:
             lines = self.connection.receive()
         except OSError:
@@ -216,7 +215,7 @@ class Conversation:
         self.write(self.connection.take_lost(cause, "server-lost", self.handshake.initialize))
 
     def take_waiting(self) -> list[Message]:
-        """All that waits for a server, also an `initialize` that was never answered: there is no handshake then."""
+        """All messages that wait for a server, also an unanswered `initialize`, after which there is no handshake."""
         waiting = [*self.connection.in_flight.values(), *self.backlog.take_all()]
         if self.connection.in_flight:
             self.connection.in_flight.clear()
@@ -224,13 +223,13 @@ class Conversation:
         return waiting
 
     def take_requests(self) -> list[Message]:
-        """The requests that wait for a server, but for a client's first, for which the next one may still come."""
+        """The requests that wait for a server, without a client's first, for which a server may still come."""
         taken = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
         self.backlog.drop(lambda message: any(message is one for one in taken))
         return taken
 
     def stop_waiting(self) -> None:
-        """Answer all that the server left unanswered, or never took, after stdin has ended."""
+        """Answer all requests that the server left unanswered, or never took, after the end of stdin."""
         for message in self.backlog.messages:
             self.note_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
@@ -280,7 +279,7 @@ class Relay:
     def reach(self) -> int | None:
         """Get a connection that is ready for requests; the exit status when none is wanted any more."""
         if self.round_start is not None:
-            # The last connection broke at once: the round goes on. What hung up may be another workspace's server.
+            # The last connection broke at once: the round goes on. The listener may be another workspace's server.
             self.start_server()
             self.conversation.pause(self.durations.retry_s)
         while not self.conversation.is_done():
@@ -294,7 +293,7 @@ class Relay:
             self.start_server()
             self.say(f"{self.target.tried}: {problem}")
             has_failed = self.starter is not None and self.starter.has_failed
-            # Where nobody is asked to start one, a server whose process is gone comes by no waiting.
+            # Without a starter, waiting does not bring back a server whose process is gone.
             is_alive = None if self.starter else self.target.is_alive()
             if is_alive is False:
                 text = self.unreachable(f"{problem}; its process is gone", self.round_start)
@@ -310,7 +309,7 @@ class Relay:
         return 0
 
     def connect(self) -> str:
-        """Connect to a server, introduce the client, and let requests through; why it did not come about, else ""."""
+        """Connect to a server, introduce the client, and let requests through; the reason of a failure, else ""."""
         try:
             server = self.target.connect()
         except UnreachableError as error:
@@ -324,7 +323,7 @@ class Relay:
         return ""
 
     def start_server(self) -> None:
-        """Have a server started, if that was asked for, once in a round of attempts; and note it if that failed."""
+        """Have a server started, if requested, once in a round of attempts; note a failure of the start."""
         if self.starter is None and self.new_starter:
             self.starter = self.new_starter()
         if self.starter:
@@ -341,7 +340,7 @@ class Relay:
         self.refuse(waiting, text)
 
     def refuse(self, waiting: list[Message], text: str) -> None:
-        """Answer what waits for a server by why there is none."""
+        """Answer waiting requests with the reason why there is no server."""
         for message in [part for line in waiting for part in line.parts or (line,)]:
             if message.is_request:
                 self.conversation.output.write(encode_error(message, text, "server-unreachable"))

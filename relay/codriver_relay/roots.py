@@ -1,6 +1,6 @@
-"""The client's roots: the talk with a client whose workspace neither the environment nor the current folder tells.
+"""The client's roots: the talk with a client whose workspace is unknown from the environment and the current folder.
 
-Imported where that is so.
+Imported only then.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ GREETING = {
 class RootsTalk:
     """The talk with a client before its workspace is known, until one of its roots is chosen.
 
-    The client is greeted in the server's place, asked for its roots, and its requests wait. A client that names none,
-    or does not answer in time, gets errors instead; what it answers later, or after its roots changed, still counts.
+    The client is greeted in the server's place and asked for its roots, and its requests wait. A client that names
+    none, or does not answer in time, gets errors instead; later answers, also after its roots changed, still count.
     """
 
     def __init__(self, say: Callable[[str], None], roots_s: float) -> None:
@@ -54,9 +54,9 @@ class RootsTalk:
         self.backlog = Backlog()
         """The messages for the server, as soon as there is one."""
         self.deadline: float | None = None
-        """Until when the client may answer the question for its roots; None while it is not asked."""
+        """The time until which the client may name its roots; None while it is not asked."""
         self.failure = ""
-        """Why no workspace is known, from when that is certain."""
+        """The reason why no workspace is known, once certain."""
         self.workspace: str | None = None
 
     def run(self) -> str | None:
@@ -115,7 +115,7 @@ class RootsTalk:
                 self.ask()
 
     def greet(self, request: Message) -> None:
-        """Answer `initialize` in the server's place, if the client has roots that it can be asked for."""
+        """Answer `initialize` in the server's place, if the client can be asked for roots."""
         import json
 
         try:
@@ -153,9 +153,9 @@ class RootsTalk:
             self.refuse(message)
 
     def refuse(self, message: Message, why: str = "") -> None:
-        """Answer each request of a message by what would let it be carried out.
+        """Answer each request of a message with the way to have it carried out.
 
-        A client that asks `server/discover` first makes a handshake when it hears that there is no such method.
+        A client that first asks `server/discover` makes a handshake after the error that this method is unknown.
         """
         why = why or self.failure or "a client is asked for its roots only in a handshake"
         for request in message.parts or (message,):
@@ -177,10 +177,9 @@ def no_workspace(why: str) -> str:
 
 
 def workspace_of_roots(answer: bytes) -> str | None:
-    """The workspace of a client that answers `roots/list`: its first root that is one by its files, else its first.
+    """The workspace of a client that answers `roots/list`: its first root with a workspace's files, else its first.
 
-    Roots bound where a server may work, so nothing above them is looked at. None where no root is a folder that may be
-    a workspace.
+    Roots bound where a server may work, so nothing above them is looked at. None if no root may be a workspace.
     """
     import json
 

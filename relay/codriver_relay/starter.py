@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 STOPPED_FOR_GOOD = 5
-"""The exit status of a started server that finds that its user wants none: no other one is coming."""
+"""The exit status of a started server whose user wants none: no other one is coming."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with a client's PYTHONPATH, for a server that was started with less than all of it."""
+"""The variable with a client's PYTHONPATH, for a server that was started with only a part of it."""
 
 
 class Starter:
@@ -53,7 +53,7 @@ class Starter:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a server was started in this round, and nothing is known of a failure."""
+        """Whether a server was started in this round without a known failure."""
         return self.process is not None and self.failure is None
 
     def reset(self) -> None:
@@ -67,10 +67,10 @@ class Starter:
         self.failed_at = 0.0
 
     def start(self) -> None:
-        """Start the server, unless that was done. A server that lives already makes the new one end by its own lock."""
+        """Start the server, unless already done. The lock of a living server ends the new one."""
         if self.process is not None or self.failure is not None:
             return
-        # With -P it takes no module from the workspace, which is where it runs.
+        # With -P Python takes no module from the workspace, in which it runs.
         own = [sys.executable, "-P", "-m", "codriver"]
         command = split_command(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
         try:
@@ -92,7 +92,7 @@ class Starter:
         """A descriptor of the server's log, in a folder that is made private; nothing there is followed or waited for.
 
         Raises:
-            OSError: it is something else, or cannot be written.
+            OSError: the log is something else, or cannot be written.
         """
         folder = open_folder(self.workspace)
         for name in PLACE:
@@ -121,16 +121,16 @@ class Starter:
         return "it said nothing"
 
     def fail(self, failure: str, *, is_final: bool = False) -> None:
-        """Note why there will be no server. Unless that is final, one that was just starting may still come."""
+        """Note the reason why there will be no server. Unless it is final, a server just starting may still come."""
         self.failure, self.failed_at = failure, float("-inf") if is_final else time.monotonic()
 
     @property
     def has_failed(self) -> bool:
-        """Whether the start failed, and so long ago that no other server can be expected either."""
+        """Whether the start failed so long ago that no other server can be expected either."""
         return self.failure is not None and time.monotonic() - self.failed_at > self.start_grace_s
 
     def check_process(self) -> None:
-        """Note it if the started process failed. It ends well once the server, another one, can be reached."""
+        """Note a failure of the started process. It ends well once its child, the server, can be reached."""
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             os.lseek(self.log, start, os.SEEK_SET)  # whoever writes to it appends
@@ -154,10 +154,10 @@ def split_command(line: str) -> list[str]:
 
 
 def start_detached(command: Sequence[str], folder: str | None, log: int, environ: Mapping[str, str]) -> Popen[bytes]:
-    """Start a program that ends neither with a terminal nor with who starts it; what it says goes to `log`.
+    """Start a program that outlives the terminal and its starter; its output goes to `log`.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
     from subprocess import DEVNULL, Popen  # as above
 
@@ -187,12 +187,13 @@ def start_detached(command: Sequence[str], folder: str | None, log: int, environ
 
 
 def server_environment(workspace: str, given_environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a server, or another program of ours, whose Python is to run nothing of the workspace.
+    """The environment for a server, or another program of ours, whose Python must not run code of the workspace.
 
-    It is made of our own, unless one is given.
+    The base is our own environment, unless one is given.
 
     PYTHONPATH loses its empty and relative entries, and those in the workspace or in its main checkout: each could hold
-    a `sitecustomize`. What it was stands in `CLIENTS_PATH`, for the REPLs of a workspace that its user has accepted.
+    a `sitecustomize`. The former value stands in `CLIENTS_PATH`, for the REPLs of a workspace that its user has
+    accepted.
     """
     environ = dict(os.environ if given_environ is None else given_environ)
     given = environ.get("PYTHONPATH")
@@ -214,7 +215,7 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
 
 
 def main_checkout(workspace: str) -> str:
-    """The folder that a linked working tree says to be its main checkout; empty for any other folder."""
+    """The main checkout that a linked working tree claims; empty for any other folder."""
     try:
         folder = open_folder(workspace)
         try:

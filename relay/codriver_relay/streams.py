@@ -1,4 +1,4 @@
-"""The client's streams, stdin, stdout and stderr: none of them is ever waited for alone.
+"""The client's streams, stdin, stdout and stderr: the relay never waits for one of them alone.
 
 A write to a client that does not read is carried on by a thread, which lives only as long as that lasts.
 """
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
 CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.environ.get("CODRIVER_RELAY_THREADS")
-"""Whether pipes and terminals can be waited for. Where they cannot, a thread reads stdin, and one each writes: Windows
-polls no pipes, and macOS no terminals."""
+"""Whether pipes and terminals can be waited for. Otherwise a thread reads stdin, and one each writes: Windows polls no
+pipes, and macOS no terminals.
+"""
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
 """The bytes that a pipe takes in one piece if it has any room."""
@@ -43,7 +44,7 @@ READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
 
 
 class Output:
-    """The output to the client. A write never waits: what there is no room for is written by a thread, in order."""
+    """The output to the client. A write never waits: a thread writes the bytes without room, in order."""
 
     def __init__(self) -> None:
         self.room = room_of(CLIENT_OUT)
@@ -52,7 +53,7 @@ class Output:
         self.bell = self.ringing.fileno()
         """The descriptor that rings when the thread has written all."""
         self.is_busy = False
-        """A thread is writing: what comes has to wait, so no more of it should be read."""
+        """Whether a thread is writing: further lines have to wait, so no more should be read."""
         self.waiting: list[bytes] = []
 
     def write(self, data: bytes) -> None:
@@ -62,7 +63,7 @@ class Output:
                 self.waiting.append(data)
                 return
         if len(data) <= READ_BYTES:
-            # Where there is room at all, there is room for so much.
+            # A pipe with any room has room for so much.
             while data and self.room and self.room.poll(0):
                 data = data[write_some(data[:PIPE_BYTES]) :]
         if data:
@@ -70,13 +71,13 @@ class Output:
             start_new_thread(run_or_end, (lambda: self.write_rest(data),))
 
     def write_rest(self, data: bytes) -> None:
-        """Write `data`, and then all that is to be written meanwhile."""
+        """Write `data`, and then all lines that came meanwhile."""
         room = room_of(CLIENT_OUT)  # one of its own: the other may be in use
         while data:  # not `is_busy`: the next thread may have set that already
             rest = memoryview(data)
             while rest:
                 if room:
-                    room.poll()  # the client's end may be one whose writes do not wait
+                    room.poll()  # writes to the client's end may not wait
                 rest = rest[write_some(rest) :]
             with self.lock:
                 data, self.waiting = b"".join(self.waiting), []
@@ -90,7 +91,7 @@ class Output:
 
 
 class Input:
-    """The input from the client, at a descriptor that can be waited for: where stdin cannot, a thread passes it on."""
+    """The input from the client, at a pollable descriptor: a thread passes an unpollable stdin on."""
 
     def __init__(self) -> None:
         self.fd, self.passed = CLIENT_IN, None
@@ -104,7 +105,7 @@ class Input:
             start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
-        """The lines that are whole by what the client wrote; at the end of the input the rest is one."""
+        """The lines that the client's bytes complete; at the end of the input the rest is a line too."""
         data = self.passed.recv(READ_BYTES) if self.passed else read_client()
         if data is None:
             return []
@@ -113,7 +114,7 @@ class Input:
 
 
 class Watch:
-    """The descriptors that are waited for; a client that is gone ends the process."""
+    """The polled descriptors; a client that is gone ends the process."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
@@ -121,7 +122,7 @@ class Watch:
         self.poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
         self.poll.register(output.bell, POLLIN)
         self.watched: dict[int, int] = {}
-        """For what the other descriptors are polled now."""
+        """The events for which the other descriptors are polled now."""
 
     def set(self, fd: int, events: int) -> None:
         """Poll `fd` for these events from now on; without any, not at all, as errors would be reported all the same."""
@@ -136,7 +137,7 @@ class Watch:
     def wait(self, seconds: float | None) -> list[tuple[int, int]]:
         """The descriptors that are ready, with their events, after waiting at most so long.
 
-        Among them is the output's bell, where a thread has written all.
+        The output's bell is among them once a thread has written all.
         """
         ready = self.poll.poll(None if seconds is None else seconds * 1000)
         for fd, _ in ready:
@@ -148,7 +149,7 @@ class Watch:
 
 
 def room_of(fd: int) -> Poll | None:
-    """A poll that waits for room to write to `fd`; None where only a write can wait for it."""
+    """A poll that waits for room to write to `fd`; None if only a write can wait."""
     room = None
     if sys.platform != "win32" and CAN_POLL:
         room = select.poll()
@@ -157,7 +158,7 @@ def room_of(fd: int) -> Poll | None:
 
 
 def new_poll() -> Poll:
-    """A poll of what can be waited for."""
+    """A new poll of this system."""
     if sys.platform != "win32" and CAN_POLL:
         return select.poll()
     from codriver_relay.windows import SocketPoll
@@ -176,7 +177,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def write_some(data: bytes | memoryview) -> int:
-    """Write to the client; how much of it was written. Without a client there is nothing left to do."""
+    """Write to the client; the number of bytes written. Without a client there is nothing left to do."""
     try:
         return os.write(CLIENT_OUT, data)
     except BlockingIOError:
@@ -196,7 +197,7 @@ def read_client() -> bytes | None:
 
 
 def run_or_end(work: Callable[[], None]) -> None:
-    """Run what a thread has to do, and end the process if that fails: half a relay would only look alive."""
+    """Run a thread's function, and end the process if it fails: half a relay would only look alive."""
     try:
         work()
     except BaseException:  # noqa: BLE001 - whatever it is, it is shown and ends the process
@@ -205,16 +206,16 @@ def run_or_end(work: Callable[[], None]) -> None:
 
 
 def open_streams() -> None:
-    """Open what is closed of stdin, stdout and stderr, or the next that is opened would be taken for it."""
+    """Open closed ones of stdin, stdout and stderr, or the next opened file would take their place."""
     for fd in (CLIENT_IN, CLIENT_OUT, DIAGNOSTICS):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
 
 
 def report(text: str) -> None:
-    """Say it on stderr, if anybody listens: what is only said must hold up nothing."""
+    """Say it on stderr, if anybody reads: mere words must hold up nothing."""
     line, room = f"codriver-relay: {text}\n".encode("utf-8", "replace"), room_of(DIAGNOSTICS)
     try:
         if room is None:

@@ -1,6 +1,6 @@
-"""The server that is meant: its address, a connection to it, and the proof that the right one listens.
+"""The target server: its address, a connection to it, and the proof that the right one listens.
 
-It is that of the workspace: of the folders that may be one, the nearest from the current one upward.
+The target is the server of the workspace: of the possible folders, the nearest from the current one upward.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ class UnreachableError(Exception):
 
 
 class Target:
-    """Where the server is: `given` is a port, or the file that holds it and is read anew at every attempt."""
+    """The server's place: `given` is a port, or its file, which is read anew at every attempt."""
 
     def __init__(self, given: str, host: str, durations: Durations, *, starts: bool = False) -> None:
         self.durations = durations
-        self.starts = starts  # a server is started where none runs, which is told to the one that does
+        self.starts = starts  # whether missing servers are started, as running ones are told
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
         self.workspace = workspace_of(self.file)
         self.host = host
-        self.met = ""  # the session of the server that it was connected to last
+        self.met = ""  # the session of the last connected server
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
-        """A connection to who is meant, over which nothing was sent yet but an introduction, where there is one.
+        """A connection to the target, over which at most an introduction was sent.
 
         Raises:
-            UnreachableError: it could not be made; `tried` then is the address that was tried.
+            UnreachableError: the connection failed; `tried` then is the tried address.
         """
         if self.file is None:
             return self.reach(self.port or 0, None)
@@ -79,7 +79,7 @@ class Target:
                 try:
                     connection.settimeout(self.durations.connect_s)
                     connection.connect(address)
-                    # Where nobody listens on a port that the system also gives out, a socket can meet itself.
+                    # Without a listener on a port that the system also gives out, a socket can meet itself.
                     if connection.getsockname() != connection.getpeername():
                         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                         self.introduce(connection, port, folder)
@@ -94,7 +94,7 @@ class Target:
         raise UnreachableError(problem)
 
     def is_alive(self) -> bool | None:
-        """Whether the process lives that the record beside the port file names; None where no record names one."""
+        """Whether the process in the record beside the port file lives; None without one."""
         if self.file is None:
             return None
         try:
@@ -111,7 +111,7 @@ class Target:
         """The port file's folder. One in a workspace has to be this user's alone.
 
         Raises:
-            UnreachableError: there is none whose word counts.
+            UnreachableError: no such folder, or one whose content does not count.
         """
         name = os.path.dirname(self.file or "")
         try:
@@ -131,7 +131,7 @@ class Target:
         """The port that the file names now.
 
         Raises:
-            UnreachableError: it names none.
+            UnreachableError: the file names none.
         """
         try:
             text = read_file(folder, os.path.basename(self.file or "")).strip()
@@ -142,11 +142,11 @@ class Target:
         return int(text)
 
     def introduce(self, connection: socket.socket, port: int, folder: Folder | None) -> None:
-        """Make sure who listens; then say which server of which workspace is meant, and show the token.
+        """Verify the listener; then name the server and the workspace, and show the token.
 
-        A server that was killed leaves its port file, and its port may be another server's now, which has to hang up.
-        What came from a file is nobody's word: the token goes to a port that was given by number, or to the process
-        that holds the lock beside the file.
+        A killed server leaves its port file, and its port may be another server's now, which has to hang up. A file
+        alone proves nothing: the token goes to a port given by number, or to the process that holds the lock beside the
+        file.
 
         Raises:
             UnreachableError: somebody else listens; nothing of the client's was sent.
@@ -187,7 +187,7 @@ def hear_workspace(connection: socket.socket, ours: bytes) -> None:
     """Wait for the server's word on the workspace that it serves.
 
     Raises:
-        UnreachableError: it is another one, or it hung up.
+        UnreachableError: the workspace is another one, or the server hung up.
     """
     said = b""
     while len(said) < RECORD_BYTES and not said.endswith(b"\n"):
@@ -209,7 +209,7 @@ def quote(text: str) -> str:
 
 
 def session_of(record: bytes, port: int) -> bytes:
-    """The id of the server that wrote `record`, if it wrote the port file too; empty when it names none."""
+    """The id of the server that wrote `record`, if it wrote the port file too; empty without one."""
     if value_of(record, b"port") != b"%d" % port:
         return b""  # somebody else wrote the port file since
     session = value_of(record, b"sessionId")[1:-1]
@@ -217,12 +217,12 @@ def session_of(record: bytes, port: int) -> bytes:
 
 
 def is_listener_trusted(connection: socket.socket, folder: Folder | None) -> bool:
-    """Whether a token may be shown to who listens at the other end: the user named the port, or it holds the lock.
+    """Whether a token may be shown to the listener: the user named the port, or the listener holds the lock.
 
-    Where no kernel tells who listens (it does on Linux), the lock has to be held by somebody.
+    If no kernel tells the listener (Linux does), somebody has to hold the lock.
 
     Raises:
-        UnreachableError: another user listens; or nobody knows who, and the port was not given by number.
+        UnreachableError: another user listens; or the listener is unknown, and the port was not given by number.
     """
     try:
         listener = listener_of(connection)
@@ -249,10 +249,9 @@ OTHERS_WRITE = 0o002
 
 
 def is_border(folder: str) -> bool:
-    """Whether a folder is never a workspace that is found, nor any above it, as it is beyond the user's own ground.
+    """Whether a folder, and any above it, is never found as a workspace, being beyond the user's own ground.
 
-    Such are the home folder, the root of all, those for temporary files, and those of other users or to which others
-    may write.
+    Such folders are the home folder, the root, those for temporary files, and those owned or writable by others.
     """
     given = [os.path.expanduser("~"), *TEMPORARY, os.environ.get("TMPDIR") or "/"]
     if sys.platform == "win32":
@@ -270,7 +269,7 @@ def is_border(folder: str) -> bool:
 
 
 def comparable(path: str) -> str:
-    """A path as it is compared: links followed, and in one case where names differ by none."""
+    """A path for comparison: links followed, and in one case on systems without a difference of case."""
     return os.path.normcase(os.path.realpath(path))
 
 
@@ -289,7 +288,7 @@ def find_workspace() -> str | None:
         return named
     try:
         folder = os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # the folder was removed
         return None
     while not is_border(folder):
         if is_workspace(folder):
@@ -299,7 +298,7 @@ def find_workspace() -> str | None:
 
 
 def own_folder(path: str) -> str | None:
-    """The folder at an absolute path, links followed; None where there is none that may be a workspace."""
+    """The folder at an absolute path, links followed; None if it may be no workspace."""
     if not os.path.isabs(path) or not os.path.isdir(path):
         return None
     folder = os.path.realpath(path)

@@ -1,8 +1,7 @@
 """Windows' own ways in place of `poll`, folders held open, owners and modes of files, and sessions of processes.
 
-Imported there alone. Sockets alone are waited for, and a thread reads stdin. A folder is its path, checked now and
-believed until it is used; whose a file is, and who else may read it, is for the access lists of the folders above it,
-which no mode tells.
+Imported on Windows alone. Only sockets can be polled, and a thread reads stdin. A folder is its path, checked now and
+believed until its use; the access lists of the folders above a file decide its owner and readers, not a mode.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 LOCKED_BYTE = 1 << 30
-"""The byte that a lock is on, behind all that a locked file holds: no other process may read one that is locked."""
+"""The byte that a lock is on, behind all that a locked file holds: no other process may read a locked byte."""
 PATIENCE_S, PAUSE_S = 1.0, 0.01
-"""How long a file is asked for again that somebody holds, as virus scanners do with each new one, and how often."""
+"""The time for retries on a held file, as virus scanners hold each new one, and the pause between them."""
 LOCK_VIOLATION = 33
 IN_USE = (5, 32, LOCK_VIOLATION, 145)
-"""Access denied, sharing and lock violations, and a folder with a file in it that is on its way out.
+"""Access denied, sharing and lock violations, and a folder with a file that is being deleted.
 
 Source: Microsoft, System Error Codes.
 """
@@ -43,7 +42,7 @@ if sys.platform == "win32":
         """The path of a folder; below `above` it is a name, and no link is followed.
 
         Raises:
-            OSError: there is none.
+            OSError: the folder is missing.
         """
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)
@@ -54,24 +53,24 @@ if sys.platform == "win32":
         return path
 
     def close_folder(_folder: str) -> None:
-        """Nothing: it is not held open."""
+        """Nothing: the folder is not held open."""
 
     def status_of(folder: str) -> os.stat_result:
         """The status of a folder."""
         return os.stat(folder)
 
     def status_in(folder: str, name: str) -> os.stat_result:
-        """The status of what has this name in a folder, a link's own."""
+        """The status of the entry with this name in a folder, of a link itself."""
         return os.lstat(os.path.join(folder, name))
 
     def patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-        """Do what is refused while somebody else has a file open, again until it is done or the time is over."""
+        """Retry an act that is refused while somebody else has a file open, until it succeeds or the time is over."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
                 return act()
             except OSError as error:
-                # To open a file tells one error of POSIX alone for all of these.
+                # Opening a file gives one POSIX error for all of these.
                 is_in_use = error.errno == 13 if error.winerror is None else error.winerror in IN_USE
                 if not is_in_use or time.monotonic() >= deadline:
                     raise
@@ -105,10 +104,10 @@ if sys.platform == "win32":
         return False
 
     def try_lock(file: int) -> bool:
-        """Take the lock on an open file, until that is closed; False where another has it.
+        """Take the lock on an open file, until that is closed; False if another process has it.
 
         Raises:
-            OSError: its file system knows no locks.
+            OSError: the file system knows no locks.
         """
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         handle = ctypes.c_void_p(msvcrt.get_osfhandle(file))
@@ -129,18 +128,18 @@ if sys.platform == "win32":
         count = ctypes.c_int()
         shell, kernel = ctypes.WinDLL("shell32"), ctypes.WinDLL("kernel32")
         shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
-        # The first word, the program, is read by other rules, so that another stands before it.
+        # The first word, the program, is read by other rules, so another word is put before it.
         words = shell.CommandLineToArgvW(ctypes.c_wchar_p(f"program {line}"), ctypes.byref(count))
         found = [str(words[at]) for at in range(1, count.value)]
         kernel.LocalFree(ctypes.cast(words, ctypes.c_void_p))
         return found
 
     def local_path(path: str) -> str:
-        """The path that the path of a `file:` URI means, which has a slash before the drive."""
+        """The local path of a `file:` URI's path, which has a slash before the drive."""
         return os.path.normpath(path[1:] if path[2:3] == ":" else path)
 
     def places_of_all() -> list[str]:
-        """The folders that are no user's own, and those for temporary files."""
+        """The folders without an owning user, and those for temporary files."""
         names = ("TEMP", "TMP", "SystemRoot", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "PUBLIC")
         return [path for name in names if (path := os.environ.get(name))]
 
@@ -149,7 +148,7 @@ if sys.platform == "win32":
         return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
 
     def start_flags() -> tuple[int, int]:
-        """The flags that start a process without a console, outside of the job of who starts it, or within."""
+        """The flags that start a process without a console, outside of the starter's job, or within."""
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
 
         return DETACHED_PROCESS | CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
@@ -170,7 +169,7 @@ class SocketPoll:
 
 
 def pass_on(fd: int, read: Callable[[], bytes | None], other: socket.socket) -> None:
-    """Send what comes from `fd`, which `read` reads, until its end; while that is not taken, nothing is read."""
+    """Send the bytes that `read` reads from `fd`, until their end; while they are not taken, nothing is read."""
     while (data := read()) != b"":
         if data is None:
             select.select([fd], [], [])

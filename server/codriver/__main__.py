@@ -1,8 +1,8 @@
 """The command `codriver`, also `python -m codriver`. An evaluation for a program takes a short way.
 
 Scripts evaluate a thousand times, and reading a command line with `click` costs more than the evaluation. A command
-line of one plain shape is therefore begun here, and its answer is said here where nothing is to be told but values. All
-else goes the whole way, and takes along what was begun: code is never sent twice.
+line of one plain shape is therefore begun here, and an answer of mere values is printed here. All else goes the whole
+way, and takes along the begun evaluation: code is never sent twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 FIRST_MS = 300
-"""How long the first answer is waited for, as the whole way does without options."""
+"""The wait for the first answer, as on the whole way without options."""
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _is_for_a_program() -> bool:
-    """Whether nobody looks on, and the shell neither completes words nor leaves patterns in them."""
+    """Whether the caller is a program, and the shell neither completes words nor leaves patterns in them."""
     streams = (sys.stdout, sys.stderr)
     is_read = all(stream is not None and not stream.isatty() for stream in streams)
     return is_read and sys.platform != "win32" and "_CODRIVER_COMPLETE" not in os.environ
@@ -66,7 +66,7 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
 
 
 def _workspace(given: str | None) -> Path | None:
-    """The folder that is given, else the current one if a server is or was there; None for others."""
+    """The given folder, else the current one if a server is or was there; None for any other."""
     from pathlib import Path  # noqa: PLC0415  # as above
 
     from codriver.files.own_folders import server_folder  # noqa: PLC0415  # as above
@@ -80,7 +80,7 @@ def _workspace(given: str | None) -> Path | None:
 
 
 def _is_said(answer: dict[str, Any] | BaseException) -> bool:
-    """Whether the answer holds nothing but output, values and plain notes, and these were said."""
+    """Whether the answer holds only output, values and plain notes, and these were printed."""
     if isinstance(answer, BaseException) or answer.get("ok") is not True or answer.get("status") != "done":
         return False
     values = answer.get("values") or ([answer["result"]] if "result" in answer else [])

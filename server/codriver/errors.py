@@ -1,4 +1,4 @@
-"""Every exception Codriver raises, every word by which it refuses, and what sentences are made with.
+"""Every exception Codriver raises, every word by which it refuses, and helpers for its sentences.
 
 ::
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CodriverError(Exception):
-    """The root of the tree: catches everything that is ours and nothing that is not."""
+    """The root of the tree: catches all of Codriver's exceptions and no others."""
 
 
 class PeerError(CodriverError):
@@ -31,15 +31,15 @@ class PeerError(CodriverError):
 
 
 NOT_CONNECTED: Final = "it is not connected at the moment"
-"""The cause where something is asked of a REPL to which no connection stands: nothing was sent."""
+"""The cause of a request to a REPL without a connection: nothing was sent."""
 MAY_HAVE_RUN: Final = "may have run, in part or whole"
-"""The words on code of which nobody knows how it ended."""
+"""The words on code with an unknown end."""
 NOT_SENT_AGAIN: Final = f"{MAY_HAVE_RUN}, and is not sent again"
 """The words on code whose REPL, or whose connection to it, was lost."""
 
 
 class ReplDisconnectedError(PeerError):
-    """The connection to a REPL ended while something waited for it. What was sent may have run."""
+    """The connection to a REPL ended while something waited for it. The sent code may have run."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"the connection to the REPL was lost: {cause}")
@@ -104,7 +104,7 @@ Reason = Literal[
 
 
 class RefusedError(CodriverError):
-    """Understood, and will not be done. A class of its own has a refusal that somebody catches; else see `refused`.
+    """Understood, and will not be done. A refusal that callers catch has a class of its own; for others see `refused`.
 
     `hint` says what to do next; `details` holds further JSON values for the answer under camelCase keys.
     """
@@ -129,21 +129,21 @@ class StartError(CodriverError):
     """A server, a REPL or a command could not start. The message is ready for a terminal."""
 
     exit_status: ClassVar[int] = 1
-    """The exit status of a command that fails so."""
+    """The exit status of a command that fails in this way."""
 
 
 def cut(text: str, most: int) -> str:
-    """At most `most` characters of a text, the last of them the sign that there were more."""
+    """At most `most` characters of a text; the last one marks a cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def cut_counted(text: str, most: int) -> str:
-    """The first `most` characters of a text, and of a longer one how many it has."""
+    """The first `most` characters of a text, with the number of all for a longer one."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def few(names: Sequence[str], most: int = 5) -> str:
-    """Some of the names, and how many more there are."""
+    """Some of the names, and the number of further ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

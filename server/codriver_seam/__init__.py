@@ -1,8 +1,8 @@
 """The seam of a Python application: state, epochs, trace and changes, for an agent that looks into it while it runs.
 
-An application imports this package, calls `install`, and names its state by `frame`; what it does then reaches whoever
-evaluates code in its process, by `call`. Standard library alone, Python 3.8 or later. Importing it does nothing, and
-without `install` nothing is kept but which function handles what.
+An application imports this package, calls `install`, and names its state by `frame`; its actions then reach callers who
+evaluate code in its process, by `call`. Standard library alone, Python 3.8 or later. Importing the package does
+nothing, and without `install` only the places of handlers are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`session_id`, by which the seam is found: made when it is installed, another one in each process."""
+    """`session_id`, by which the seam is found: made by `install`, and different in each process."""
     if name == "session_id":
         return seam.session_id
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""Accessors: what an agent asks of the seam, an object of arguments in, an object out.
+"""Accessors: an agent's questions to the seam, with an object of arguments in and an object out.
 
-They run on a thread of whoever asks. Reading makes no events. Paths and values of the asker are read as literals, and
-are never evaluated.
+They run on a thread of the caller. Reading makes no events. Paths and values of the asker are read as literals, and are
+never evaluated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTRACT = 1
 CHANGES = 100
 """Changes that a diff tells."""
 OVERDUE_S = 5.0
-"""An event that was queued so long ago, and has no epoch, may never have one."""
+"""The age from which a queued event without an epoch may never have one."""
 NO_EPOCH = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
 """A change that the application makes in place, by itself, is in no epoch."""
 APP = "app"
@@ -54,10 +54,10 @@ REFUSAL = "refusal"
 
 
 def frame_of(asked: Json) -> Frame:
-    """The frame that is named, else the only one.
+    """The named frame, else the only one.
 
     Raises:
-        Refusal: it is not clear which.
+        Refusal: the frame is unclear.
     """
     name, frames = asked.get("frame"), list(seam.frames)
     wanted = frames[0] if name is None and len(frames) == 1 else name
@@ -74,7 +74,7 @@ def read_literal(name: str, text: object, reason: str) -> Any:
     """The value of a text in Python's notation.
 
     Raises:
-        Refusal: it is no literal.
+        Refusal: the text is no literal.
     """
     try:
         return ast.literal_eval(str(text))
@@ -120,7 +120,7 @@ def who_of(held: Mapping[str, Any] | None) -> str:
 
 
 def health(_asked: Json) -> Json:
-    """The seam itself, with what can be asked of it and why the rest cannot."""
+    """The seam itself, with its accessors and the reasons for missing ones."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
     bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told]
@@ -163,7 +163,7 @@ def _row(one: Epoch) -> Json:
 
 
 def epochs(asked: Json) -> Json:
-    """The epochs of a frame, the newest last; with a path those that changed the part there, and how."""
+    """The epochs of a frame, the newest last; with a path those that changed the part there, with the changes."""
     found, since, wanted = frame_of(asked), int(asked.get("since") or 0), asked.get("filter") or {}
     rows = [(_row(one), one) for one in tuple(found.epochs) if one.id > since]
     rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in wanted.items())]
@@ -183,10 +183,10 @@ def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
 
 
 def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
-    """The epoch of that number, or the newest where none is given.
+    """The epoch of that number; without a number the newest.
 
     Raises:
-        Refusal: it is not kept, for `reason`; or there is none at all.
+        Refusal: the epoch is not kept, for `reason`; or no epoch exists.
     """
     kept = tuple(found.epochs)
     for one in reversed(kept):
@@ -212,7 +212,7 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
     """The changes from before one epoch to after another at a path, and how many values in them are hidden.
 
     Raises:
-        Refusal: nobody knows, as the state was changed in place or could not be read.
+        Refusal: the changes are unknown, as the state was changed in place or could not be read.
     """
     if not (first.is_told and last.is_told):
         raise Refusal("band-missing", "what changed is not known: it is the same object as before, and no snapshot was "
@@ -237,10 +237,10 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
 
 
 def matcher(asked: Json) -> Callable[[Event], bool]:
-    """The test of events that a filter asks for: all of it has to hold.
+    """The test of events for a filter: all its parts have to hold.
 
     Raises:
-        Refusal: there is no such filter or predicate.
+        Refusal: the filter or predicate is unknown.
     """
     if strange := [name for name in asked if name not in FILTERS]:
         raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; filters: {', '.join(FILTERS)}")
@@ -285,7 +285,7 @@ _TESTS = {"origin": _by_origin, "since": _since, "sinceMs": _since_ms, "between"
 
 
 def as_map(event: Event) -> Json:
-    """An event by the names of its fields, without those that are absent."""
+    """An event by the names of its fields, without absent ones."""
     return {name: value for name, value in zip(FIELDS, event) if value is not None}
 
 
@@ -304,12 +304,12 @@ def line_of(event: Event) -> str:
 
 
 def note_overdue() -> None:
-    """Note what was queued for an agent and not begun in time: once each, with the origin of whoever queued it."""
+    """Note events queued for an agent and not begun in time: once each, with the origin of their caller."""
     now = time.monotonic()
     for number, (queued_at, context, frame, event_id) in tuple(seam.queued.items()):
         if now < queued_at + OVERDUE_S or seam.queued.pop(number, None) is None:
             continue
-        # What records no epoch of it may have noted something else.
+        # An event without an epoch may have noted something else.
         if not any(event[CAUSE] == number for event in tuple(seam.events)):
             words = f"not begun in {OVERDUE_S:g} s: what empties the queue has ended, or handles it without bind()"
             context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)

@@ -2,7 +2,7 @@
 
 Nothing stops, and nobody waits. Values are made text at once, by their types alone; a condition, a comparison of a
 variable with a literal, is read and never evaluated as code. A condition or a value that fails is counted, and never
-reaches the application. A capture ends by whoever began it, or when it has told enough.
+reaches the application. Its caller ends a capture, or it ends after enough events.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HITS, MOST = 50, 1000
 VARIABLES, VALUE = 1000, 300
 """Characters of the variables of an event, and of its result."""
 OUTCOMES = ("result", "raised")
-"""Words in conditions for what a call gave, and the class of what it raised."""
+"""Words in conditions for a call's result, and the class of its exception."""
 
 
 class Target:
-    """The function or line that is meant: `module:function`, `module:Class.method` or `file:line`."""
+    """The function or line of a capture: `module:function`, `module:Class.method` or `file:line`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -64,7 +64,7 @@ class Target:
 
     @property
     def code(self) -> types.CodeType:
-        """The code that is meant; where a function was loaded more than once, one of them."""
+        """The target's code; one of several for a function loaded more than once."""
         return self.codes[0]
 
     @property
@@ -74,7 +74,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The function's name, with those it is in."""
+        """The function's qualified name."""
         return str(getattr(self.function, "__qualname__", getattr(self.code, "co_qualname", self.code.co_name)))
 
     def _named(self, module: str, name: str) -> types.FunctionType:
@@ -130,7 +130,7 @@ def _owners(value: Any) -> tuple[Any, ...]:
 
 
 def _function_in(value: Any, name: str) -> types.FunctionType:
-    """The function that a decorated one, a method or a property consists of."""
+    """The function within a decorated one, a method or a property."""
     for _ in range(20):
         if type(value) is types.FunctionType and "__wrapped__" not in vars(value):
             return value
@@ -150,7 +150,7 @@ def _last_line(code: types.CodeType) -> int:
 
 
 class Capture:
-    """One capture, until it is stopped or has told as much as it was asked for. See `sites.Listener`."""
+    """One capture, until it is stopped or has told the requested number of events. See `sites.Listener`."""
 
     def __init__(self, identity: str, asked: Json) -> None:
         self.id, self.target = identity, Target(str(asked.get("of")))
@@ -167,13 +167,13 @@ class Capture:
         self._check_names()
         self._undo: list[Callable[[], None]] = []
         self.told: Json = {}
-        """The answer to whoever began it."""
+        """The answer to the caller who began the capture."""
 
     def start(self) -> None:
         """Begin.
 
         Raises:
-            Refusal: it cannot be done in this Python.
+            Refusal: this Python cannot do that.
         """
         way = _way()
         told: Json = {"of": self.target.name, "at": self.target.place, "hits": self._most, "how": way.how}
@@ -213,7 +213,7 @@ class Capture:
         return {**told, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
 
     def _is_replaced(self) -> bool:
-        """Whether the function of that name is another by now, as its code was loaded anew."""
+        """Whether the name has another function by now, after a new load."""
         try:
             now = Target(self.target.text).function if self.target.function is not None else None
         except Refusal:
@@ -284,7 +284,7 @@ class Capture:
         if is_last:
             told["ended"] = f"{number} hits"
         emit("call", self.target.name, source=self.id, ms=ms, **told)
-        # Only then, as the writer forgets who is over and has nothing waiting.
+        # Only then, as the writer forgets ended captures with nothing waiting.
         self.is_over = self.is_over or is_last
 
     def _fail(self, error: Exception) -> None:
@@ -346,7 +346,7 @@ class Condition:
 
     def __init__(self, text: str) -> None:
         self.names: dict[str, None] = {}
-        """The variables that it is about."""
+        """The variables in the condition."""
         try:
             self._test = self._read(ast.parse(text.strip(), mode="eval").body)
         except (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -356,8 +356,8 @@ class Condition:
         """Whether the condition holds for these variables.
 
         Raises:
-            LookupError: one of them, a field or an item is not there.
-            TypeError: what is compared is neither plain nor of one kind.
+            LookupError: a variable, a field or an item is missing.
+            TypeError: the compared values are not plain, or of different kinds.
         """
         return self._test(values)
 
@@ -377,7 +377,7 @@ class Condition:
         return lambda values: bool(compare(comparable(_value(values, name, steps)), wanted))
 
     def _steps(self, node: ast.expr) -> tuple[str, tuple[tuple[bool, Any], ...]]:
-        """The variable, and the steps into it: of each whether it is a field, and its name or key."""
+        """The variable, and the steps into it: each with whether it is a field, and its name or key."""
         if isinstance(node, ast.Name):
             return node.id, ()
         if isinstance(node, ast.Attribute):

@@ -1,6 +1,6 @@
-"""Changes of the application that an agent asks for, each refused where it cannot be made whole; and the one entry.
+"""Changes of the application that an agent asks for, each refused unless it can be made whole; and the only entry.
 
-A change that is refused leaves the state as it was, and is an event of the kind error.
+A refused change leaves the state as it was, and is an event of the kind error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def dispatch(asked: Json) -> Json:
 
 
 def _note_queued(number: int, frame: str, event_id: str) -> None:
-    """Expect an epoch of what was queued, or anything else that is noted of it."""
+    """Expect an epoch of a queued event, or any other note of it."""
     seam.queued[number] = time.monotonic(), contextvars.copy_context(), frame, event_id
     while len(seam.queued) > QUEUED:
         seam.queued.pop(next(iter(seam.queued)), None)
@@ -70,7 +70,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     try:
         with within:
             way(event)
-    except Exception as error:  # noqa: BLE001  # it is the application's, and the answer
+    except Exception as error:  # noqa: BLE001  # the error is the application's, and the answer
         failure = f"{type(error).__name__}: {words_of(error)}"
     recorded = within.recorded
     if recorded is None:
@@ -78,7 +78,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     errors = [one for one in tuple(seam.events) if one[CAUSE] == recorded.dispatch_id and one[OP] == "error"]
     if failure or errors:
         about = (errors[-1][TAGS] or {}) if errors else {}
-        # One that was swallowed was noted all the same.
+        # A swallowed exception was noted all the same.
         words = failure or f"it noted an error: {about.get('message', '')}"
         recorded.outcome = "error"
         raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
@@ -109,7 +109,7 @@ def _put_back(found: Frame, before: Any) -> str:
 
 
 def restore(asked: Json) -> Json:
-    """Put the state back as it was after an epoch, or with a minus as it was before that."""
+    """Put the state back to that after an epoch, or with a minus before it."""
     found, number = _changeable(asked), asked.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
@@ -136,7 +136,7 @@ def is_restorable(one: Epoch) -> bool:
 
 
 def reset(asked: Json) -> Json:
-    """Make a value the state, as an epoch, by which it can be undone."""
+    """Make a value the state, as an epoch by which the change can be undone."""
     found = _changeable(asked)
     value = read_literal("value", asked.get("value"), "schema-mismatch")
     return {"frame": found.name, **_replace(found, value, "reset")}
@@ -162,7 +162,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
         raise Refusal("schema-mismatch", why)
     before = found.keep()
     try:
-        found.set(value)  # type: ignore[misc]  # whoever calls looked
+        found.set(value)  # type: ignore[misc]  # the caller has checked
     except Exception as error:
         words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
         raise Refusal(FAILED, words) from error
@@ -176,7 +176,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
 
 
 def _keeping(found: Frame, now: Any, operation: str) -> int:
-    """The epoch that led to the state as it is now; made, where that was changed in none."""
+    """The epoch that led to the present state; made, if the state was changed outside of epochs."""
     kept = tuple(found.epochs)
     for one in [*kept[-1:], *(one for one in kept if one.id == found.restored)]:
         if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
@@ -192,7 +192,7 @@ def _problem(found: Frame, value: Any) -> str | None:
         return None
     try:
         said = found.validate(value)
-    except Exception as error:  # noqa: BLE001  # it is the validator's way to say no
+    except Exception as error:  # noqa: BLE001  # a validator refuses in this way
         return f"{type(error).__name__}: {words_of(error)}"
     if said is None or said is True or said == "":
         return None
@@ -200,7 +200,7 @@ def _problem(found: Frame, value: Any) -> str | None:
 
 
 SENSITIVE = "sensitive"
-"""The accessor for the server alone, which takes these texts out of what evaluated code gives."""
+"""The accessor for the server alone, which takes these texts out of evaluated code's results."""
 CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
 
 
@@ -215,7 +215,7 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:
         answer = _answer(name, asked, write)
-        # What the handler raised is an event already.
+        # The handler's exception is an event already.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
             source = "change" if answer["reason"] == FAILED else REFUSAL
             emit("error", answer["reason"], frame=asked.get("frame"), source=source, message=answer["hint"])
@@ -242,7 +242,7 @@ def _answer(name: str, asked: Json, write: Write | None) -> Json:
 
 
 def _leaving(answer: Json, asked: Json) -> Json:
-    """The answer without secrets, and of a value no more than was asked for: the cut must not tear one in two."""
+    """The answer without secrets, and with no more of a value than requested: the cut must not tear a secret in two."""
     is_shown = bool(asked.get("includeSensitive"))
     clean: Json = answer if is_shown else without(answer, secrets())
     start, most = int(asked.get("from") or 0), asked.get("maxChars")
@@ -253,6 +253,6 @@ def _leaving(answer: Json, asked: Json) -> Json:
 
 
 def show(value: Any, frame: str | None = None) -> str:
-    """A value as an agent may see it: for code of its own, whose results go past `call`."""
+    """A value in the form for agents: for an agent's own code, whose results go past `call`."""
     found = seam.frames.get(frame) if frame else None
     return str(without(Egress(found.sensitive if found else ()).show(value), secrets()))

@@ -1,10 +1,10 @@
 """Copies of code, and sites: the way to listen to functions while the application runs, at the least cost.
 
-A site is a function whose calls, or lines, are told to captures. From Python 3.12 on that is `sys.monitoring` of its
-code alone. Before, a function is given a copy of its code that tells. A copy is compiled from the function's source,
-which has to give the code that the function has; a function without such a source gets a code that calls it, for its
-calls alone. What a function is to others, its signature, closure and name, stays; each gets its own code back in the
-end.
+A site is a function whose calls, or lines, are told to captures. From Python 3.12 on, `sys.monitoring` tells them for
+the function's code alone. Before 3.12 a function gets a copy of its code that tells them. A copy is compiled from the
+function's source, which has to give the function's present code; a function without such a source gets a code that
+calls it, for its calls alone. A function's signature, closure and name stay; each function gets its own code back in
+the end.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Listener(Protocol):
-        """Whoever is told. It never raises, and asks nothing of the application's thread but time."""
+        """The receiver of calls or lines. It never raises, and costs the application's thread only time."""
 
         line: int | None
-        """The line that it is about; None: the calls."""
+        """The line to tell; None for calls."""
         is_over: bool
-        """Whether it wants to be told nothing any more."""
+        """Whether the listener wants nothing any more."""
 
         def begin(self, values: Any, caller: Any) -> Any:
             """A call begins, with these variables, from the frame `caller`; what `end` is given, or None."""
 
         def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
-            """It is over, and `value` is its `result`, or what was `raised`."""
+            """Take the end of a call; `value` is its `result`, or the exception `raised`."""
 
         def at(self, values: Any, caller: Any) -> None:
-            """The line is about to run."""
+            """Take a line that is about to run."""
 
 
 MARK = "\0codriver "
-"""Begins the texts that stand for what a copy calls, while it is compiled."""
+"""The beginning of the texts that stand for a copy's calls during its compilation."""
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MANY, NAMED, GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 """Flags of a code: parameters with one star and two, and kinds."""
 
 
 class CopyOf:
-    """The last constant of a copy: by it the code that it is a copy of is known to whoever compares code."""
+    """The last constant of a copy, with the original code, for all who compare code."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
@@ -61,35 +61,35 @@ class Source:
     def __init__(self, file: str) -> None:
         self.file = file
         self.sites: dict[types.CodeType, Site] = {}
-        """By the code as the source gives it."""
+        """The sites by the source's code."""
         self._text = _text_of(file)
         self._plain = compile(self._text, file, "exec", dont_inherit=True)
         self._known = {one: one for one in codes_in(self._plain)}
         self._of_copies: dict[int, types.CodeType] = {}
         """By the id of each copy that was ever made, the code of the source."""
         self._copies: list[types.CodeType] = []
-        """All of them, so that no id is another's."""
+        """All copies, so that no id is used twice."""
         self._own: weakref.WeakKeyDictionary[types.FunctionType, types.CodeType] = weakref.WeakKeyDictionary()
-        """The codes that functions had, and get back."""
+        """The original codes of functions, which they get back."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the file is still as it was read."""
+        """Whether the file is unchanged since its reading."""
         return bool(self.sites) or self._text == _text_of(self.file)
 
     def find(self, code: types.CodeType) -> types.CodeType | None:
-        """The code of the source that a function's is, or is a copy of."""
+        """The source's code for a function's code, or for a copy."""
         return self._of_copies.get(id(code)) or self._known.get(code)
 
     def is_copy(self, code: types.CodeType) -> bool:
-        """Whether a code is one that we made."""
+        """Whether a code is one of our copies."""
         return id(code) in self._of_copies
 
     def apply(self) -> None:
         """Give each function the copy that its listeners need, or its own code.
 
         Raises:
-            Refusal: there is no such line, or no copy can be made.
+            Refusal: the line does not exist, or no copy can be made.
         """
         copies = self._compile() if self.sites else {}
         for function in functions_of(lambda code: code.co_filename == self.file):
@@ -127,7 +127,7 @@ def _text_of(file: str) -> str:
 def _join(
     plain: types.CodeType, made: types.CodeType, calls: dict[str, Callable[..., Any]], copies: dict[Any, Any]
 ) -> types.CodeType:
-    """A code with calls for its marks, and with the copies of the functions in it; noted where it differs."""
+    """A code with calls for its marks, and with the copies of the functions in it; noted if it differs."""
     inner = iter([one for one in plain.co_consts if isinstance(one, types.CodeType)])
     constants, is_copy = [], False
     for one in made.co_consts:
@@ -157,7 +157,7 @@ def _first_line(node: Any) -> int:
     return min(lines)
 
 
-# What a copy tells
+# The telling code of a copy
 
 
 def _tell(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
@@ -204,13 +204,13 @@ def _mark(calls: dict[str, Callable[..., Any]], call: Callable[..., Any]) -> str
 
 
 def _call(mark: str, *arguments: Any) -> Any:
-    # By the method, as a text that is called makes the compiler warn.
+    # The method is called, as a called text makes the compiler warn.
     return ast.Call(ast.Attribute(ast.Constant(mark), "__call__", ast.Load()), list(arguments), [])
 
 
 def _tell_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
     def returned(value: Any = None) -> Any:
-        site.ended(sys._getframe(1), "result", value)  # noqa: SLF001  # it is how a frame is had
+        site.ended(sys._getframe(1), "result", value)  # noqa: SLF001  # the only way to a frame
         return value
 
     began = _mark(calls, lambda: site.began(sys._getframe(1)))  # noqa: SLF001  # as above
@@ -287,7 +287,7 @@ class Relay:
         return self._inner(*rest[: own.co_argcount], *more, **only, **named)
 
     def _called(self, *values: Any) -> Any:
-        begun = self._begin(values, sys._getframe(2))  # noqa: SLF001  # it is how a frame is had
+        begun = self._begin(values, sys._getframe(2))  # noqa: SLF001  # the only way to a frame
         try:
             value = self._go(values)
         except BaseException as error:
@@ -357,10 +357,10 @@ class Copied:
         self._relays: dict[types.FunctionType, Relay] = {}
 
     def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
-        """Tell a listener of what a code does; how that is undone.
+        """Tell a listener a code's calls or lines; the function that undoes that.
 
         Raises:
-            Refusal: the source of the code is not at hand, or says otherwise.
+            Refusal: the source of the code is missing, or differs.
         """
         source = self._source(code.co_filename)
         known = source.find(code) if source is not None else None
@@ -388,7 +388,7 @@ class Copied:
         return undo
 
     def relay(self, function: types.FunctionType, listener: Listener) -> Callable[[], None]:
-        """Tell a listener of the calls of a function without a source; how that is undone."""
+        """Tell a listener the calls of a function without a source; the function that undoes that."""
         relay = self._relays.get(function)
         if relay is None:
             relay = self._relays[function] = Relay(function)
@@ -403,7 +403,7 @@ class Copied:
         return undo
 
     def hears(self, function: types.FunctionType) -> bool:
-        """Whether somebody is told of a function."""
+        """Whether a function has a listener."""
         code, relay = function.__code__, self._relays.get(function)
         source = self._sources.get(code.co_filename)
         return (relay is not None and relay.code is code) or (source is not None and source.is_copy(code))
@@ -420,7 +420,7 @@ class Copied:
 
 
 TOOL = 3
-"""The id among the tools of `sys.monitoring` that nobody has by convention, beside that of `trace_calls`."""
+"""A tool id of `sys.monitoring` without an owner by convention, beside that of `trace_calls`."""
 STARS = 0x04, 0x08
 """The flags of a code that has *parameters, and **parameters."""
 
@@ -437,16 +437,16 @@ class Site:
 
     @property
     def lines(self) -> frozenset[int]:
-        """The lines that somebody is to be told of."""
+        """The lines with listeners."""
         return frozenset([one.line for one in self.listeners if one.line is not None])
 
     @property
     def has_calls(self) -> bool:
-        """Whether somebody is to be told of calls."""
+        """Whether calls have listeners."""
         return any(one.line is None for one in self.listeners)
 
     def began(self, frame: Any) -> None:
-        """A call begins."""
+        """Take the beginning of a call."""
         begun = []
         for one in self.listeners:
             if one.line is None and not one.is_over:
@@ -457,12 +457,12 @@ class Site:
             self._begun[id(frame)] = begun
 
     def ended(self, frame: Any, word: str, value: Any) -> None:
-        """It is over."""
+        """Take the end of a call."""
         for one, told in self._begun.pop(id(frame), ()):
             one.end(told, word, value, lambda: frame.f_locals)
 
     def reached(self, frame: Any, line: int) -> bool:
-        """A line is about to run; whether anybody wanted to know."""
+        """Take a line that is about to run; whether it has a listener."""
         is_wanted = False
         for one in self.listeners:
             if one.line == line:
@@ -484,12 +484,12 @@ class Monitored:
 
     @staticmethod
     def is_free() -> bool:
-        """Whether this Python has it, and nobody else took our place in it."""
+        """Whether this Python has `sys.monitoring`, and nobody else took our id."""
         monitoring = getattr(sys, "monitoring", None)
         return monitoring is not None and monitoring.get_tool(TOOL) in (None, __name__)
 
     def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
-        """Tell a listener; how that is undone."""
+        """Tell a listener; the function that undoes that."""
         if self._monitoring.get_tool(TOOL) is None:
             self._begin()
         site = self._sites.setdefault(id(code), Site(code))
@@ -505,7 +505,7 @@ class Monitored:
         return undo
 
     def hears(self, function: types.FunctionType) -> bool:
-        """Whether somebody is told of a function."""
+        """Whether a function has a listener."""
         return id(function.__code__) in self._sites
 
     def _begin(self) -> None:
@@ -521,13 +521,13 @@ class Monitored:
 
     def _apply(self, site: Site) -> None:
         events = self._monitoring.events
-        # Set anew, as lines that nobody wanted were switched off.
+        # The events are set anew, as unwanted lines were switched off.
         self._monitoring.set_local_events(TOOL, site.code, 0)
         wanted = (events.PY_START | events.PY_RETURN) * site.has_calls | events.LINE * bool(site.lines)
         self._monitoring.set_local_events(TOOL, site.code, wanted)
         if not site.listeners:
             self._sites.pop(id(site.code), None)
-        # What exceptions leave cannot be asked for of some functions alone: 0.1 µs for each call that one ends.
+        # Calls that end by exceptions cannot be watched for some functions alone: 0.1 µs for each such call.
         is_any = any(one.has_calls for one in self._sites.values())
         self._monitoring.set_events(TOOL, events.PY_UNWIND * is_any)
         if not self._sites:
@@ -538,7 +538,7 @@ class Monitored:
     def _started(self, code: types.CodeType, _offset: int) -> None:
         site = self._sites.get(id(code))
         if site is not None:
-            site.began(sys._getframe(1))  # noqa: SLF001  # it is how a frame is had
+            site.began(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
 
     def _returned(self, code: types.CodeType, _offset: int, value: object) -> None:
         site = self._sites.get(id(code))
@@ -556,7 +556,7 @@ class Monitored:
 
 
 def functions_of(is_meant: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
-    """The functions that live in this process and whose code is meant."""
+    """The living functions of this process with this code."""
     for one in gc.get_objects():
         if type(one) is types.FunctionType and is_meant(one.__code__):
             yield one

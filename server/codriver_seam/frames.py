@@ -1,6 +1,6 @@
 """Frames, the named parts of an application's state, and their epochs: what each event changed, and how it ended.
 
-Texts that stand, or lately stood, at the sensitive paths of frames are given to whoever takes them out.
+Texts now or lately at the sensitive paths of frames are given to the redactor.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ EPOCHS, SECRETS = 50, 200
 class Frame:
     """A part of the application's state, by a reference to it.
 
-    `get` gives it, `set` replaces it, `validate` tells in words what is wrong with a value, `dispatch` handles an event
-    before it returns, `enqueue` hands it to the application's own loop. `snapshot` says how a state is kept that is
-    changed in place: by `pickle`, `deepcopy`, or a function; `none` promises that none ever is. At the `sensitive`
-    paths nothing is shown.
+    `get` gives the state, `set` replaces it, `validate` tells a value's faults in words, `dispatch` handles an event
+    before it returns, `enqueue` hands an event to the application's own loop. `snapshot` is the way to keep a state
+    that is changed in place: `pickle`, `deepcopy`, or a function; `none` promises that no state ever is. At the
+    `sensitive` paths nothing is shown.
     """
 
-    def __init__(  # noqa: PLR0913  # each is named where it is given
+    def __init__(  # noqa: PLR0913  # callers name each argument
         self,
         name: str,
         get: Callable[[], Any],
@@ -56,27 +56,27 @@ class Frame:
             raise ValueError(f"snapshot= is one of {', '.join(map(repr, copies))}, or a function; not {snapshot!r}")
         self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
         self.is_sure = snapshot == "none"
-        """Whether one object is one state."""
+        """Whether one object is always one state."""
         self.sensitive = tuple(tuple(path) for path in sensitive)
         self.epochs: collections.deque[Epoch] = collections.deque(maxlen=depth)
         self.restored = 0
         """The epoch to which the state was restored last."""
         self.draining: dict[object, None] = {}
-        """The epochs under way; each comes and goes by one operation, which needs no lock."""
+        """The epochs under way; each is added and removed by one operation without a lock."""
         self.secrets: dict[str, str] = {}
-        """Texts that were seen at sensitive paths, the newest last, each with its path."""
+        """Texts seen at sensitive paths, the newest last, each with its path."""
         self._standing: AbstractSet[str] = frozenset()
         """The sensitive texts of the last look."""
 
     def look(self) -> Any:
-        """The state now, whose texts at sensitive paths are remembered. Raises what `get` does."""
+        """The present state; its texts at sensitive paths are remembered. Raises the errors of `get`."""
         value = self.get()
         if self.sensitive:
             self.note_secrets(value)
         return value
 
     def keep(self) -> Any:
-        """The state now, so that it stays as it is; `Unread` where it cannot be kept."""
+        """A lasting copy of the present state; `Unread` if it cannot be kept."""
         try:
             value = self.look()
             return value if self._copy is None else self._copy(value)
@@ -84,14 +84,14 @@ class Frame:
             return Unread(f"{type(error).__name__}: {words_of(error)}")
 
     def thaw(self, kept: Any) -> Any:
-        """A state that was kept, as one that the application may have."""
+        """A kept state, in a copy that the application may have."""
         if type(kept) is _Pickled:
             return pickle.loads(kept)  # noqa: S301  # our own bytes
         return kept if self._copy is None else self._copy(kept)
 
     @staticmethod
     def read(kept: Any) -> Any:
-        """A state that was kept, to be looked at and not to be changed."""
+        """A kept state, for looking at only."""
         return pickle.loads(kept) if type(kept) is _Pickled else kept  # noqa: S301  # our own bytes
 
     def note_secrets(self, value: Any) -> None:
@@ -103,19 +103,19 @@ class Frame:
             return
         new, self._standing = found.keys() - self.secrets.keys(), found.keys()
         if new:
-            # Those that stand there now are the newest.
+            # The present texts are the newest.
             for text in found:
                 self.secrets.pop(text, None)
             self.secrets.update(found)
         while len(self.secrets) > SECRETS:
             self.secrets.pop(next(iter(self.secrets)), None)
         if new:
-            # After the texts: whoever knows this version has seen them. Each thread has a number of its own.
+            # Set after the texts: a reader of this version has seen them. Each thread has a number of its own.
             seam.sensitive_version = next(seam.changes)
 
 
 class _Pickled(bytes):
-    """A state that was kept."""
+    """A state kept by `pickle`."""
 
 
 def _pickled(value: Any) -> _Pickled:
@@ -158,10 +158,10 @@ class Epoch:
         """Whether before and after can tell the change: not if both are one object that was changed in place."""
 
 
-class epoch:  # noqa: N801  # it is used as a function is
+class epoch:  # noqa: N801  # it is used like a function
     """A context in which an event is handled, noted as one epoch of a frame; inside another epoch of it, nothing.
 
-    What is raised in it is noted, and goes on.
+    Exceptions in it are noted, and go on.
     """
 
     __slots__ = ("_before", "_began", "_event", "_frame", "_tags", "_token", "recorded")
@@ -205,13 +205,13 @@ class epoch:  # noqa: N801  # it is used as a function is
 
 
 def look() -> None:
-    """Note what stands at sensitive paths now, before anything is told of it. It is no event, and never fails."""
+    """Note the present texts at sensitive paths, before anything may tell them. This is no event, and never fails."""
     if is_reading.get():
-        return  # a getter that prints would have us look again, and again
+        return  # a printing getter would have us look again, and again
     token = is_reading.set(True)
     try:
         for one in _frames():
-            # A getter that fails says so when it is asked.
+            # A failing getter tells its error when it is asked.
             with contextlib.suppress(Exception):
                 one.look()
     finally:
@@ -229,9 +229,9 @@ def secrets() -> list[str]:
 
 
 def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
-    """The version of what was seen at sensitive paths, and all of it with names, unless that version is known.
+    """The version of the texts seen at sensitive paths, and all of them with names, unless the version is known.
 
-    It only reads what is kept: no getter runs.
+    Only kept texts are read: no getter runs.
     """
     version = seam.sensitive_version
     if version == known:
@@ -240,7 +240,7 @@ def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
 
 
 def sensitive(_asked: Json) -> Json:
-    """All that stands or lately stood at sensitive paths, with names: for the redactor of who asks, and no answer."""
+    """All texts now or lately at sensitive paths, with names: for the caller's redactor, never for answers."""
     secrets()
     return {"texts": sensitive_texts(-1)[1]}
 

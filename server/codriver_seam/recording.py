@@ -1,13 +1,13 @@
-"""Recording of what an application does: its events, the origin of each, its failures, and the handlers that it names.
+"""Recording of an application: its events, the origin of each, its failures, and the handlers that it names.
 
 All of it lies in rings of one process, for its life. Nothing here locks, writes or raises into the application, and
 without `install` nothing is kept but the places of handlers. Values are told by their exact types, on whatever thread
 they are: no `repr`, property or comparison of the application's own classes is called, and no long collection is
 walked.
 
-Failures are exceptions by their identity, so that one that several sources see is one event. An exception that was
-noted carries a mark. It holds the event and nothing of the application's, goes with no pickle of the exception to
-another process, and is set and read without code of the application's.
+Failures are exceptions by their identity, so that an exception seen by several sources is one event. A noted exception
+carries a mark. The mark holds the event and nothing of the application's, is not pickled with the exception, and is set
+and read without code of the application's.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Event = Sequence[Any]
-    """A tuple; of an exception a list, to which its later sightings add."""
+    """A tuple; for an exception a list, to which later sightings add."""
 
 EVENTS = 2000
 """The newest that are kept."""
 TAG, PARTS = 300, 8
-"""Characters of a tag, and elements of one that is a collection."""
+"""Characters of a tag, and elements of a collection as tag."""
 WRAPPED = 20
 """Decorators of one function that are looked through."""
 SCALARS = (int, float, bool, type(None))
@@ -54,7 +54,7 @@ cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.C
 is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
 """Whether we read for an agent, which makes no events."""
 CAUSES = 20
-"""Exceptions of one failure, each the cause of the one before, that are looked through."""
+"""The length of a chain of causes that is searched for one failure."""
 ATTRIBUTE = "__codriver_seam__"
 """The attribute of an exception that was noted."""
 
@@ -76,16 +76,16 @@ class Seam:
         self.machines: dict[str, Callable[[], Any]] = {}
         self.predicates: dict[str, Callable[[Json], Any]] = {}
         self.offers: tuple[Callable[[Event], object], ...] = ()
-        """Whoever wants each event at once; replaced whole, so that `emit` takes no lock."""
+        """The takers of each event; replaced whole, so that `emit` takes no lock."""
         self.streams: Any = None
         """The subscriptions, once there was one."""
         self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
-        """By dispatch id, what was queued for an agent and has no epoch yet: when, in which context, frame, event."""
+        """Events queued for an agent without an epoch yet, by dispatch id: time, context, frame, event."""
         self.way: Any = None
-        """The way to listen to functions, once it was asked for."""
+        """The way to listen to functions, once needed."""
         self.probes = self.loads = 0
         self.changes, self.sensitive_version = itertools.count(1), 0
-        """A new one whenever a text was seen at a sensitive path that was not there before."""
+        """A new version for each new text at a sensitive path."""
 
     def last_id(self) -> int:
         """The id of the newest event."""
@@ -96,7 +96,7 @@ seam = Seam()
 
 
 def forget() -> None:
-    """Be as it was when it was imported: for tests of applications."""
+    """Return to the state after the import: for tests of applications."""
     if seam.streams is not None:
         seam.streams.clear()
     vars(seam).update(vars(Seam()))
@@ -131,7 +131,7 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
     """A decorator by which a function is known, with its place, as a handler of some `kind`: event, effect or other."""
 
     def note(function: Any) -> Any:
-        # Also before `install`, as modules are imported before it is called.
+        # Also before `install`, which is called after the imports.
         if row := handler_row(kind, name, function):
             seam.handlers[kind, name] = {**row, **more}
         return function
@@ -150,7 +150,7 @@ def handler_row(kind: str, name: str, function: Any) -> Json:
 
 
 def _unwrapped(function: Any) -> Any:
-    """The function that decorators which say so have wrapped."""
+    """The function below decorators with `__wrapped__`."""
     for _ in range(WRAPPED):
         function = getattr(function, "__wrapped__", function)
     return function
@@ -167,7 +167,7 @@ def emit(
     ms: float | None = None,
     **tags: Any,
 ) -> int:
-    """Note an event; its id, or 0 where the seam is off or an agent reads."""
+    """Note an event; its id, or 0 if the seam is off or an agent reads."""
     if seam.session_id is None or is_reading.get():
         return 0
     now = cause.get()
@@ -182,7 +182,7 @@ def emit(
 
 
 def tag(value: Any) -> Any:
-    """A tag as it is kept: no text is long, no object lives on by it, and none is printed."""
+    """A tag in its kept form: no text is long, no object is kept alive, and none is printed."""
     kind = type(value)
     if kind is str:
         return cut(value, TAG)
@@ -199,9 +199,9 @@ def _part(value: Any) -> Any:
 
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """The function with the origin and the dispatch id of now, wherever it is called: in a queue, or a thread."""
+    """The function with the present origin and dispatch id, to be called anywhere: in a queue, or a thread."""
     held, now = origin.get(), cause.get()
-    # The epochs that go on now will be over by then.
+    # The present epochs will be over by then.
     none: frozenset[str] = frozenset()
     later = (now[0], none) if now else None
 
@@ -219,7 +219,7 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
 LONG, ITEMS, LEVELS, BITS = 200, 10, 3, 400
 """Shown at most: characters of a text, elements of a collection, levels, bits of a whole number."""
 MANY = 100
-"""Elements of the longest collection that is compared."""
+"""The elements of the longest collection that is compared."""
 SECRET = re.compile(
     r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
     r"|(^|_)(pwd|pin|pw)$|_key$",
@@ -229,10 +229,10 @@ SECRET = re.compile(
 HIDDEN = "<not shown>"
 ATOMS = (float, complex, bool, type(None), type(Ellipsis), range)
 LIBRARY = ("datetime", "decimal", "uuid", "fractions", "pathlib")
-"""Modules of the standard library whose values are printed, and compared, as they do it themselves."""
+"""Modules of the standard library whose values are printed, and compared, by their own code."""
 LISP = "basilisp.lang."
 LISP_BRACKETS = {"map": "{}", "vector": "[]", "set": "#{}", "list": "()"}
-"""By module of Basilisp, where that is used, what is around its collections."""
+"""By module of Basilisp, if that is used, the brackets of its collections."""
 BRACKETS: Mapping[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -242,13 +242,13 @@ BRACKETS: Mapping[type, tuple[str, str]] = {
 
 
 class Told(str):
-    """Text of a value, as a tag that is short enough already."""
+    """The text of a value, already short enough for a tag."""
 
     __slots__ = ()
 
 
 class Plain:
-    """Prints values in one line of about `most` characters in all; what is cut ends with `…`."""
+    """Prints values in one line of about `most` characters in all; a cut ends with `…`."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -284,7 +284,7 @@ class Plain:
         return self._record(value, kind, level)
 
     def _lisp(self, value: Any, kind: type, level: int) -> str:
-        """A keyword, symbol or collection of Basilisp; a sequence that is computed as it is read is left alone."""
+        """A keyword, symbol or collection of Basilisp; a lazy sequence is left alone."""
         name = kind.__module__[len(LISP) :]
         if name in ("keyword", "symbol"):
             return str(value)
@@ -349,14 +349,14 @@ class Plain:
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The fields that an object holds itself, without running its properties."""
+    """The fields in an object itself, without running its properties."""
     found: dict[str, Any] = {}
     for kind in reversed(type(value).__mro__):
         for name, held in vars(kind).items():
             if type(held) is types.MemberDescriptorType:
                 try:
                     found[name] = held.__get__(value)
-                except AttributeError:  # it has no value yet
+                except AttributeError:  # the field has no value yet
                     continue
     try:
         own = object.__getattribute__(value, "__dict__")
@@ -369,7 +369,7 @@ def comparable(value: Any) -> Any:
     """A value that can be compared without running the application's code: itself, an Enum's value, a plain base.
 
     Raises:
-        TypeError: there is none.
+        TypeError: the value has no such form.
     """
     if isinstance(value, enum.Enum):
         value = value._value_
@@ -405,7 +405,7 @@ class Mark:
 
 
 def event_of(error: BaseException) -> list[Any] | None:
-    """The event of an exception, or of one that is its cause, if any was noted."""
+    """The event of an exception, or of a cause of it, if any was noted."""
     marks = (_attributes(one).get(ATTRIBUTE) for one in _of_one_failure(error))
     return next((one.event for one in marks if type(one) is Mark), None)
 
@@ -427,7 +427,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _of_one_failure(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and what it was raised from; a group of one is raised from that."""
+    """An exception, and its causes; a group of one counts as raised from its member."""
     one: BaseException | None = error
     for _ in range(CAUSES):
         if one is None:
@@ -449,17 +449,17 @@ def note_error(
     event_id: str | None = None,
     **facts: Any,
 ) -> int:
-    """Note an exception, with the innermost place in the application's own code that it came through; its event's id.
+    """Note an exception, with its innermost place in the application's own code; its event's id.
 
-    One that was noted in the same dispatch, or was raised from one that was, is the same failure: what is told of it
-    now is added to its event.
+    An exception noted in the same dispatch, or raised from a noted one, is the same failure: new facts are added to its
+    event.
     """
     if seam.session_id is None or is_reading.get():
         return 0
     now, place, known = cause.get(), place_of(error), event_of(error)
     number = now[0] if now else None
-    # A library that tells of it has no frame of the application in its traceback yet.
-    at = place[0] or own_place(sys._getframe(1)) or place[1]  # noqa: SLF001  # it is how a frame is had
+    # A library's report may have no frame of the application in its traceback yet.
+    at = place[0] or own_place(sys._getframe(1)) or place[1]  # noqa: SLF001  # the only way to a frame
     kept = {name: tag(value) for name, value in {"message": words_of(error), "at": at, **facts}.items()}
     if known is not None and _is_kept(known) and (number is None or known[CAUSE] in (None, number)):
         _join(known, type(error).__name__, kept, ((FRAME, frame), (EVENT, event_id), (SOURCE, source), (CAUSE, number)))
@@ -481,7 +481,7 @@ def _is_kept(event: Event) -> bool:
 
 
 def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, Any]]) -> None:
-    """Add to the event of a failure what another source tells of it; what is told first stays."""
+    """Add another source's facts to the event of a failure; the first facts stay."""
     for place, value in fields:
         if event[place] is None:
             event[place] = value
@@ -504,7 +504,7 @@ def failure_in(dispatch_id: int) -> list[Any] | None:
 
 
 def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> None:
-    """Add what came of a failure to its event."""
+    """Add the consequences of a failure to its event."""
     event[HANDLER] = event[HANDLER] or handler_id
     event[TAGS] = {**event[TAGS], **{name: value for name, value in tags.items() if name not in event[TAGS]}}
 
@@ -513,7 +513,7 @@ def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> N
 
 
 def place_of(error: BaseException) -> tuple[str, str]:
-    """The innermost place in the application's own code that an exception came through, and the innermost of all."""
+    """The innermost place of an exception in the application's own code, and the innermost of all."""
     place, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -525,7 +525,7 @@ def place_of(error: BaseException) -> tuple[str, str]:
 
 
 def own_place(frame: Any) -> str:
-    """The innermost place in the application's own code from a frame outwards; nothing where there is none."""
+    """The innermost place in the application's own code from a frame outwards; nothing without one."""
     while frame is not None:
         if is_own(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -541,5 +541,6 @@ def is_own(file: str) -> bool:
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # `pathlib` would be loaded for it
 OTHERS = ("<frozen", HERE, os.path.dirname(os.__file__), *([sys.prefix] if sys.prefix != sys.base_prefix else []))  # noqa: PTH120  # as above
-"""The places of others' code. Of a Python without an environment of its own it is the library alone: an application may
-lie beside that, as in /usr/src."""
+"""The places of others' code. For a Python without an environment of its own only the library counts: an application
+may lie beside that, as in /usr/src.
+"""

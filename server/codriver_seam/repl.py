@@ -1,7 +1,7 @@
 """The REPL of a running application: the embedded REPL of Codriver, in the application's own process.
 
-It is refused unless somebody enabled it, listens on this machine alone, and is found by its port file. Nothing of it is
-loaded before it starts.
+The REPL is refused unless enabled, listens on this machine alone, and is found by its port file. Its code is loaded
+only at its start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PLACES = (os.path.join(os.path.dirname(HERE), "codriver", "repls", "worker"), os
 """The folders of its files: beside this package as it is installed, or in the package if both were copied."""
 
 _started: list[Repl] = []
-"""The REPL of this process, or of the one that it was forked from."""
+"""The REPL of this process, or of the parent that it was forked from."""
 
 
 def start_repl(
@@ -49,13 +49,12 @@ def start_repl(
     folder: str | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Repl | None:
-    """Start a REPL in this process; give it, or None if it is refused. Twice gives the same one.
+    """Start a REPL in this process; the REPL, or None for a refusal. Twice gives the same one.
 
-    It is refused unless `enabled` is true; where that is not said, unless `install` said yes or the environment says
-    CODRIVER_SEAM=1. Also in a process of Codriver's own, and in one that only helps another which has a REPL.
+    The start is refused unless `enabled` is true, or, without that argument, `install` was enabled or the environment
+    has CODRIVER_SEAM=1. It is also refused in a process of Codriver's own, and in a helper process of one with a REPL.
     `folder`: the project's, in which the port file is written; by default the current one. `loop`: the application's
-    event loop, on which `await` is run; by default the one that runs here. The logger `codriver_seam` tells what was
-    done.
+    event loop for `await`; by default the running one. The logger `codriver_seam` tells the outcome.
     """
     if not (_is_enabled() if enabled is None else enabled):
         _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
@@ -110,7 +109,7 @@ def _load(name: str) -> Any:
     """A module of the embedded REPL.
 
     Raises:
-        ImportError: its files are not where this package is.
+        ImportError: the module's files are not beside this package.
     """
     if WORKER not in sys.modules:
         folder = next((place for place in PLACES if os.path.isdir(place)), None)

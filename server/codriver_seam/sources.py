@@ -1,7 +1,7 @@
-"""Sources of events: what logging, threads, asyncio, databases, web requests and calls tell, noted as it happens.
+"""Sources of events: logging, threads, asyncio, databases, web requests and calls, noted as they happen.
 
-Each is asked for by the application, finds its library among the loaded modules and never imports one. Twice is once.
-Of web applications the routes are handlers.
+The application asks for each source. A source finds its library among the loaded modules and never imports one. A
+second request changes nothing. The routes of web applications are handlers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SQL = 200
 WATCHED = "_codriver_seam"
 """The attribute of a shell whose cells are watched."""
 TOOL = 4
-"""The id among the tools of `sys.monitoring` that nobody has by convention."""
+"""A tool id of `sys.monitoring` without an owner by convention."""
 
 
 # Logging
@@ -63,7 +63,7 @@ class _Handler(logging.Handler):
                 note_error(record.exc_info[1], source="logging", logger=record.name, said=said, **caught)
                 return
             if not is_own(record.pathname):
-                at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # it is how a frame is had
+                at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # the only way to a frame
             emit(_kind_of(record), record.name, source="logging", message=record.getMessage(), at=at)
         except Exception:  # noqa: BLE001  # as `logging` has it: a record that cannot be shown ends nothing
             self.handleError(record)
@@ -81,7 +81,7 @@ def _kind_of(record: logging.LogRecord) -> str:
 
 
 def watch_logging(logger: logging.Logger | None = None, level: int = logging.WARNING) -> None:
-    """Note what is logged from `level` on, by all loggers or one."""
+    """Note records from `level` on, of all loggers or one."""
     watched = logger or logging.getLogger()
     if seam.session_id is not None and not any(isinstance(one, _Handler) for one in watched.handlers):
         watched.addHandler(_Handler(level))
@@ -91,7 +91,7 @@ def watch_logging(logger: logging.Logger | None = None, level: int = logging.WAR
 
 
 def watch_threads() -> None:
-    """Note the exceptions that end a thread, or the program; whoever was told of them before still is."""
+    """Note the exceptions that end a thread, or the program; the former hooks are still called."""
     if seam.session_id is None or getattr(threading.excepthook, "is_of_seam", False):
         return
     former, former_of_main = threading.excepthook, sys.excepthook
@@ -113,7 +113,7 @@ def watch_threads() -> None:
 
 
 def watch_asyncio(loop: Any) -> None:
-    """Note what an event loop tells its exception handler: the exceptions of tasks that nobody awaits, for one."""
+    """Note an event loop's reports to its exception handler, such as exceptions of tasks that nobody awaits."""
     former = loop.get_exception_handler()
     if seam.session_id is None or getattr(former, "is_of_seam", False):
         return
@@ -126,7 +126,7 @@ def watch_asyncio(loop: Any) -> None:
             emit("error", "asyncio", source="asyncio", message=context.get("message"))
         former(loop, context) if former else loop.default_exception_handler(context)
         if isinstance(error, BaseException):
-            # Once those that were told before have logged it.
+            # Noted after the former handlers have logged it.
             unmark(error)
 
     told.is_of_seam = True  # type: ignore[attr-defined]  # a mark, so that twice is once
@@ -184,7 +184,7 @@ def watch_hy() -> None:
 
 
 def watch_sqlalchemy(engine: Any) -> None:
-    """Note the statements of an SQLAlchemy engine, without their parameters, with their time; and those that fail."""
+    """Note the statements of an SQLAlchemy engine, without parameters, with their time; also failed ones."""
     sqlalchemy = sys.modules.get("sqlalchemy")
     if seam.session_id is None or sqlalchemy is None:
         return
@@ -206,10 +206,10 @@ def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, conte
 def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
     del connection, parameters, many
     ms = round((time.perf_counter() - context.codriver_seam_began) * 1000, 3)
-    # Of what is read, few drivers know the number beforehand.
+    # Few drivers know the number of read rows beforehand.
     rows = {"rows": cursor.rowcount} if cursor.rowcount >= 0 else {}
     words = _said(statement)
-    at = own_place(sys._getframe(1))  # noqa: SLF001  # it is how a frame is had
+    at = own_place(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
     emit("sql", words.split(" ", 1)[0].lower(), source="sqlalchemy", ms=ms, sql=words, **rows, at=at)
 
 
@@ -225,10 +225,10 @@ def _failed(context: Any) -> None:
 
 
 def trace_calls(*functions: Callable[..., Any]) -> str:
-    """Note each call of these functions when it is over: in words, how that is done.
+    """Note each call of these functions at its end; the way of noting, in words.
 
-    By `sys.monitoring` from Python 3.12 on, which costs other functions nothing. Before, each is replaced where it is
-    defined, so that whoever imported it by name before is not noted.
+    By `sys.monitoring` from Python 3.12 on, which costs other functions nothing. Before 3.12 each function is replaced
+    in its module, so that calls by names imported earlier are not noted.
     """
     if seam.session_id is None:
         return "the seam is off"
@@ -242,7 +242,7 @@ def trace_calls(*functions: Callable[..., Any]) -> str:
 
 
 _begun: dict[int, float] = {}
-"""By frame of a call under way the time at which the call began."""
+"""The beginning of each call under way, by its frame."""
 
 
 def _monitor(codes: list[CodeType]) -> None:
@@ -252,7 +252,7 @@ def _monitor(codes: list[CodeType]) -> None:
         monitoring.use_tool_id(TOOL, __name__)
         monitoring.register_callback(TOOL, events.PY_START, _started)
         monitoring.register_callback(TOOL, events.PY_RETURN, _returned)
-        # What unwinds cannot be asked for of some functions alone: others leave at once.
+        # Unwinding cannot be watched for some functions alone: other functions return at once.
         monitoring.register_callback(TOOL, events.PY_UNWIND, _unwound)
         monitoring.set_events(TOOL, events.PY_UNWIND)
     for code in codes:
@@ -260,7 +260,7 @@ def _monitor(codes: list[CodeType]) -> None:
 
 
 def _started(_code: CodeType, _offset: int) -> None:
-    _begun[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # it is how a frame is had
+    _begun[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # the only way to a frame
 
 
 def _returned(code: CodeType, _offset: int, value: object) -> None:
@@ -306,16 +306,16 @@ def _wrap(function: Any) -> None:
 ROUTE = "route"
 """The kind of a handler of requests."""
 TOLD = "codriver_seam.told"
-"""The key, in the environment of a WSGI request, of what is told of it."""
+"""The key, in the environment of a WSGI request, of the facts on it."""
 UNASKED = ("HEAD ", "OPTIONS ")
 """The methods that libraries add to routes."""
 
 
 @contextlib.contextmanager
 def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
-    """A request, as one event when it is over; what happens in it has its dispatch id.
+    """A request, as one event at its end; events within it have its dispatch id.
 
-    `status` is to be filled in, and `route`, the path as its handler has it.
+    The caller fills in `status`, and `route`, the path in the handler's form.
     """
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
@@ -332,7 +332,7 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
         failure = failure_in(number) if status >= 500 else None
         if failure is not None:
             add_facts(failure, handler_id=route, status=status)
-        # An exception that was noted is the failure, of which this tells the time.
+        # A noted exception is the failure; this event adds the time.
         kind = "error" if status >= 500 and failure is None else "http"
         emit(kind, method, source=source, event_id=path, handler_id=route, ms=ms, status=status)
         cause.reset(token)
@@ -369,7 +369,7 @@ def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def watch_flask(app: Any) -> None:
-    """Note the requests of a Flask application, and the exceptions that it makes answers of."""
+    """Note the requests of a Flask application, and the exceptions that it turns into answers."""
     flask = sys.modules.get("flask")
     if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
         return
@@ -377,7 +377,7 @@ def watch_flask(app: Any) -> None:
 
     def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
         note_error(exception, source="flask", event_id=flask.request.path)
-        # With the debugger there is no answer in which the route is seen.
+        # With the debugger no answer shows the route.
         flask.request.environ.get(TOLD, {}).update(_route_of(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
@@ -432,7 +432,7 @@ def _of_asgi(app: Any) -> list[Json]:
 
 
 def _rows(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
-    """Routes as handlers, one by method, path and function, without the methods that nobody asked for."""
+    """Routes as handlers, one by method, path and function, without methods that libraries add."""
     named = [(_name(method, path), function) for methods, path, function in routes for method in sorted(methods or ())]
     rows = [handler_row(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
     return [row for row in rows if row]

@@ -1,7 +1,7 @@
-"""Streams: subscriptions to what the application does, whose events are pushed to whoever asked for them.
+"""Streams: subscriptions to the application's events, which are pushed to the subscribers.
 
-Each has a queue, out of which the oldest event falls where it is full. One daemon thread writes for all of them, and
-lives only while there are any: nothing waits, formats or writes on a thread of the application's.
+Each has a queue that drops its oldest event when full. One daemon thread writes for all of them, and lives only while
+there are any: nothing waits, formats or writes on a thread of the application's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .recording import Event, Json
 
     Write = Callable[[str], object]
-    """Takes the text of a frame. False: there is no room for it now, come again. Raises: nobody is there any more."""
+    """Takes the text of a frame. False: no room now, try again. Raises: the reader is gone."""
 
 CALLS = "calls"
 """The topic of a capture, whose subscription ends when it has told enough."""
@@ -60,22 +60,22 @@ MOST = 10
 QUEUED, QUEUED_BYTES = 500, 2**20
 """Events, and bytes of them, that wait for one subscriber at most."""
 BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
-"""Events of a frame at most, and the pause after it, which doubles while more come than go: nobody reads so many."""
+"""Events of a frame at most, and the pause after it, which doubles while more come than go."""
 FAILURES = 100
-"""Failures that are known as queued."""
+"""The number of failures remembered as queued."""
 LEASE_S = 60.0
 """The life of a subscription that is not renewed."""
 TICK_S = 1.0
 """The longest sleep of the writer: it looks then for what is overdue."""
 EVENT_BYTES = 200
-"""Of an event without its tags, about."""
+"""The approximate bytes of an event without its tags."""
 TEXTS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("handlerId", HANDLER), ("source", SOURCE))
 
 
 class Subscription:
-    """One stream, until it is ended, its lease is over, or nobody takes what is written to it.
+    """One stream, until it is ended, its lease is over, or nobody reads it.
 
-    `sent` and `dropped` and what waits add up to what its filter let through, whenever nothing is under way.
+    While nothing is under way, the `sent`, `dropped` and waiting events add up to those that passed the filter.
     """
 
     def __init__(self, identity: str, asked: Json, write: Write, wake: Callable[[], object]) -> None:
@@ -93,11 +93,11 @@ class Subscription:
         """The words of its filter's first failure."""
         self._unsent: tuple[str, int] | None = None
         self._failures: collections.deque[int] = collections.deque(maxlen=FAILURES)
-        """The failures that were queued last; some are offered again, with more that is told of them."""
+        """The last queued failures; some are offered again, with more facts."""
         self._rest_s, self.due = REST_S, 0.0
         """The pause after the next frame, and when that may be written."""
         self.is_awake = False
-        """Whether the writer knows that something waits."""
+        """Whether the writer knows of waiting events."""
         self._write = write
         self.capture = capture.Capture(identity, self.filter) if topic == CALLS else None
         """Begun and ended with the subscription, if it is of that topic."""
@@ -117,7 +117,7 @@ class Subscription:
             try:
                 if test is not None and not test(event):
                     return
-            except Exception as error:  # noqa: BLE001  # a predicate is the application's, which goes on
+            except Exception as error:  # noqa: BLE001  # a predicate is the application's code, which goes on
                 self.failed += 1
                 self.failure = self.failure or f"{type(error).__name__}: {words_of(error)}"
                 return
@@ -131,7 +131,7 @@ class Subscription:
         return offer
 
     def _is_first(self, event: list[Any]) -> bool:
-        """True for a failure that is new to us; it rests first, so that more that is told of it goes out with it."""
+        """True for a new failure, which rests first, so that later facts go out with it."""
         if event[ID] in self._failures:
             return False
         self._failures.append(event[ID])
@@ -144,12 +144,12 @@ class Subscription:
 
     @property
     def has_told_all(self) -> bool:
-        """True when it is of a capture that is over, and all of that is written."""
+        """True for a finished capture with all events written."""
         return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
 
     @property
     def dropped(self) -> int:
-        """The number of events that fell out of the queue."""
+        """The number of events dropped from the queue."""
         return max(0, self._newest - self._taken)
 
     def row(self) -> Json:
@@ -163,7 +163,7 @@ class Subscription:
                 **({"capture": self.capture.row()} if self.capture else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
-        """Write what waits, at most a batch, once that is due. Raises what `write` does."""
+        """Write the waiting events, at most a batch, once due. Raises the errors of `write`."""
         if not self.is_awake or now < self.due:
             return
         if self._unsent is None and (self._queue or self.dropped > self._told):
@@ -180,11 +180,11 @@ class Subscription:
         self.due = now + self._rest_s
         if self._unsent is None and not self._queue:
             self.is_awake = False
-            # What came since is seen, if not by whoever brought it.
+            # Events that came since are seen here, if not by their own thread.
             self.is_awake = bool(self._queue)
 
     def _take(self) -> list[Event]:
-        """The oldest events that wait, after those have fallen out for which there is no room."""
+        """The oldest waiting events, after dropping those without room."""
         queue = self._queue
         batch: list[Event] = []
         if len(queue) > BATCH:
@@ -240,12 +240,12 @@ class Streams:
         """A new subscription; the first one starts the writer.
 
         Raises:
-            Refusal: there are enough, or no such topic, filter or predicate.
+            Refusal: too many subscriptions, or an unknown topic, filter or predicate.
         """
         with self._lock:
             if len(self._all) >= MOST:
                 raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
-            # Not that of another process, whoever asks for it there.
+            # An id of this process alone.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
             one = Subscription(identity, asked, write, self._wake)
             if one.capture is not None:
@@ -337,21 +337,21 @@ class Streams:
 
 
 def _after_fork() -> None:
-    """Leave the subscribers to the parent; what tells of calls here has nobody to tell."""
+    """Leave the subscribers to the parent; captures in this child have no reader."""
     if seam.streams is not None:
         seam.streams.leave_captures()
     seam.streams, seam.offers = None, ()
 
 
 def printing() -> Write:
-    """Writes frames to what is the standard output now, each on a line that begins with a record separator.
+    """A function that writes frames to the present standard output, each on a line that begins with a record separator.
 
     Source: RFC 7464.
     """
     context, stream = contextvars.copy_context(), sys.stdout
 
     def write(text: str) -> None:
-        # Whose output it is, many a REPL tells by the context.
+        # Many REPLs tell the owner of output by the context.
         context.run(stream.write, f"\x1e{text}\n")
         context.run(stream.flush)
 
@@ -366,7 +366,7 @@ def _streams() -> Streams:
 
 
 def subscribe(asked: Json, write: Write | None = None) -> Json:
-    """Have events of a topic pushed, by `write`, or to the standard output of whoever asks."""
+    """Have events of a topic pushed, by `write`, or to the caller's standard output."""
     one = _streams().add(asked, write or printing())
     told = {"capture": one.capture.told} if one.capture else {}
     return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id(), **told}

@@ -1,4 +1,4 @@
-"""Values of an application as an agent may see them: parts by path, differences, and text without what is sensitive.
+"""Values of an application in the form for agents: parts by path, differences, and text without sensitive parts.
 
 Pure, and without any knowledge of the application. Names of attributes are read, and no property is run.
 """
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 TEXT, ITEMS, DEPTH, SHOWN = 2048, 50, 8, 20_000
 """Shown at most: characters of a text, elements of a collection, levels, and characters of all."""
 END = ITEMS // 2
-"""Elements at either end of a collection that was asked for and is larger."""
+"""Elements shown at either end of a larger collection that was asked for."""
 SECRET = 8
 """The shortest text that is looked for as a secret."""
 TORN = 4
-"""So many characters of a secret at the end of a text that was cut are taken out too."""
+"""The beginning of a secret, from so many characters on, is taken out at the end of a cut text too."""
 REDACTED = "<redacted>"
 LEAVES = frozenset({int, float, bool, type(None), bytes, str})
 """Types of values that have no parts."""
 ANY = "*"
 """In a sensitive path: any key."""
 LISP = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
-"""By module of Basilisp, its collections that are no mappings, each as it prints itself."""
+"""By module of Basilisp, its collections other than mappings, each with its brackets."""
 PLAIN = (str, bytes, int, float, complex, type(None), frozenset, range)
 
 
-class Refusal(Exception):  # noqa: N818  # it is no error of the application
-    """A question or a change that is refused, for a `reason` of the closed list."""
+class Refusal(Exception):  # noqa: N818  # a refusal is no error of the application
+    """A refused question or change, with a `reason` of the closed list."""
 
     def __init__(self, reason: str, hint: str, **more: Any) -> None:
         super().__init__(hint)
@@ -43,9 +43,9 @@ class Refusal(Exception):  # noqa: N818  # it is no error of the application
 
 
 class Egress:
-    """Values as text in Python's notation, without what stands at `hidden` paths, and with marks for what is large.
+    """Values as text in Python's notation, without values at `hidden` paths, and with marks for large parts.
 
-    A mark tells kind, size and the path that gives the whole.
+    A mark tells kind, size and the path to the whole.
     """
 
     def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
@@ -54,12 +54,12 @@ class Egress:
         self.redacted = self.elided = 0
 
     def show_asked(self, value: Any, path: Path) -> str:
-        """The value at a path that was asked for: where it is large, its ends, as the path alone tells nothing new."""
+        """The value at a requested path: of a large one its ends, as the path alone tells nothing new."""
         self._asked = path
         return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
-        """A value that stands at a path of the state."""
+        """A value at a path of the state."""
         if self._hidden and any(_covers(one, path) for one in self._hidden):
             self.redacted += 1
             return REDACTED
@@ -117,12 +117,12 @@ class Egress:
 
 
 def _covers(hidden: Path, path: Path) -> bool:
-    """Whether a path is that of something hidden, or leads on into it."""
+    """Whether a path leads to something hidden, or into it."""
     return len(path) >= len(hidden) and all(key in (ANY, step) for key, step in zip(hidden, path))
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
-    """The parts of a collection or record, each with the step of a path that leads to it; None of any other value."""
+    """The parts of a collection or record, each with its step of a path; None for any other value."""
     kind = type(value)
     if isinstance(value, Mapping):
         return list(value.items())
@@ -138,7 +138,7 @@ def part_at(value: Any, path: Path) -> Any:
     """The part of a value at a path.
 
     Raises:
-        Refusal: there is none.
+        Refusal: the path leads nowhere.
     """
     for place, key in enumerate(path):
         parts = None if isinstance(value, AbstractSet) else parts_of(value)
@@ -164,7 +164,7 @@ def texts_at(value: Any, path: Path) -> Iterator[str]:
 
 
 def _stepped(values: list[Any], step: Any) -> list[Any]:
-    """The parts of values that one step of a sensitive path leads to; of a dict without a look at what it is not."""
+    """The parts of values behind one step of a sensitive path; dicts are read without their subclass's methods."""
     found: list[Any] = []
     for value in values:
         kind = type(value)
@@ -207,7 +207,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
 
 
 def within(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
-    """Of differences those at a path: the parts there of what came, went or was replaced as a whole."""
+    """The differences at a path, with the parts there of values that came, went or were replaced as a whole."""
     for op, path, old, new in found:
         if path[: len(at)] == at:
             yield op, path, old, new
@@ -248,7 +248,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def printed(value: Any) -> str:
-    """A value as it prints itself, whatever comes of that."""
+    """A value in its own printed form, also if printing fails."""
     try:
         return repr(value)
     except Exception as error:  # noqa: BLE001  # it is the application's
@@ -256,7 +256,7 @@ def printed(value: Any) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """The message of an exception, whatever comes of that."""
+    """The message of an exception, also if reading it fails."""
     try:
         return cut(str(error), TEXT)
     except Exception as failure:  # noqa: BLE001  # its words are its class's, which may fail
@@ -264,12 +264,12 @@ def words_of(error: BaseException) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """A text, or so many of its characters and a mark that there were more."""
+    """A text, or so many of its characters and a mark for the rest."""
     return text if len(text) <= most else text[:most] + "…"
 
 
 def one_line(text: str) -> str:
-    """A text with every character visible: whoever uses the application writes it."""
+    """A text with every character visible: it comes from the application's users."""
     return text if text.isprintable() else "".join([_visible(char) for char in text])
 
 
@@ -278,7 +278,7 @@ def _visible(char: str) -> str:
 
 
 def without(value: Any, secrets: Sequence[str]) -> Any:
-    """An answer with each secret taken out of its texts, as it is and as it is printed; the longest first."""
+    """An answer with each secret taken out of its texts, plain and printed; the longest first."""
     if not secrets:
         return value
     if isinstance(value, str):
@@ -292,7 +292,7 @@ def without(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _untorn(text: str, secrets: Sequence[str]) -> str:
-    """The text without the beginnings of secrets that end where it was cut."""
+    """The text without the beginnings of secrets at its cut end."""
     pieces = text.split("…")
     for place, piece in enumerate(pieces[:-1]):
         for secret in secrets:

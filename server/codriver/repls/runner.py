@@ -1,7 +1,7 @@
 """The runner of evaluations: starts each in its REPL, bounds its time, records its events, and tells the core its end.
 
-Events go into the transcripts of evaluations, the log, and, of applications, the app log. Streams of applications'
-events are renewed and ended in their REPLs.
+Events go into the transcripts of evaluations and the log, applications' events into the app log. Streams of
+applications' events are renewed and ended in their REPLs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_OTHERS: Final = 1000
-"""How many evaluations of others can still have output: what comes of an older one belongs to none."""
+"""The number of others' evaluations that can still have output: an older one's output belongs to none."""
 
 LATE: Final = "a value came when this was over, and is in no result: "
 
@@ -75,12 +75,12 @@ class EventRecorder:
         self._transcripts = transcripts
         self._app_events = app_events
         self._others: Recent[tuple[str, str], str] = Recent(KEPT_OTHERS)
-        """By REPL and the id in its adapter's events: the evaluation of ours that stands for what others evaluate."""
+        """Our evaluations that stand for others', by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
-        """By evaluation that is not over: what was shown last in the place of what a display showed."""
+        """The last update of each display, by running evaluation."""
 
     def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
-        """An event from a REPL: into the transcript of its evaluation, and into the log."""
+        """Take an event from a REPL: into the transcript of its evaluation, and into the log."""
         told_as = evaluation_id
         if self._others and (repl_id, told_as) in self._others:
             evaluation_id = self._others[repl_id, str(told_as)]
@@ -107,7 +107,7 @@ class EventRecorder:
                     self._happened(event, evaluation)
 
     def _happened(self, event: InputNeeded | ValueKept | OthersEnding | CallsRecorded, evaluation: Evaluation) -> None:
-        """Report an event of an evaluation that has no text for the log."""
+        """Report an evaluation's event without text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputWanted(evaluation.id))
         elif isinstance(event, CallsRecorded):
@@ -119,7 +119,7 @@ class EventRecorder:
             self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=failure))
 
     def cleared(self, failure: Failure) -> Failure:
-        """A failure without secrets: it is kept for longer than those are known that an application told."""
+        """A failure without secrets: it is kept longer than an application's secrets are known."""
 
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -129,7 +129,7 @@ class EventRecorder:
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
     def _app_told(self, repl_id: str, event: SeamShown | AppEvents | SensitiveSeen) -> None:
-        """The application in a REPL told of itself, which belongs to no evaluation."""
+        """Take news of the application in a REPL, which belong to no evaluation."""
         if isinstance(event, SensitiveSeen):
             self._logbook.learn_sensitive(repl_id, event.texts)
             return
@@ -138,12 +138,12 @@ class EventRecorder:
             return
         if isinstance(event, AppEvents):
             self._app_events.heard(repl, event.frame)
-        # The end of each evaluation tells of a seam: only a new one is news.
+        # The end of each evaluation tells the seam: only a new one is news.
         elif repl.profile is not None and repl.profile.seam != event.session_id:
             self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
-        """Note an evaluation in the REPL by somebody else, past this server: one like ours from now on."""
+        """Note an evaluation in the REPL by somebody else, past this server; it is then treated like ours."""
         evaluation = next_id(self._core.state)
         self._others[repl_id, told_as] = evaluation
         self._transcripts.open(evaluation, code=code)
@@ -162,7 +162,7 @@ class EventRecorder:
     def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
         text = event.text
         if evaluation is not None and (event.is_late or evaluation.over):
-            # Its result was given, or is about to be: what is asked for twice is answered alike.
+            # Its result was given, or is about to be: a second question gets the same answer.
             self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
             return
         if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
@@ -175,7 +175,7 @@ class EventRecorder:
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
-        """Display data, told as a value; of what is shown again and again, such as a progress bar, the last alone."""
+        """Take display data as a value; of an updated display, such as a progress bar, only the last state."""
         if evaluation is not None and evaluation.kind == "run-tests":
             text = self._transcripts.cleared(text_of(event.bundle))
             self._record("evaluationResults", str(text), repl, evaluation)
@@ -185,12 +185,12 @@ class EventRecorder:
             self._value(Value(text_of(event.bundle)), repl, evaluation)
 
     def _keep(self, evaluation: Evaluation, cut: str) -> None:
-        """The REPL keeps the value that was told last."""
+        """Note that the REPL keeps the last value."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.keep_cut(cut, is_kept=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
-        """Put output into the log, and note it where nobody waits for its evaluation any more."""
+        """Put output into the log, and note it if nobody waits for its evaluation any more."""
         line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
         if repl.phase == "connected" and (evaluation is None or evaluation.over):
             source = evaluation.id if evaluation else repl.key
@@ -199,7 +199,7 @@ class EventRecorder:
     def _record(
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> int:
-        """Put what a REPL said into the log; its line there."""
+        """Put a REPL's text into the log; its line there."""
         now = self._core.now()
         if evaluation is None:
             return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
@@ -207,18 +207,18 @@ class EventRecorder:
         return self._logbook.record(Entry(NO_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id))
 
     def end(self, repl_id: str) -> None:
-        """Record what was kept back of a REPL that says no more."""
+        """Record the held-back output of a REPL that is gone."""
         repl = self._core.state.repls.get(repl_id)
         for stream, rest in self._logbook.flush_chunks(repl_id):
             if rest and repl is not None:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
     def forget(self, repl_id: str) -> None:
-        """Know no more what an application took for sensitive: its REPL is gone, and its evaluations are over."""
+        """Forget an application's sensitive texts: its REPL is gone, and its evaluations are over."""
         self._logbook.forget_sensitive(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:
-        """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""
+        """Wake all who wait for a changed evaluation; after its end, record its held-back output."""
         transcript = self._transcripts.get(effect.evaluation)
         if transcript is None:
             return
@@ -237,7 +237,7 @@ class EventRecorder:
         transcript.signal()
 
     def process_said(self, repl_id: str, stream: str, text: str) -> None:
-        """Output of a REPL's process that came past its connection."""
+        """Take output of a REPL's process that came past its connection."""
         repl = self._core.state.repls.get(repl_id)
         text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
@@ -260,7 +260,7 @@ class Faults:
         self._core = core
 
     def latch(self, what: str, error: Exception) -> str:
-        """Remember that codriver itself failed in `what`; in words, for who is concerned."""
+        """Remember that codriver itself failed in `what`; the fault in words, for those concerned."""
         text = f"codriver itself failed in {what}: {_words(error)}"
         logger.error("%s", text, exc_info=error)
         try:
@@ -282,12 +282,12 @@ RENEW_S: Final = 20.0
 MOST_IN_WINDOW: Final = 200
 WINDOW_S: Final = 1.0
 KNOWN: Final = 2000
-"""Events of a REPL that are known again when another stream brings them: as many as the app log holds."""
+"""The number of a REPL's events that are recognised in another stream: as many as the app log holds."""
 
 
 @dataclass(slots=True)
 class _Intake:
-    """The events taken from one connection of a REPL: those of this second, and which they were."""
+    """The events taken from one connection of a REPL: their number in this second, and their ids."""
 
     generation: int
     known: Recent[int, None] = field(default_factory=partial(Recent, KNOWN))
@@ -297,9 +297,9 @@ class _Intake:
 
 
 class AppEventRecorder:
-    """Records what applications' streams push, for the life of one server: of each REPL, so many events a second.
+    """Records the events of applications' streams, for the life of one server: so many events a second for each REPL.
 
-    Of the rest, and of what fell out of a queue in the application, one event tells the number. An event that several
+    One event tells the number of the rest, and of those lost from a queue in the application. An event that several
     streams bring is recorded once.
     """
 
@@ -340,7 +340,7 @@ class AppEventRecorder:
         self._log.record(event)
 
     async def _close(self, repl_id: str) -> None:
-        """At the end of a second, tell what was not kept in it."""
+        """At the end of a second, tell the number of events not kept."""
         await anyio.sleep(WINDOW_S)
         intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
         intake.is_open = False
@@ -356,7 +356,7 @@ class AppEventRecorder:
                 self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
 
     def over(self, effect: TellAppStreamOver) -> None:
-        """Record that a stream ended, as an event of its topic: that wakes whoever waits for its events."""
+        """Record that a stream ended, as an event of its topic, which wakes all who wait for its events."""
         stream, repl = effect.stream, self._core.state.repls.get(effect.stream.repl)
         text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {effect.why}; watch_app again once it is back"
         op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
@@ -392,7 +392,7 @@ class AppStreamKeeper:
         self._adapters = adapters
 
     async def renew(self, effect: RenewAppStream) -> None:
-        """Renew a stream after a while, and tell whether the application still has it."""
+        """Renew a stream after a while, and report whether the application still has it."""
         await anyio.sleep(RENEW_S)
         stream = effect.stream
         if stream not in self._core.state.app_streams:
@@ -404,13 +404,13 @@ class AppStreamKeeper:
                 told = json.loads(await adapter.ask_seam("subscriptions", json.dumps({"renew": [stream.id]})))
                 is_there = any(row["id"] == stream.id for row in told.get("subs", ()))
             except OpTimedOutError:
-                is_there = True  # it is busy, and asked again
+                is_there = True  # the REPL is busy, and is asked again
             except (CodriverError, ValueError) as error:
                 logger.info("renewing the stream %s of %s: %s", stream.id, stream.repl, error)
         self._core.resume(effect, is_there)
 
     async def end(self, effect: EndAppStream) -> None:
-        """End a stream in the application, if that can still be reached."""
+        """End a stream in the application, if the application can still be reached."""
         stream = effect.stream
         repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
         if repl is None or adapter is None or repl.generation != stream.generation:
@@ -422,13 +422,13 @@ class AppStreamKeeper:
 
 
 MAX_VALUE_BYTES: Final = 32 * 2**20
-"""The length at which a REPL is asked to stop printing: far above an answer's, as the rest can be asked for."""
+"""The length at which a REPL is asked to stop printing: far above an answer's length, as callers can ask for more."""
 
 
 class Runner:
-    """Runs the evaluations of one server, for its life. `adapters` are those connected at any moment.
+    """Runs the evaluations of one server, for its life. `adapters` are the connected ones at any moment.
 
-    `spawn` does something in a task of its own, whose faults end nothing but itself. `clear` takes secrets out.
+    `spawn` runs a function in a task of its own; its faults end only that task. `clear` takes secrets out.
     """
 
     def __init__(
@@ -447,12 +447,12 @@ class Runner:
         self._spawn = spawn
         self._clear = clear
         self._running: dict[str, asyncio.TimerHandle] = {}
-        """By evaluation: when it will have run too long."""
+        """The time limit of each evaluation."""
         self._overlong: dict[str, str] = {}
-        """By evaluation that is being ended because it ran too long: that in words."""
+        """The reason in words for each evaluation being ended for its time."""
 
     def begin(self, effect: dispatch.RunEvaluation) -> None:
-        """Run it. Its end is reported, whatever happens; by the life of the connection if that ends first."""
+        """Run an evaluation. Its end is always reported; by the life of the connection if that ends first."""
         evaluation = effect.request.id
         adapter = self._adapters.get(effect.repl)
         if adapter is None:
@@ -467,12 +467,12 @@ class Runner:
                 self._spawn(f"opening a session for the evaluation {evaluation}", self._begin_in_session, effect)
             else:
                 asyncio.get_running_loop().call_soon(ended, error)
-        except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
+        except Exception as error:  # noqa: BLE001  # all who wait for the end must be told, whatever happened
             # The dispatch that asked for this is not over yet.
             asyncio.get_running_loop().call_soon(ended, error)
 
     def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
-        """Whether its session is opened in the REPL by the first evaluation that runs in it, as lanes are."""
+        """Whether its first evaluation opens its session in the REPL, as for lanes."""
         if effect.request.background:
             return True
         repl = self._core.state.repls.get(effect.repl)
@@ -480,7 +480,7 @@ class Runner:
         return session is not None and session.lane is not None
 
     async def _begin_in_session(self, effect: dispatch.RunEvaluation) -> None:
-        """Open its session, and run it there."""
+        """Open the evaluation's session, and run it there."""
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
             return
@@ -508,7 +508,7 @@ class Runner:
         self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
 
     async def _end_overlong(self, effect: dispatch.RunEvaluation) -> None:
-        """Interrupt what ran longer than anything may, and say so whatever comes of it."""
+        """Interrupt an evaluation that ran too long, and say so, whatever the outcome."""
         evaluation = effect.request.id
         session = self._core.state.evaluations[evaluation].place
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
@@ -521,7 +521,7 @@ class Runner:
             done = await adapter.interrupt(session)
         except CodriverError as error:
             text = f"{why} and could not be interrupted: {error}"
-            if evaluation in self._overlong:  # it may still end by itself
+            if evaluation in self._overlong:  # the evaluation may still end by itself
                 self._overlong[evaluation] = text
             self._core.report(actions.LatchError("run-limit", text), actions.Say(text, error=True))
             return
@@ -530,7 +530,7 @@ class Runner:
 
 
 def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
-    """The limits that the caller asked for, else those for such callers, else those of the settings."""
+    """The limits of the request, else those for such callers, else those of the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)
     return PrintLimits(
@@ -541,7 +541,7 @@ def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
 def _ending(
     evaluation: str, how: Ending | Exception, clear: Callable[[Failure], Failure], *, notes: tuple[str, ...]
 ) -> actions.EvaluationEnded:
-    """The action that reports an end. A fault of ours is raised again: its words are found where it is latched."""
+    """The action that reports an end. A fault of ours is raised again; its words are in the latch."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
         return actions.EvaluationEnded(evaluation, "failed", failure=failure, notes=notes)

@@ -1,9 +1,9 @@
-"""Parts that the adapters of all protocols share: failures, forms in order, evaluations, and runs of tests as such.
+"""Parts shared by the adapters of all protocols: failures, forms in order, evaluations, and test runs.
 
-Codriver's own code in a REPL tells an error as type, message, place, frames, locals and chain, and the results of tests
-in a shape that cider-nrepl's are read into, too. A failure gets its form and its place in the code that was sent, which
-a server tells of one form alone, if at all. An evaluation is told its end once. A run of tests is one, and interrupted
-where nobody waits for it.
+Codriver's own code in a REPL tells an error as type, message, place, frames, locals and chain, and test results in one
+shape, into which cider-nrepl's are read too. A failure gets its form and its place in the sent code; a server tells
+them for one form alone, if at all. An evaluation ends once. A test run is an evaluation, and is interrupted if nobody
+waits for it.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
 
 
 MESSAGE_CHARS: Final = 4000
-"""Longest message kept: one that holds a printed value can have megabytes, and the whole is in the output log."""
+"""The longest message kept: a message with a printed value can have megabytes, and the whole is in the output log."""
 
 TRACE_FRAMES: Final = 20
 _OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
 _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
 
 BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
-"""The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
+"""The phases of failures with their place in the failed form; running code may fail in code of any earlier form."""
 
 
 def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
-    """The failure that these parts tell, its trace cut to the user's frames."""
+    """The failure in these parts, with its trace cut to the user's frames."""
     own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
@@ -76,7 +76,7 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
 
 
 def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
-    """The stack trace that these parts tell, its chain with it; without frames where they tell none."""
+    """The stack trace in these parts, with its chain; without frames if the parts have none."""
     error = read_parts(parts, dialect)
     links = [as_map(link) for link in as_list(parts.get("chain"))]
     chain = [trace_of(one, told_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
@@ -84,7 +84,7 @@ def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
 
 
 def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
-    """The stack trace of an error and of its chain; where no frame is told, the error's place is one."""
+    """The stack trace of an error and of its chain; without any frame, the error's place is one."""
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
     return replace(trace_of(error, frames), chain=tuple(chain))
@@ -96,12 +96,12 @@ def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
 
 
 def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames that codriver's worker tells of an error, innermost first."""
+    """The frames of an error in the words of codriver's worker, innermost first."""
     return tuple(read_frame(text, dialect.tooling) for text in as_texts(parts.get("trace")))
 
 
 def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
-    """A stack trace with the locals that a worker tells of its frames, a row each, and of those of its chain."""
+    """A stack trace with the locals of its frames and of its chain's, from a worker's rows."""
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
     for told in map(as_map, rows):
         values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
@@ -115,7 +115,7 @@ def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
 
 
 def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames that our own code tells: by class and method on the JVM, else by function."""
+    """The frames told by our own code: by class and method on the JVM, else by function."""
     told = [as_map(item) for item in as_list(fields.get("frames"))]
     if not any("class" in frame for frame in told):
         return tuple(_frame(frame, dialect) for frame in told)
@@ -143,7 +143,7 @@ def calls_of(told: object) -> list[tuple[Mapping[str, object], str, str]]:
 
 
 def real_file(name: str | None) -> str | None:
-    """The name of a file; None for the words that stand for code which is in none."""
+    """The name of a file; None for the words that mean code without a file."""
     return None if name is None or name in _NO_FILE or name.startswith("<") else name
 
 
@@ -153,7 +153,7 @@ def as_message(message: str) -> str:
 
 
 def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
-    """The frames, those in files of the workspace as the user's, wherever the workspace lies."""
+    """The frames, with those in files of the workspace marked as the user's, wherever the workspace lies."""
     if workspace is None:
         return frames
     root = f"{workspace}/"
@@ -166,23 +166,22 @@ def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[Stac
 
 
 def no_namespace(name: str) -> Failure:
-    """The failure of an evaluation in a namespace that is not there, in the same words for every REPL."""
+    """The failure of an evaluation in a missing namespace, in the same words for every REPL."""
     return Failure(
         NAMESPACE_MISSING, f"there is no namespace {name!r}: load or require it first; nothing was evaluated"
     )
 
 
 def one_namespace(name: str) -> Failure:
-    """The failure of an evaluation that asks for a namespace of a REPL that has one alone."""
+    """The failure of an evaluation that asks a REPL with only one namespace for another."""
     words = f"this REPL evaluates in one namespace only, and {name!r} was asked for; nothing was evaluated"
     return Failure(NAMESPACE_MISSING, words)
 
 
 def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
-    """`error` with its form and its place, as far as they can be known.
+    """`error` with its form and its place, as far as known.
 
-    `form`: the number of the form that was sent alone, if one was. `counts_lines`: the server was told where the text
-    begins, and counts from there.
+    `form`: the number of a form sent alone. `counts_lines`: the server knows the text's first line, and counts from it.
     """
     forms = request.forms
     if not forms:
@@ -190,13 +189,13 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
     if form is not None:
         error = replace(error, form=form)
     if request.kind == "load-forms" and request.file and error.file == PureWindowsPath(request.file).name:
-        # The JVM's frames have no more than the file's own name; what Windows takes for a path is one here too.
+        # The JVM's frames have no more than the file's own name; a path of Windows is one here too.
         error = replace(error, file=request.file)
     if error.line is not None and not counts_lines and error.file is None:
         offset = forms[form - 1].line - 1 if form else 0
         error = replace(error, line=error.line + offset)
     if request.kind == "load-forms" and form is not None and error.file is None:
-        # The forms of a file have their places there, also where the server tells none.
+        # The forms of a file have their places there, also if the server tells none.
         error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
     if error.line is None or error.file not in (None, request.file):
         return error
@@ -204,17 +203,18 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
     if error.form is None and error.phase in BEFORE_RUNNING:
         error = replace(error, form=_form_at(place, error, forms))
     if error.form and error.phase in READING and place >= _end(forms[error.form - 1]):
-        # A reader that fails at the end of a token says where it stood, which is beyond it and may be the next line.
+        # A reader that fails at the end of a token tells its own place, which is beyond the token and may be the next
+        # line.
         culprit = forms[error.form - 1]
         error = replace(error, line=culprit.line, column=culprit.column)
     return error
 
 
 def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
-    """The number of the form that a place belongs to."""
+    """The number of the form around a place."""
     if error.column is None:
         return sum(form.line <= place[0] for form in forms) or None
-    # A reader stands behind what it could not read, which may be where the next form begins.
+    # A reader stands behind the unreadable text, which may be the beginning of the next form.
     last = (place[0], place[1] - (error.phase in READING))
     return sum((form.line, form.column) <= last for form in forms) or None
 
@@ -226,7 +226,7 @@ def _end(form: Form) -> tuple[int, int]:
 
 
 async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
-    """The ending of forms, of which each is sent once the one before it went well: that of the last, with all notes.
+    """The ending of forms, each sent after the success of the one before: the last ending, with all notes.
 
     `evaluate` gives the ending of one form, by its number from 1.
     """
@@ -240,10 +240,10 @@ async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaita
 
 
 class Evaluations(TaskSet):
-    """The evaluations of one adapter that run in tasks of their own: each is told its end once, whatever happens."""
+    """The evaluations of one adapter that run in tasks of their own: each gets its end once, whatever happens."""
 
     def begin(self, ended: Ended, act: Coroutine[object, object, Ending]) -> None:
-        """Do what gives the ending of an evaluation, and tell it; in its place an error, or that we closed the REPL."""
+        """Run the function that gives an evaluation's ending, and tell it; or an error, or that we closed the REPL."""
         self.start(_told(ended, act))
 
 
@@ -251,7 +251,7 @@ async def _told(ended: Ended, act: Coroutine[object, object, Ending]) -> None:
     how: Ending | Exception = ReplDisconnectedError("it was closed by us")
     try:
         how = await act
-    except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+    except Exception as error:  # noqa: BLE001  # it goes to the callback for the end
         how = error
     finally:
         ended(how)
@@ -261,14 +261,14 @@ class RunTests(Protocol):
     """A way to run the tests of one REPL."""
 
     async def __call__(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
-        """Run tests; the listener hears them under the id of an evaluation, where they are one."""
+        """Run tests; the listener gets their events under the id of an evaluation, if they are one."""
         ...
 
 
 class TestEvaluations:
     """The runs of one REPL's tests. Lives as long as its adapter."""
 
-    __test__ = False  # for pytest: it is none
+    __test__ = False  # for pytest, which would take it for a test
 
     def __init__(self, run: RunTests, interrupt: Callable[[], Awaitable[object]], listener: Listener) -> None:
         self._run = run
@@ -287,7 +287,7 @@ class TestEvaluations:
         """Run tests. A run that is cancelled, or takes too long, is interrupted.
 
         Raises:
-            OpTimedOutError: it took longer than `timeout_s`.
+            OpTimedOutError: the run took longer than `timeout_s`.
         """
         with anyio.move_on_after(timeout_s):
             try:
@@ -311,7 +311,7 @@ class TestEvaluations:
 def alternatives(match: str) -> list[list[str]]:
     """The words of `match` as alternatives of words that all hold, `!` before what must not; empty if it has more.
 
-    Small letters, as names are compared so.
+    In small letters, as names are compared in them.
     """
     if re.search(r"[()]", match) or not match.strip():
         return []
@@ -328,7 +328,7 @@ OUTPUT_CHARS: Final = 50_000
 
 
 def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
-    """The run that our own question reports."""
+    """The run in the answer to our own question."""
     fields = as_map(data)
     results = [result_of(as_map(item), dialect) for item in as_list(fields.get("results"))]
     times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
@@ -339,14 +339,14 @@ def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
 
 
 def _times(item: object) -> Iterator[TestTime]:
-    """The time of a test, told as its namespace, its name and seconds; nothing if it is told otherwise."""
+    """The time of a test, told as its namespace, its name and seconds; nothing for another form."""
     match item:
         case [str(namespace), str(test), float() | int() as seconds]:
             yield TestTime(namespace, test, float(seconds))
 
 
 def run_of(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
-    """The run of these results, the worst first; of `tests` tests, or as many as they name."""
+    """The run of these results, the worst first; of `tests` tests, or as many as the results name."""
     outcomes = [result.outcome for result in results]
     return TestRun(
         tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
@@ -359,10 +359,10 @@ def run_of(results: list[TestResult], *, tests: int | None, output: str) -> Test
 
 
 def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
-    """The result that these parts tell."""
+    """The result in these parts."""
     outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
     file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
-    # An error is reported where it was thrown, which may be in a library; the test's own place says more.
+    # An error is reported at its throw, which may be in a library; the test's own place says more.
     if fields.get("var-file") and (file is None or outcome == "error"):
         file, line = read_file(as_text(fields.get("var-file"))), as_int(fields.get("var-line"))
     context, message = as_text(fields.get("context")), as_text(fields.get("message"))

@@ -51,14 +51,14 @@ E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
-"""The time after which a connection to a silent REPL is said to lead to something else, perhaps."""
+"""The time after which a silent connection is said to lead, perhaps, to something other than a REPL."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 LEFT_S = 2.0
-"""How long what a client left behind in its own session is given to end after an interrupt."""
+"""The time for code left in a client's own session to end after an interrupt."""
 
 
 def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
-    """The profile of a REPL without the capabilities that are withheld: each is missing, with what to do to have it."""
+    """The profile of a REPL without withheld capabilities: each is missing, with the way to get it."""
     if not withheld:
         return profile
     capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
@@ -85,7 +85,7 @@ class Repls:
         logbook: Logbook,
         transcripts: Transcripts,
     ) -> None:
-        """`recipe_of` tells how to start the REPL that words name; it may wait for a disk.
+        """`recipe_of` gives the recipe for the REPL that words name; it may wait for a disk.
 
         Raises:
             LookupError: a kind of REPL has a protocol without a connector.
@@ -99,7 +99,7 @@ class Repls:
         self._lives: dict[str, _Life] = {}
         self._kernels = StartedKernels()
         self._told: dict[str, str] = {}
-        """By REPL: the words that the log has already on why there is none, or nothing answers."""
+        """By REPL: the reason already logged why there is none, or nothing answers."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
@@ -115,7 +115,7 @@ class Repls:
         """The adapter of a connected REPL.
 
         Raises:
-            ReplDisconnectedError: it is not connected now.
+            ReplDisconnectedError: the REPL is not connected now.
         """
         adapter = self._adapters.get(repl)
         if adapter is None:
@@ -151,7 +151,7 @@ class Repls:
             life.scope.cancel()
 
     def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
-        """Do `what`, in which the effect may be named, in a task of its own, whose faults end nothing but itself."""
+        """Do `what` in a task of its own; its faults end only that task. `what` may name the effect."""
 
         async def guarded() -> None:
             try:
@@ -194,11 +194,11 @@ class Repls:
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
-        # Nothing is awaited before: the next life of this REPL may tell the same again.
+        # Nothing is awaited before this: the next life of this REPL may tell the same again.
         self._events.forget(repl_id)
 
     async def _connect(self, repl: Repl) -> str:
-        """Live through one connection; why it ended."""
+        """Live through one connection; the reason of its end."""
         if not repl.owned:
             try:
                 return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
@@ -224,7 +224,7 @@ class Repls:
         return cause
 
     async def _live_through(self, repl: Repl, recipe: recipes.Recipe) -> str:
-        """Live through one process of ours; why it, or the connection, ended."""
+        """Live through one process of ours; the reason of its, or the connection's, end."""
         file = recipe.connection_file
         async with AsyncExitStack() as stack:
             folder, port_file = self._workspace, recipe.port_file
@@ -256,7 +256,7 @@ class Repls:
                 tasks.start_soon(watch_process)
                 causes.append(await self._stay_with_ours(repl.id, address, recipe))
                 with anyio.move_on_after(1):
-                    # A process that dies closes its socket first: say why it died rather than that it hung up.
+                    # A dying process closes its socket first: tell the reason of its death rather than that it hung up.
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]
@@ -275,9 +275,9 @@ class Repls:
     async def _stay_connected(
         self, repl_id: str, address: str, origin: Origin | None = None, withheld: Mapping[str, str] = NOTHING
     ) -> str:
-        """Live through one connection; why it ended. `origin`: that of a REPL whose process is not ours.
+        """Live through one connection; the reason of its end. `origin`: the origin of a REPL whose process is not ours.
 
-        `withheld`: the capabilities that are not used, each with what to do to have it.
+        `withheld`: the unused capabilities, each with the way to get it.
         """
         protocol, place = kinds.split_address(address)
         silence = anyio.CancelScope()
@@ -305,7 +305,7 @@ class Repls:
             silence.cancel()
 
     async def _placed(self, repl_id: str, profile: Profile) -> Profile:
-        """The profile, with the other working tree that the REPL runs in, where a port file led to one."""
+        """The profile, with the other working tree around the REPL, if a port file led there."""
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
         if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
             return profile
@@ -313,7 +313,7 @@ class Repls:
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _tell_of_silence(self, until: anyio.CancelScope, repl_id: str, place: str) -> None:
-        """Say of a connection that is not made soon what may be there: whoever waits for it learns that first."""
+        """Tell what may listen when a connection takes long: those who wait for it learn that first."""
         with until:
             await anyio.sleep(SILENT_S)
             words = (
@@ -329,7 +329,7 @@ class Repls:
             self._say_once(repl, words)
 
     def _say_once(self, repl: Repl, words: str) -> None:
-        """Have the log say of a REPL why there is none, unless that is the last that it said of it."""
+        """Have the log tell the reason why there is no REPL, unless that was its last word on the REPL."""
         if self._told.get(repl.id) != words:
             self._told[repl.id] = words
             self._core.report(actions.Say(f"{repl.key}: {words}", error=True, repl=repl.key))
@@ -358,7 +358,7 @@ class Repls:
 
 
 def _check_remedies(repl: Repl, recipe: recipes.Recipe, cause: str) -> None:
-    """Raise RecipeError if it is known what helps against the cause of a REPL's end: to start it again does not."""
+    """Raise RecipeError if a remedy for a REPL's end is known: another start does not help."""
     for words, remedy in recipe.remedies:
         if words in cause:
             raise recipes.RecipeError(repl.origin.text, remedy)

@@ -1,13 +1,13 @@
-"""One socket to an nREPL server: messages out, answers parsed into one shape and given to whoever asked.
+"""One socket to an nREPL server: messages out, and answers parsed into one shape and given to their requests.
 
-A connection is made over TCP where somebody listens who may. What comes is filed at all times, also when nobody waits.
-Every request has an id of its own; answers find their exchange by it, also when they come after `done`, for as long as
-the id is among the last `LINGERING` that ended, or the exchange is kept for what is still to come.
+A connection is made over TCP, to an allowed listener. Messages are filed at all times, also when nobody waits. Every
+request has an id of its own; answers find their exchange by the id, also after `done`, as long as the id is among the
+last `LINGERING` ended ones, or the exchange is kept for later messages.
 
 The disagreements of servers are settled here, once: nil comes as an empty list where a text or a map is expected,
-statuses as a list in any order or as one text, an id as ``""``, as ``[]`` or not at all. Programs print line by line,
-and readers read what came at once: output that came in many small messages is joined. Source: nREPL documentation,
-"Ops", and the answers of the servers in the tests.
+statuses as a list in any order or as one text, an id as ``""``, as ``[]`` or not at all. Programs print line by line:
+output that came in many small messages at once is joined. Source: nREPL documentation, "Ops", and the answers of the
+servers in the tests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NO_STATUS: frozenset[str] = frozenset()
 
 FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
-"""Status words that mean that what was asked for failed. An `ex` key means the same: some servers send nothing else."""
+"""Status words for a failed request. An `ex` key means the same: some servers send nothing else."""
 
 ADDRESS = frozenset({"id", "session"})
 
@@ -55,7 +55,7 @@ class NotAMessageError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it came: `id` is None when the server named none, `status` is a set."""
+    """A received message: `id` is None if the server named none, `status` is a set."""
 
     id: str | None = None
     session: str | None = None
@@ -64,7 +64,7 @@ class Message:
 
     @property
     def is_done(self) -> bool:
-        """Whether the server says that it is finished with the request."""
+        """Whether the server is finished with the request."""
         return "done" in self.status
 
     @property
@@ -73,12 +73,12 @@ class Message:
         return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
 
     def texts(self, *keys: str) -> list[str | None]:
-        """The texts under these keys, each as `text` gives it: of a message's many possible fields it has two or so."""
+        """The texts under these keys, each as `text` gives it; a message has few of its many possible fields."""
         fields = self.fields
         return [self.text(key) if key in fields else None for key in keys]
 
     def text(self, key: str) -> str | None:
-        """The text under `key`; None when it is absent, or nil, or no text."""
+        """The text under `key`; None for an absent value, nil, or any other."""
         value = self.fields.get(key)
         return value if value is None or type(value) is str else as_text(value)
 
@@ -87,7 +87,7 @@ def parse(value: Value) -> Message:
     """The message that `value` is.
 
     Raises:
-        NotAMessageError: it is none.
+        NotAMessageError: the value is none.
     """
     if not isinstance(value, dict):
         raise NotAMessageError(value)
@@ -110,7 +110,7 @@ def _status(value: Value | None) -> frozenset[str]:
 def joined(values: Iterable[Value]) -> Iterator[Value]:
     """The values in their order, each run of output on one stream of one request as one message.
 
-    Only what says nothing else is joined. A text that is no UTF-8, or that is cut, stays by itself.
+    Only messages of pure output are joined. A text that is no UTF-8, or cut, stays by itself.
     """
     run: dict[str, Value] | None = None
     stream = ""
@@ -135,7 +135,7 @@ def joined(values: Iterable[Value]) -> Iterator[Value]:
 
 
 def _output(value: Value) -> tuple[str, str]:
-    """The stream and the text of a message that is text on one stream and nothing else; else the empty ones."""
+    """The stream and the text of a message of pure output on one stream; else empty texts."""
     if isinstance(value, dict):
         name = "out" if "out" in value else "err"
         text = value.get(name)
@@ -163,7 +163,7 @@ OnMessage = Callable[[Message], None]
 class Exchange:
     """A request and its replies. Lives from `NreplConnection.begin` until its id is forgotten.
 
-    It turns once: when it is over, or when it failed before that, as some servers say nothing after a failure.
+    An exchange turns once: at its end, or at an earlier failure, as some servers send nothing after a failure.
     """
 
     __slots__ = ("_changed", "begun_at", "has_turned", "id", "is_over", "on_message", "on_turned", "status")
@@ -172,16 +172,16 @@ class Exchange:
         self.id = identity
         self.on_message = on_message
         self.on_turned = on_turned
-        """Called once the exchange has turned and all messages that came with the turn are filed. May not raise."""
+        """Called once the exchange has turned and all messages received with the turn are filed. May not raise."""
         self.is_over = False
         self.has_turned = False
         self.status: set[str] = set()
         self.begun_at = monotonic()
         self._changed: asyncio.Event | None = None
-        """Only there while somebody waits. asyncio's own: anyio's makes three times as many function calls."""
+        """Set only while somebody waits. An event of asyncio: anyio's makes three times as many function calls."""
 
     def turn(self, *, is_over: bool) -> None:
-        """Take it for turned, and perhaps for over."""
+        """Mark the exchange as turned, and perhaps as over."""
         self.has_turned = True
         self.is_over |= is_over
         if self._changed is not None:
@@ -189,12 +189,12 @@ class Exchange:
             self._changed = None
 
     async def wait_over(self) -> None:
-        """Wait until it is over."""
+        """Wait until the exchange is over."""
         while not self.is_over:
             await self._change()
 
     async def wait_turned(self) -> None:
-        """Wait until it has turned."""
+        """Wait until the exchange has turned."""
         while not self.has_turned:
             await self._change()
 
@@ -219,14 +219,14 @@ class NreplConnection:
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
-        """The data that came faster than it could be filed; the first is being filed."""
+        """Data that came faster than they could be filed; the first are being filed."""
         self._news = anyio.Event()
         self._end: str | None = None
-        """Why nothing more comes."""
+        """The reason why nothing more comes."""
         self._fault: Exception | None = None
         """The exception that was raised while something was filed."""
         self.send_gap_s = 0.0
-        """Quiet time before a message while another waits, for servers that read one at a time and forget the next."""
+        """The pause before a message while another waits, for servers that read one at a time and forget the next."""
         self.closed = anyio.Event()
         self.cause: str | None = None
         self.heard_at = monotonic()
@@ -234,7 +234,7 @@ class NreplConnection:
         transport.hand_to(self._heard, self._lost)
 
     async def read(self) -> None:
-        """File floods, until the connection is over. Raises what filing raises."""
+        """File floods, until the connection is over. Raises the errors of filing."""
         turns = Turns()
         try:
             while self._fault is None and (self._backlog or self._end is None):
@@ -256,7 +256,7 @@ class NreplConnection:
             self._finish("it was closed by us")
 
     def _heard(self, data: bytes) -> None:
-        """File what came, at once when it is little and nothing waits, else in turns."""
+        """File received data: at once if they are few and nothing waits, else in turns."""
         self.heard_at = monotonic()
         if self._backlog or len(data) > SLICE_BYTES:
             self._backlog.append(data)
@@ -266,7 +266,7 @@ class NreplConnection:
             return
         try:
             self._file_all(self._decode(data))
-        except Exception as error:  # noqa: BLE001  # `read` raises it, where its owner hears of it
+        except Exception as error:  # noqa: BLE001  # `read` raises it, for its owner to see
             self._fault = error
             self._transport.pause_reading()
             self._news.set()
@@ -276,7 +276,7 @@ class NreplConnection:
         self._news.set()
 
     async def _file_in_turns(self, data: bytes, turns: Turns) -> None:
-        """File what the bytes complete, in turns: however much comes at once, others are served meanwhile."""
+        """File the messages that the bytes complete, in turns, so that others are served meanwhile."""
         values: list[Value] = []
         start = 0
         while start < len(data):
@@ -291,7 +291,7 @@ class NreplConnection:
         self._file_all(values)
 
     def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
-        """The values that `data` completes. When it is broken they are filed, after those `before`, and it raises."""
+        """The values that `data` completes. At a fault they are filed, after those `before`, and it is raised."""
         try:
             return self._decoder.feed(data)
         except BencodeError as error:
@@ -299,7 +299,7 @@ class NreplConnection:
             raise
 
     def expect_no_delay(self) -> None:
-        """Take the REPL for one that sends every message at once: that saves a call of the system for each."""
+        """Assume that the REPL sends every message at once: that saves a system call for each."""
         self._transport.waits_for_acks = False
 
     @property
@@ -308,13 +308,13 @@ class NreplConnection:
         return bool(self._active)
 
     def begin(self, on_message: OnMessage, on_turned: Callable[[], None] | None = None) -> Exchange:
-        """A new exchange, whose messages go to `on_message`, those after its end included."""
+        """A new exchange; its messages go to `on_message`, also those after its end."""
         exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_turned)
         self._active[exchange.id] = exchange
         return exchange
 
     def end(self, exchange: Exchange) -> None:
-        """Take an exchange for over: by its `done`, or because nobody waits for it any more. Twice is harmless."""
+        """End an exchange: by its `done`, or because nobody waits any more. Twice is harmless."""
         if exchange.id in self._active:
             self._close(exchange)
             self._tell_turned()
@@ -334,7 +334,7 @@ class NreplConnection:
             self._turned.pop(0)()
 
     def keep(self, exchange: Exchange) -> None:
-        """File what comes for an exchange, also when it is over, however many others follow, until it is forgotten."""
+        """File an exchange's messages also after its end, however many others follow, until it is forgotten."""
         self._kept[exchange.id] = exchange
 
     def forget(self, exchange: Exchange) -> None:
@@ -369,12 +369,12 @@ class NreplConnection:
             if self._needs_gap:
                 await anyio.sleep(self.send_gap_s)
             if not self._transport.is_open:
-                await self.closed.wait()  # which tells the cause
+                await self.closed.wait()  # the end tells the cause
             self.check_open()
             await self._transport.send(data)
 
     def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
-        """Send a request if nothing has to be waited for, and say whether it was sent.
+        """Send a request if nothing stands in the way; whether it was sent.
 
         Raises:
             RefusedError: a text holds what no UTF-8 can say.
@@ -424,7 +424,7 @@ class NreplConnection:
         await self.abandon("it was closed by us")
 
     async def abandon(self, cause: str) -> None:
-        """End the connection for the reason `cause`, unless it is over already."""
+        """End the connection for the reason `cause`, unless the connection is over already."""
         self._finish(cause)
         await self._transport.close()
 
@@ -434,7 +434,7 @@ class NreplConnection:
         self._tell_turned()
 
     def _file(self, message: Message) -> None:
-        """Give a message to its exchange; one without an id that is more than output can only be the one that runs."""
+        """Give a message to its exchange; without an id, more than output can only be the running one's."""
         name = message.id or ""
         exchange = self._active.get(name) or self._routes.get(name) or self._kept.get(name)
         if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
@@ -461,10 +461,10 @@ class NreplConnection:
 
 
 async def dial(endpoint: Endpoint, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
-    """A connection to whoever listens at `endpoint`; nothing was said on it yet.
+    """A connection to the listener at `endpoint`, still unused.
 
     Raises:
-        ReplUnreachableError: nobody listens, or the way there is closed.
+        ReplUnreachableError: nobody listens, or the way is closed.
     """
     return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
 
@@ -483,11 +483,11 @@ def _answers(message: Message) -> bool:
 
 
 async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
-    """A connection to whoever listens at `endpoint`. Hand it to its owner before anything else is awaited.
+    """A connection to the listener at `endpoint`. Give it to its owner before awaiting anything else.
 
     Raises:
         ReplUnreachableError: nobody listens, or the way there is closed.
-        StrangeListenerError: a file led there, and the listener is another user's, or nobody can tell.
+        StrangeListenerError: a file led to the endpoint, and the listener is another user's, or nobody can tell.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -497,7 +497,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
         raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ReplUnreachableError(endpoint, _say(error)) from error
-    transport.pause_reading()  # what comes meanwhile is for whoever the connection is handed to
+    transport.pause_reading()  # bytes that come meanwhile are for the connection's owner
     try:
         await check_listener(transport.socket, endpoint)
     except BaseException:
@@ -508,7 +508,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
 
 
 def _say(error: OSError) -> str:
-    """Why a connection was refused, in words."""
+    """The reason in words why a connection was refused."""
     if isinstance(error, socket.gaierror):
         return "its host name is not known"
     # When several addresses were tried asyncio makes one error of all, whose text alone tells the causes.

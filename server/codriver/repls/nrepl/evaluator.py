@@ -1,9 +1,9 @@
-"""The evaluator of one nREPL server: sends code form by form, or as a file, and tells how it ended.
+"""The evaluator of one nREPL server: sends code form by form, or as a file, and tells its end.
 
-The first form is sent in the very turn of the event loop in which it is asked for, if nothing stands in its way: what
-else is to be done about an evaluation is done while the REPL works. An evaluation of one form which went well, as most
-do, is over in the turn of the loop in which its answer comes: only what has more to ask, or to wait for, gets a task.
-The fields of requests are those that the server behind an adapter understands.
+The first form is sent in the same turn of the event loop in which it was requested, if nothing stands in its way: all
+other work for an evaluation is done while the REPL works. A successful evaluation of one form, the usual case, is over
+in the turn of the loop in which its answer comes: only an evaluation with more to ask, or to wait for, gets a task.
+Requests have only fields that the server behind an adapter understands.
 
 Sources: nREPL documentation, "Ops", `eval` and `load-file`; fields of Codriver's own worker begin with `codriver/`.
 """
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AFTER_FAILURE_S: Final = 5.0
-"""How long a failure waits for its `done`. Every server sends it at once, or not at all."""
+"""The time that a failure waits for its `done`. Every server sends `done` at once, or not at all."""
 
 LOST_ALONE_S: Final = 0.25
-"""How soon the main connection follows one that was lost, when it is the REPL that is gone."""
+"""The time within which the main connection is lost after another, if the REPL itself is gone."""
 
 THREAD_DEATH: Final = "java.lang.ThreadDeath"
 STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
 
 TIDY_EVERY: Final = 200
-"""Evaluations in one session after which what the server left behind is tidied up, where our printer did not."""
+"""Evaluations in one session after which the server's leftovers are tidied up, unless our printer did that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sent:
-    """A request that evaluates, and the reply to it as far as it came."""
+    """A request that evaluates, and the reply so far."""
 
     exchange: Exchange
     reply: Reply
@@ -75,7 +75,7 @@ class Work:
     ended: Ended
     limits: PrintLimits
     first: Sent | None = None
-    """Its first request, if that was sent at once, until the reply to it is taken."""
+    """Its first request, if sent at once, until the reply is taken."""
     has_turn: bool = False
     """Whether it has its session's turn."""
     told: int = 0
@@ -83,11 +83,11 @@ class Work:
     recording: Recording | None = None
     """The recording of its calls by our own code in the REPL, while there is one."""
     is_looked_after: bool = False
-    """Whether an application is looked for when its first request is over."""
+    """Whether to look for an application when its first request is over."""
 
 
 class Evaluator:
-    """Runs the evaluations of one adapter, for its life. One at a time in each session; the caller sees to that."""
+    """Runs the evaluations of one adapter, for its life. The caller sees to it that each session has one at a time."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Evaluator:
     ) -> None:
         self._sessions = sessions
         self._main_connection = sessions.main.connection
-        """Kept here, as the table is emptied before the connections are closed."""
+        """The main connection, kept here, as the table is emptied before the connections are closed."""
         self._probed = probed
         self._dialect = probed.dialect
         self._listener = listener
@@ -123,7 +123,7 @@ class Evaluator:
             self._go_on(work)
 
     def _sends_at_once(self, work: Work) -> bool:
-        """Send the first form where nothing has to be waited for, and say whether it was sent."""
+        """Send the first form if nothing stands in the way; whether it was sent."""
         session, request = work.session, work.request
         is_recorded = request.trace is not None
         has_more_to_ask = request.hold or is_recorded or self._looks.is_first or self._switches(request)
@@ -140,7 +140,7 @@ class Evaluator:
         finally:
             if not is_sent:
                 self._leave(work)
-        # While the REPL works, so that nobody waits for it.
+        # Done while the REPL works, so that nobody waits.
         work.is_looked_after = is_sent and self._looks.is_last(request)
         return is_sent
 
@@ -153,9 +153,9 @@ class Evaluator:
         return BESIDE if request.background and BESIDE in self._probed.ops else "eval"
 
     def _turned(self, work: Work) -> None:
-        """The first request is answered: end the evaluation here and now, unless there is more to do about it."""
+        """Take the answer of the first request: end the evaluation now, unless more is to be done."""
         sent, request = work.first, work.request
-        if sent is None:  # it was not sent after all
+        if sent is None:  # the request was not sent after all
             return
         status = sent.exchange.status
         went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
@@ -172,16 +172,16 @@ class Evaluator:
             logger.exception("the end of the evaluation %s could not be told", request.id)
 
     def _go_on(self, work: Work) -> None:
-        """Do in a task what is left to do."""
+        """Do the rest in a task."""
         self._tasks.begin(work.ended, self._run(work, self._evaluate_forms(work)))
 
     def start_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
-        """Send a whole file by the server's `op` for that."""
+        """Send a whole file by the server's `op` for files."""
         work = self._work(request, ended, limits)
         self._tasks.begin(ended, self._run(work, self._load(work, op)))
 
     def start_forms(self, request: Request, ended: Ended, limits: PrintLimits, op: str | None) -> None:
-        """Send the forms of a file, or all of it where its namespace is missing and there is an `op` for that."""
+        """Send the forms of a file, or the whole file if its namespace is missing and there is an `op` for files."""
         work = self._work(request, ended, limits)
         self._tasks.begin(ended, self._run(work, self._load_forms(work, op)))
 
@@ -227,7 +227,7 @@ class Evaluator:
         return ending
 
     async def _holding(self, hold: str, act: Coroutine[object, object, Ending]) -> Ending:
-        """The ending of what is held by the REPL, or noted by us around it, so that it can be put back."""
+        """The ending of an evaluation whose changes the REPL holds, or we note, so that they can be put back."""
         if not hold:
             return await act
         await self._holds.note(hold, "before")
@@ -238,7 +238,7 @@ class Evaluator:
                 await self._holds.note(hold, "after")
 
     async def _recorded(self, work: Work, act: Coroutine[object, object, Ending]) -> Ending:
-        """The ending of what our code in the REPL records meanwhile, if asked to and the REPL does not by itself."""
+        """The ending of an evaluation, with its calls recorded by our code if the REPL does not record by itself."""
         async with self._traces.recording(work.request.id, work.request.trace) as work.recording:
             return await act
 
@@ -272,7 +272,7 @@ class Evaluator:
         before = session.failure
         ending = await self._evaluate_forms(work)
         failure = ending.failure
-        # A later form that misses it came after code that ran, which must not run again.
+        # If a later form misses the namespace, earlier code has run and must not run again.
         is_missing = failure is not None and failure.type == NAMESPACE_MISSING and failure.form is None
         if not is_missing or op is None or session.is_stopping:
             return ending
@@ -296,12 +296,12 @@ class Evaluator:
         return self._conclude(work, reply, None)
 
     def _is_silent(self, work: Work, reply: Reply) -> bool:
-        """Whether a reply tells neither a value nor an error, as nREPL's of a `ThreadDeath` that nobody asked for."""
+        """Whether a reply has neither a value nor an error, as nREPL's reply to an unrequested `ThreadDeath`."""
         is_told = reply.values or reply.is_failed or reply.is_interrupted or work.session.is_stopping
         return self._dialect.name == "clojure" and not is_told
 
     async def _stopped(self, work: Work, reply: Reply) -> Failure | None:
-        """The error behind a silent reply, if that is why."""
+        """The error behind a silent reply, if there is one."""
         if self._is_silent(work, reply):
             with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
                 trace = await self._introspection.ask(LastError(session=work.session.name))
@@ -322,7 +322,7 @@ class Evaluator:
         sent.connection.end(sent.exchange)
 
     def _leave(self, work: Work) -> None:
-        """Have nothing more to do with its session. Twice is harmless."""
+        """Leave the session. Twice is harmless."""
         first, work.first = work.first, None
         if first is not None:
             self._finish(work, first)
@@ -340,7 +340,7 @@ class Evaluator:
         return sent
 
     async def _settle(self, work: Work, sent: Sent) -> Reply:
-        """The whole reply to what was sent, when it is over."""
+        """The whole reply to a request, once the reply is over."""
         try:
             await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
         finally:
@@ -351,7 +351,7 @@ class Evaluator:
         return sent.reply
 
     def _take(self, work: Work, sent: Sent) -> None:
-        """Note what a reply that is over says of its session."""
+        """Note the facts on the session from a finished reply."""
         session, reply = work.session, sent.reply
         if session.keeps_loaders or not (reply.values and self._sessions.prints_by):
             session.unprinted += 1
@@ -362,13 +362,13 @@ class Evaluator:
         if reply.namespace and not work.request.namespace:
             session.namespace = reply.namespace
         work.told += len(reply.values)
-        if reply.is_interrupted:  # its thread may be another one now
+        if reply.is_interrupted:  # the session may have another thread now
             session.prints_to = None
         elif reply.values and self._fields.are_kept(work.limits):
             session.prints_to = work.limits
 
     async def _keep(self, work: Work, seen: str) -> None:
-        """Have the REPL keep the value that was told last, before another one takes its place."""
+        """Have the REPL keep the last value before another one takes its place."""
         request = work.request
         words = await self._introspection.keep(request.id, work.told, work.session.name, seen=seen, limits=work.limits)
         if words is not None:
@@ -398,7 +398,7 @@ class Evaluator:
         return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, work: Work, ending: Ending) -> Ending:
-        """The ending with what the answer did not tell of its error: its chain, and the class behind a wrapper."""
+        """The ending with the error's parts that the answer lacks: its chain, and the class behind a wrapper."""
         if ending.failure is None or work.session.failure is None or work.request.frame is not None:
             return ending
         if is_alone(ending.failure, work.session.failure):
@@ -406,7 +406,7 @@ class Evaluator:
         return replace(ending, failure=await self._introspection.explained(ending.failure, work.session.name))
 
     async def _enter(self, session: NreplSession, namespace: str) -> Failure | None:
-        """Switch `session` to `namespace`, unless it does not exist: asking for it would make a broken one."""
+        """Switch `session` to `namespace`, if that exists: asking for a missing one would make a broken one."""
         if self._dialect.namespace_by == "none":
             if namespace in {session.namespace, "user", "Hy"}:
                 return None
@@ -429,7 +429,7 @@ class Evaluator:
 
 
 def _note_loaders(session: NreplSession, code: str) -> None:
-    """Have the class loaders of a session stay, from the code on that speaks of one."""
+    """Have the class loaders of a session stay, from the first code on that mentions one."""
     if not session.keeps_loaders and "Loader" in code:
         session.keeps_loaders, session.prints_to = True, None
 
@@ -437,7 +437,7 @@ def _note_loaders(session: NreplSession, code: str) -> None:
 class RequestFields:
     """The fields for one server. Lives as long as its adapter.
 
-    `takes_origin`: whether the application's events there name the evaluation that a message says it is.
+    `takes_origin`: whether the application's events there name an evaluation by the origin in its request.
     """
 
     def __init__(self, probed: ProbeResult, holds: DefinitionHolds, *, takes_origin: Callable[[], bool]) -> None:
@@ -447,7 +447,7 @@ class RequestFields:
         self._takes_origin = takes_origin
 
     def check(self, code: str) -> None:
-        """Nothing, where the server takes such code.
+        """Check that the server takes such code.
 
         Raises:
             RefusedError: it would break on it.
@@ -508,7 +508,7 @@ class RequestFields:
         return fields
 
     def are_kept(self, limits: PrintLimits) -> bool:
-        """Whether a session remembers these limits from request to request: defaults alone, never those of a call."""
+        """Whether a session remembers these limits from request to request: only defaults, never a call's own."""
         return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
 
     def _of_any(

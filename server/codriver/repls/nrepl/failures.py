@@ -1,10 +1,10 @@
 """Failures as servers tell them, with their stack traces, read into one shape.
 
-Clojure says what failed in one line and the message below; the Python family sends whole tracebacks; nbb prints a map,
-squint `Type: message`; Codriver's worker sends the parts apart. What cannot be read is kept as it came. The JVM's stack
-traces are told by cider-nrepl or by our own question. Clojure reports the root cause, as its own prompt does; the
-errors that were thrown around it are the links of its chain, nearest first. Wrappers that only say where something was
-thrown are left out.
+Clojure sends the class of the error in one line and the message below; the Python family sends whole tracebacks; nbb
+prints a map, squint `Type: message`; Codriver's worker sends separate parts. Unreadable failures are kept as they came.
+The JVM's stack traces are told by cider-nrepl or by our own question. Clojure reports the root cause, as its own prompt
+does; the errors thrown around it are the links of its chain, nearest first. Wrappers that only tell the place of a
+throw are left out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LINK_FRAMES: Final = 5
 """Frames kept of each other error of a chain."""
 
 WRAPPERS: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
-"""How the names of Clojure's classes end that only say where something else was thrown."""
+"""The endings of the names of Clojure's classes that only tell the place of another throw."""
 
 PLAIN: Final = frozenset({
     "ArithmeticException", "ArityException", "ArrayIndexOutOfBoundsException", "ClassCastException",
@@ -109,14 +109,14 @@ class SentFailure:
 
     @property
     def traceback(self) -> str:
-        """The text that has a traceback of Python's; empty where none was sent."""
+        """The text with a Python traceback; empty without one."""
         if "Traceback (most recent call last)" in (self.ex or ""):
             return self.ex or ""
         return self.err if "Traceback" in self.err else ""
 
 
 def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
-    """The failure in one shape, its trace cut to the user's frames. Only codriver's worker says which form it was."""
+    """The failure in one shape, with its trace cut to the user's frames. Only codriver's worker tells the form."""
     if failure.parts:
         return read_parts(failure.parts, dialect)
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
@@ -132,7 +132,7 @@ def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
 
 
 def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames of a Python traceback, innermost first; one that it says was repeated as often as it was."""
+    """The frames of a Python traceback, innermost first; a frame marked as repeated comes as often as it did."""
     frames: list[StackFrame] = []
     for match in _FRAME.finditer(text):
         if match["times"]:
@@ -145,7 +145,7 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
 
 
 def tracebacks(text: str) -> list[tuple[str, str]]:
-    """The tracebacks of a chain in their order, each with what it is to the one behind it."""
+    """The tracebacks of a chain in order, each with its relation to the next."""
     found: list[tuple[str, str]] = []
     place = 0
     for match in BETWEEN.finditer(text):
@@ -155,12 +155,12 @@ def tracebacks(text: str) -> list[tuple[str, str]]:
 
 
 def last_of(text: str) -> str:
-    """The last traceback in a text; all of it where an error was never raised."""
+    """The last traceback in a text; the whole text for an error that was never raised."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
 def is_alone(error: Failure, sent: SentFailure) -> bool:
-    """Whether nothing is left to ask about an error: no other was thrown around it, and it carries no data."""
+    """Whether nothing is left to ask about an error: no other error was thrown around it, and it carries no data."""
     if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
         return error.phase is None
     return error.type.rpartition(".")[2] in PLAIN
@@ -229,7 +229,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
     kind, place, phase = _NBB_TYPE.search(ex), _NBB_PLACE.search(ex), _NBB_PHASE.search(ex)
     error = Failure(
         type=kind["type"] if kind else "Error",
-        # A thrown value that is no error has no message: it is told as it is printed.
+        # A thrown value that is no error has no message: its printed form is told.
         message=as_message(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
         phase=phase["phase"] if phase else "execution",
         line=int(place["line"]) if place else None,
@@ -237,7 +237,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
     )
     links = [*nbb_links(ex)]
     if links and ":type :sci/error" in (links[0].data or ""):
-        links = links[1:]  # it is the interpreter's own, around what was thrown
+        links = links[1:]  # the interpreter's own error, around the thrown one
     if not links or links[0].message not in error.message:
         return error
     chain = tuple(replace(cause, relation="cause") for cause in links[1:])
@@ -245,7 +245,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 
 def nbb_links(printed: str) -> Iterator[Failure]:
-    """The errors that nbb prints in one another, outermost first; as many of them as can be read."""
+    """The nested errors that nbb prints, outermost first; as many as can be read."""
     for _ in range(MOST_LINKS):
         if match := _NBB_OBJECT.match(printed):
             yield Failure(match["type"], as_message(match["message"]))
@@ -263,7 +263,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
 
 
 def _nbb_parts(printed: str) -> dict[str, str]:
-    """The values of an error that nbb printed, by key, as text; none of a text that is no whole error."""
+    """The values of an error that nbb printed, by key, as text; none for a text that is no whole error."""
     if not printed.startswith("#error {") or read(printed).fault is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
@@ -286,12 +286,12 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
-"""How the data begins of an error that Clojure's own tools made to say where another was thrown."""
+"""The beginning of the data of an error that Clojure's own tools throw around another."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 
 
 def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
-    """The stack trace that came with a failure; without frames where the server sends none."""
+    """The stack trace that came with a failure; without frames if the server sends none."""
     if failure.parts:
         return read_trace(failure.parts, dialect)
     error = read_failure(failure, dialect)
@@ -302,7 +302,7 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 
 def failure_of(trace: StackTrace) -> Failure:
-    """A link of a chain as a failure has it, with the frames that are the user's."""
+    """A link of a chain in the form of a failure, with only the user's frames."""
     own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
@@ -321,13 +321,13 @@ def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
 
 
 def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
-    """The error that our own question reports, its links from the one that was caught inwards; None without one."""
+    """The error that our own question reports, with its links from the caught one inwards; None without an error."""
     links = as_list(as_map(data).get("links"))
     return _chained([_trace(as_map(link), frames_of(as_map(link), dialect)) for link in links])
 
 
 def _chained(told: list[StackTrace]) -> StackTrace | None:
-    """The root cause, with the links around it; they come outermost first."""
+    """The root cause, with the links around it; the links come outermost first."""
     if not told:
         return None
     *around, root = told
@@ -351,7 +351,7 @@ def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackT
 
 
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
-    """A link as cider-nrepl tells it: its own words for functions, and flags for whose they are."""
+    """A link in cider-nrepl's form: its own words for functions, and flags for their owners."""
     frames: list[StackFrame] = []
     for frame, owner, method in calls_of(fields.get("stacktrace")):
         name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"

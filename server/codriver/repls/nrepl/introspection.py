@@ -1,12 +1,12 @@
 """Introspection of code and of the application that runs it: by an op of the server, else by evaluation.
 
-Code is asked for completion, symbols, expansion and stack traces. What is evaluated for it runs in a session of ours,
-so the caller's `*1`, `*e` and namespace stay as they are, and it is answered while the caller's session is busy
-wherever the server can do two things at once. What a load changed in a REPL is held there as it was, so that it can be
+Code is asked for completion, symbols, expansion and stack traces. Such evaluations run in a session of ours, so the
+caller's `*1`, `*e` and namespace stay as they are, and answers come while the caller's session is busy, if the server
+can do two things at once. The former state of definitions that a load changed is held in the REPL, so that it can be
 put back.
 
-The application is asked by its seam. One that was not there when the REPL was connected is looked for when code has run
-that may have brought it, before that code's end is told: so it is there when its caller reads on.
+The application is asked by its seam. An application that was missing at the connection is looked for after code that
+may have loaded it, before that code's end is told: so it is known when the caller reads on.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AFTERWARDS_S: Final = 5.0
-"""How long the end of an evaluation waits for what its REPL is asked about it: a failure's chain, a value to keep."""
+"""The time that the end of an evaluation waits for questions about it: a failure's chain, a value to keep."""
 
 LOCALS: Final = "codriver/locals"
 """The op of codriver's worker that tells the locals of the last error's frames."""
@@ -102,7 +102,7 @@ class Introspection:
             Restore: self._restored,
             LastError: self._last_error,
         }
-        """By question, the way to put it; all others are ops of Codriver's worker alone."""
+        """The ways to put questions; all other questions are ops of Codriver's worker alone."""
         self._holds = holds
         self._sessions = sessions
         self._profile = probed.profile
@@ -171,7 +171,7 @@ class Introspection:
         return {"left": await self._holds.put_back(question.hold, keep=question.keep)}
 
     async def _by_own_op(self, question: Question[Any], target: NreplSession, where: str) -> Told:
-        """The answer of Codriver's worker, whose ops are called as the questions are; nothing without such an op."""
+        """The answer of Codriver's worker, whose ops have the names of the questions; nothing without such an op."""
         op = f"{WORKER_OPS}{question.name}"
         if op not in self._ops:
             return NOTHING
@@ -180,7 +180,7 @@ class Introspection:
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """The namespaces that are loaded of files below `root`."""
+        """The loaded namespaces of files below `root`."""
         support = require(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
@@ -225,12 +225,12 @@ class Introspection:
         return {"trace": self._mark(trace) if trace else None}
 
     async def explained(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
-        """`error`, the last one of `session`, with what its REPL tells when it is asked: its class, data and chain."""
+        """`error`, the last one of `session`, with its class, data and chain, for which the REPL is asked."""
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             trace = await self.ask(LastError(session=session))
-            # What else ran in the session may have failed since.
+            # Other code in the session may have failed since.
             if trace is not None and _is_of(trace, error):
                 kind = trace.type if error.type.endswith(WRAPPERS) else error.type
                 chain = tuple(failure_of(link) for link in trace.chain)
@@ -250,7 +250,7 @@ class Introspection:
                 return None
             data = await self._ask("stacks", session=target.id or "")
         except CodriverError:
-            # This is asked before an interrupt, to keep what can be learnt: it must never be in its way.
+            # This question comes before an interrupt, and must never delay it.
             return None
         threads = [_thread(as_map(item)) for item in as_list(data)]
         return dump_of(threads, self._dialect.tooling)
@@ -269,7 +269,7 @@ class Introspection:
         return responses.read_part(answer)
 
     async def keep(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
-        """Let the REPL keep the last value of a session, which was cut; in words what is left out, if it does."""
+        """Have the REPL keep the last value of a session, which was cut; the omissions in words, if it does."""
         if "keep" not in self._dialect.ask:
             return None
         target = self._sessions.get(session)
@@ -292,7 +292,7 @@ class Introspection:
         return responses.read_kept(as_map(data), part)
 
     async def tidy(self, session: str) -> None:
-        """Tidy up after the evaluations in `session`, for a server that is known to leave something behind."""
+        """Tidy up after the evaluations in `session`, for a server known to leave something behind."""
         if "tidy" not in self._dialect.ask:
             return
         try:
@@ -312,7 +312,7 @@ class Introspection:
         return responses.read_clojuredocs(answer)
 
     def _mark(self, trace: StackTrace) -> StackTrace:
-        """`trace` with the frames in files of the workspace as the user's, wherever the workspace lies."""
+        """`trace` with the frames in files of the workspace marked as the user's, wherever the workspace lies."""
         chain = tuple(self._mark(link) for link in trace.chain)
         return replace(trace, frames=marked(trace.frames, self._workspace), chain=chain)
 
@@ -324,7 +324,7 @@ class Introspection:
         return await session.connection.ask(op, timeout_s=self._op_timeout_s, **asked)
 
     async def _ask(self, capability: str, **names: Words) -> object:
-        """The data that our code for `capability` gives."""
+        """The data of our code for `capability`."""
         answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression(capability, **names))
         return read_data(capability, answer, self._dialect)
 
@@ -336,7 +336,7 @@ def _expression_of(pattern: str) -> str:
 
 
 def _is_of(trace: StackTrace, error: Failure) -> bool:
-    """Whether a stack trace is that of a failure, by what both say."""
+    """Whether a stack trace belongs to a failure, by comparing both."""
     if trace.message:
         return trace.message in error.message
     return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPERS))
@@ -348,9 +348,9 @@ def _thread(fields: Mapping[str, object]) -> Thread:
 
 
 RESTORE: Final = f"{WORKER_OPS}restore"
-"""The op by which codriver's worker puts back what it kept by itself."""
+"""The op by which codriver's worker puts back the definitions that it kept."""
 HOLD: Final = f"{WORKER_OPS}hold"
-"""The field of a request that loads, by which the worker knows under which id it is to keep what it changes."""
+"""The field of a loading request with the id under which the worker keeps changed definitions."""
 
 
 class DefinitionHolds:
@@ -364,16 +364,16 @@ class DefinitionHolds:
         """Whether the REPL has our own code for it."""
 
     def fields(self, hold: str) -> dict[str, Value]:
-        """The fields by which a request that loads names the hold that it belongs to."""
+        """The fields by which a loading request names its hold."""
         return {HOLD: hold} if hold and RESTORE in self._ops else {}
 
     async def note(self, hold: str, step: str) -> None:
-        """Have a REPL that does not do so by itself note its definitions `before` or `after` a load."""
+        """Have a REPL without holds of its own note its definitions `before` or `after` a load."""
         if hold and "restore" in self._dialect.ask:
             await self._ask(hold, step)
 
     async def put_back(self, hold: str, *, keep: bool) -> object:
-        """Put back what loads changed, or keep it, by our own code; the names that stay."""
+        """Put back the definitions that loads changed, or keep them, by our own code; the names that stay."""
         return await self._ask(hold, "keep" if keep else "restore")
 
     async def _ask(self, hold: str, step: str) -> object:
@@ -401,7 +401,7 @@ class SeamQuestions:
         self._question = None if self._is_native else seam_providers.question(probed.dialect.name)
         self._found = probed.seam
         self._streams: dict[str, _Stream] = {}
-        """By the id of its subscription."""
+        """The event streams, by the id of their subscription."""
         self._listener = listener
         self._op_timeout_s = op_timeout_s
 
@@ -425,7 +425,7 @@ class SeamQuestions:
         return told
 
     def laid_in(self, request: Request) -> Request:
-        """The request to load a file; for our package, where the REPL loads no Python, the code that brings it in."""
+        """The request to load a file; for our package in a REPL that loads no Python, the code that loads it."""
         code = seam_providers.laying_in(self._dialect.name, request.file)
         if code is None:
             return request
@@ -433,7 +433,7 @@ class SeamQuestions:
 
     @property
     def takes_origin(self) -> bool:
-        """True on the JVM and in Hy, whose nREPLs show the message to what they evaluate: there our seam reads it."""
+        """True on the JVM and in Hy: their nREPLs show the message to evaluated code, and our seam reads it there."""
         found = self._found
         return (
             found is not None
@@ -443,26 +443,26 @@ class SeamQuestions:
 
     @property
     def is_first(self) -> bool:
-        """True where sensitive texts are asked for before code runs: our worker tells them by itself."""
+        """True if sensitive texts are asked for before code runs: our worker tells them by itself."""
         found = self._found
         return found is not None and not self._is_native and seam_providers.tells_sensitive(found.provider)
 
     async def before(self) -> None:
-        """Learn what stands at sensitive paths, before code runs that may show it. Never raises."""
+        """Learn the texts at sensitive paths, before code that may show them. Never raises."""
         if self.is_first and not self._is_busy:
             await learn_sensitive(self.ask, self._listener)
 
     def is_last(self, request: Request) -> bool:
-        """True if an application is looked for after a request: none is known yet, and its code may have brought one.
+        """True if an application is looked for after a request: none is known, and its code may have loaded one.
 
-        Whatever a file brings in is not seen in the request that loads it.
+        The effect of a file is not visible in the request that loads it.
         """
         if self._found is not None or self._question is None:
             return False
         return request.kind != "evaluate" or seam_providers.may_bring(self._dialect.name, request.code)
 
     async def after(self) -> None:
-        """Look for an application when code has run that may have brought one. Never raises."""
+        """Look for an application after code that may have loaded one. Never raises."""
         with suppress(CodriverError), anyio.move_on_after(LOOK_S):
             await self.look()
 
@@ -482,7 +482,7 @@ class SeamQuestions:
 
     @property
     def _is_busy(self) -> bool:
-        """True while the REPL runs something and would not answer."""
+        """True while the REPL runs code and would not answer."""
         connection = self._sessions.get(MAIN_SESSION).connection
         return connection.is_waiting and not self._dialect.answers_while_busy
 
@@ -533,7 +533,7 @@ class SeamQuestions:
 
 
 class _Stream:
-    """The output of a form that subscribes, where frames of events come, also when its evaluation is over."""
+    """The output of a subscribing form, in which frames of events come, also after its evaluation."""
 
     def __init__(self, connection: NreplConnection, listener: Listener) -> None:
         self.frames = FrameReader()
@@ -543,10 +543,10 @@ class _Stream:
         self._exchange = connection.begin(self._take)
 
     async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
-        """Send the form, and give the messages that answer it.
+        """Send the form; the messages that answer it.
 
         Raises:
-            OpTimedOutError: it was not answered in time.
+            OpTimedOutError: no answer came in time.
         """
         connection, exchange = self._connection, self._exchange
         connection.keep(exchange)
@@ -558,12 +558,12 @@ class _Stream:
         raise OpTimedOutError("eval", timeout_s)
 
     def end(self) -> None:
-        """Take what still comes for that of any evaluation which is over."""
+        """Treat later messages like those of any ended evaluation."""
         self._connection.end(self._exchange)
         self._connection.forget(self._exchange)
 
     def _take(self, message: Message) -> None:
-        """Pass on frames, and as output of nobody's what is none; what else the form answers is the answer."""
+        """Pass on frames, and other output as nobody's; all else is the form's answer."""
         text = message.text("out")
         for found in self.frames.feed(text) if text else ():
             self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))

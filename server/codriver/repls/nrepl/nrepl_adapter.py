@@ -1,6 +1,6 @@
 """The adapter for nREPL servers: our side of one REPL that speaks bencode over TCP.
 
-`connect` gives it; `codriver.repls.contract.adapter` says what it guarantees. Source: nREPL documentation, "Ops".
+`connect` gives the adapter; `codriver.repls.contract.adapter` tells its guarantees. Source: nREPL documentation, "Ops".
 """
 
 from __future__ import annotations
@@ -37,19 +37,20 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0
-"""How long an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
+"""The time that an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
 
 TAKEN_UP_S: Final = 5.0
-"""How long a server that is busy may take to begin with what it was sent; it is idle only if it says so later."""
+"""The time for a busy server to begin with sent code; an `idle` counts only after that time."""
 
 BUSY_S: Final = 600.0
-"""How long a server may be busy before it says what it can do. To leave it sooner may cost the REPL: nbb, which answers
-when the code that it runs is over, ends where nobody takes the answer any more."""
+"""The time that a server may be busy before it tells its abilities. Leaving sooner may cost the REPL: nbb answers when
+its running code is over, and ends if nobody takes the answer any more.
+"""
 
 OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
 
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
-"""Ops that give the output of threads that belong to no evaluation, the best first."""
+"""Ops for the output of threads outside of evaluations, the best first."""
 
 
 def connect_nrepl(
@@ -63,7 +64,7 @@ def connect_nrepl(
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`.
 
-    `record`: where the sessions that are opened stand until they are closed; what stands there from before is closed.
+    `record`: the record of open sessions; sessions recorded before are closed.
     """
     beat = Heartbeat() if is_remote else None
     endpoint = Endpoint.parse(place, found_by)
@@ -85,13 +86,13 @@ async def connect(
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
     `op_timeout_s` bounds every op but an evaluation and the first, `describe`. Stack frames in files under `workspace`
-    count as the user's. With `beat`, a REPL that does not answer any more is noticed also where the connection to what
-    is in between stands. What is wrapped there to record calls is put back `lease_s` after we are gone.
+    count as the user's. With `beat`, a REPL that no longer answers is noticed even if the connection to a host in
+    between stands. Functions wrapped to record calls are put back `lease_s` after we are gone.
 
     Raises:
         ReplUnreachableError: nobody listens there.
-        StrangeListenerError: the file that led there does not suffice for who listens.
-        NotAnReplError: what listens does not answer as an nREPL server does.
+        StrangeListenerError: the file that led there does not vouch for the listener.
+        NotAnReplError: the listener does not answer as an nREPL server does.
     """
     adapter: NreplAdapter | None = None
     async with own_tasks() as tasks:
@@ -131,7 +132,7 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
         if KEEPS_VALUES in ops:  # Codriver's own worker, which sets TCP_NODELAY
             connection.expect_no_delay()
         if SENSITIVE_OP in ops:
-            # Before anything that could be shown.
+            # This comes before anything that could be shown.
             await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
         if "close" in ops:
             await sessions.close_left()
@@ -152,7 +153,7 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
 
 
 class NreplAdapter(KernelOperations):
-    """Our side of one nREPL server, for the context of `connect`; `Adapter` says what each operation gives."""
+    """Our side of one nREPL server, for the context of `connect`; `Adapter` describes the operations."""
 
     def __init__(
         self,
@@ -188,13 +189,13 @@ class NreplAdapter(KernelOperations):
         )
 
     async def end(self) -> None:
-        """End all that runs, when its connection is over."""
+        """End all running evaluations, when the connection is over."""
         await self._evaluator.end()
         await self._tests.end()
 
     @property
     def profile(self) -> Profile:
-        """The capabilities of the REPL, as they were probed."""
+        """The probed capabilities of the REPL."""
         return self._probed.profile
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
@@ -212,7 +213,7 @@ class NreplAdapter(KernelOperations):
             self._evaluator.start(request, ended, limits)
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop what runs in `session`."""
+        """Ask the server to stop the evaluation in `session`."""
         if session == TEST_SESSION and self._tests.give_up():
             return Interruption("requested", note="the test run is given up; a test that never ends may still run")
         support = self._require("interrupt")
@@ -238,7 +239,7 @@ class NreplAdapter(KernelOperations):
             target.connection.end(running)
             note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
             if is_idle:
-                # As nREPL's does whose thread ended, with its flag left set: it would take what is sent, and run none.
+                # As nREPL's session whose thread ended, with its flag left set: it would take code, and run none.
                 target.is_deaf = bool(target.id) and not self._dialect.joins
                 note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
                 note += "; a new session goes on in the place of this one" if target.is_deaf else ""
@@ -259,7 +260,7 @@ class NreplAdapter(KernelOperations):
 
         def heard(message: Message) -> None:
             # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this
-            # id. Whenever this op is done, the evaluation need not be.
+            # id. The end of this op is not the end of the evaluation.
             take(replace(message, status=message.status - {"done"}))
 
         exchange = target.connection.begin(heard)
@@ -274,7 +275,7 @@ class NreplAdapter(KernelOperations):
         return await self._seam.ask(accessor, arguments)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Make a session of its own under `name`."""
+        """Open a separate session under `name`."""
         self._require("sessions")
         await self._sessions.open(name, shares_names=shares_names)
 
@@ -290,7 +291,7 @@ class NreplAdapter(KernelOperations):
         return connection.cause or "the connection ended"
 
     async def subscribe_output(self) -> None:
-        """Ask for the output of threads that no evaluation owns, where the server offers it."""
+        """Ask for the output of threads outside of evaluations, if the server offers that."""
         op = next((op for op in OUTPUT_OPS if op in self._probed.ops), None)
         if op is None:
             return
@@ -308,4 +309,4 @@ class NreplAdapter(KernelOperations):
 
 
 def _drop(_evaluation: str | None, _event: object) -> None:
-    """Nobody reads what a server says about input that nobody waited for."""
+    """Drop a server's answer about input that nobody waited for."""

@@ -30,7 +30,7 @@ PROBE_S: Final = 10.0
 """Time for one probe. A server that needs longer for a constant is busy."""
 
 ATTACH_NEEDED_FROM_JAVA: Final = 21
-"""The first JDK on which a thread can only be stopped through an agent attached to its process. Source: nREPL 1.3."""
+"""The first JDK that can stop a thread only through an agent attached to its process. Source: nREPL 1.3."""
 
 OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluate": ("eval",),
@@ -67,7 +67,7 @@ MISSING: Final[Mapping[str, str]] = {
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }
-"""By capability, what would provide it, in one line; where nothing would, what to do instead."""
+"""By capability, the way to get it, in one line; without such a way, the alternative."""
 
 CIDER: Final = (
     "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
@@ -98,11 +98,11 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
 }
-"""By dialect, the lines of the other table that differ for it."""
+"""By dialect, the differing lines of the other table."""
 
 
 def missing(capability: str, dialect: str) -> str | None:
-    """The line that tells how a REPL of a dialect would get a capability."""
+    """The line on the way for a REPL of a dialect to get a capability."""
     if capability == "seam":
         return seam_providers.WAYS.get(dialect, seam_providers.NO_WAY)
     return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
@@ -110,26 +110,27 @@ def missing(capability: str, dialect: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A profile and how to talk to the server that has it."""
+    """A profile, and the facts needed to talk to its server."""
 
     profile: Profile
     ops: frozenset[str]
-    """The server's own names of what it can do, as `describe` lists them."""
+    """The server's ops, as listed by `describe`."""
     dialect: Dialect
     honours_print_limits: bool
     keeps_print_limits: bool
-    """A session keeps to limits that it was told once, where a request says nothing of them."""
+    """Whether a session keeps limits told once, for requests without any."""
     takes_positions: bool
     """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
-    for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
+    for them, which Java 16 and later forbid: its thread dies, and the evaluation never ends.
+    """
     file_evaluator: str | None = None
-    """The function that is sent along as `eval` with what comes from a file; None where the server takes none."""
+    """The function sent along as `eval` with code of a file; None if the server takes none."""
     seam: seam_providers.Found | None = None
-    """The seam of an application that is asked by evaluation."""
+    """The seam of an application, asked by evaluation."""
 
 
 def read_ops(answer: Sequence[Message]) -> frozenset[str]:
-    """The ops that `describe` lists, as the keys of a map or as a list; empty when it lists none."""
+    """The ops that `describe` lists, as the keys of a map or as a list; empty without any."""
     for message in answer:
         listed = message.fields.get("ops")
         if isinstance(listed, dict) and listed:
@@ -140,7 +141,7 @@ def read_ops(answer: Sequence[Message]) -> frozenset[str]:
 
 
 def read_versions(answer: Sequence[Message]) -> dict[str, str]:
-    """The versions that the server tells, as text by name. Shown to people, and used for nothing."""
+    """The server's versions, as text by name. Only shown to people."""
     versions: dict[str, str] = {}
     for message in answer:
         for name, version in as_map(message.fields.get("versions")).items():
@@ -151,11 +152,11 @@ def read_versions(answer: Sequence[Message]) -> dict[str, str]:
 
 
 OUTSIDE_NAMED: Final = 5
-"""So many packages are named, which is enough to see whose they are."""
+"""The number of packages named: enough to recognise their owner."""
 
 
 def read_outside(answer: Sequence[Message]) -> str | None:
-    """The sentence on packages that are found outside the project's working tree, as our worker tells; None if none."""
+    """The sentence on packages found outside the project's working tree, by our worker's word; None without any."""
     found: dict[str, object] = {}
     for message in answer:
         found.update(as_map(message.fields.get("codriver/outside")))
@@ -169,7 +170,7 @@ def read_outside(answer: Sequence[Message]) -> str | None:
 
 
 def read_app(answer: Sequence[Message]) -> str | None:
-    """The sentence on the application that the REPL runs in, as our worker tells; None if it runs in none."""
+    """The sentence on the application around the REPL, by our worker's word; None without one."""
     for message in answer:
         app = as_map(message.fields.get("codriver/app"))
         if app:
@@ -183,13 +184,13 @@ def read_app(answer: Sequence[Message]) -> str | None:
 async def probe(
     connection: NreplConnection, answer: Sequence[Message], opened: OpenedSessions, *, ops: frozenset[str]
 ) -> ProbeResult:
-    """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
+    """Find out the dialect and the abilities of the server behind `connection`. `answer` is its answer to `describe`.
 
-    The sessions that this takes are among those `opened` while they are there.
+    The sessions used for this are in `opened` while they exist.
 
     Raises:
         ReplDisconnectedError: the connection ended first.
-        OpTimedOutError: the server is too busy to say what it is.
+        OpTimedOutError: the server is too busy to answer.
     """
     dialect, facts = await _identify(connection, ops)
     if dialect is dialects.CLOJURE and facts.get("babashka"):
@@ -232,10 +233,10 @@ async def probe(
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
-    """The dialect that answers its own question, and its answer; asked in the order that the ops make likely.
+    """The dialect that answers its own question, and its answer; the ops decide the order of questions.
 
-    A busy server is not taken for an unknown one, which would hold for the whole connection: silent questions are asked
-    once more as soon as another had an answer.
+    A busy server must not count as unknown for the whole connection: silent questions are asked once more as soon as
+    another had an answer.
 
     Raises:
         OpTimedOutError: no question had an answer.
@@ -269,7 +270,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
 
 
 async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
-    """The data that `expression` gives; None when it gives none in this dialect.
+    """The data of `expression`; None if this dialect gives none.
 
     Raises:
         OpTimedOutError: no answer came in time.
@@ -285,7 +286,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
 
 
 async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapping[str, object]) -> int | None:
-    """The server's process: one of its facts, else asked for where the dialect has a question for it."""
+    """The server's process: from its facts, else by the dialect's question, if there is one."""
     process_id = as_int(facts.get("pid"))
     if process_id is None and dialect.process_id:
         with suppress(OpTimedOutError):
@@ -294,7 +295,7 @@ async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapp
 
 
 async def _runs(connection: NreplConnection, code: str) -> bool:
-    """Whether code runs without a failure. A server too busy to tell is taken for one in which it does."""
+    """Whether code runs without a failure. A server too busy to tell counts as one in which it does."""
     try:
         messages = await connection.ask("eval", timeout_s=PROBE_S, code=code)
     except OpTimedOutError:
@@ -305,7 +306,7 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
 async def _probe_print_limits(
     connection: NreplConnection, dialect: Dialect, opened: OpenedSessions, ops: frozenset[str]
 ) -> tuple[bool, bool]:
-    """True where limits are honoured, and True where a session keeps to them afterwards."""
+    """Two answers: whether limits are honoured, and whether a session keeps them afterwards."""
     if dialect.print_limits is None:
         return False, False
     knows_defaults = KEEPS_VALUES in ops
@@ -327,7 +328,7 @@ async def _probe_print_limits(
 
 
 async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str | None:
-    """The function by which the server evaluates what comes from a file so that the file's name is compiled in."""
+    """The function by which the server evaluates code of a file so that the file's name is compiled in."""
     if dialect.file_evaluator is None:
         return None
     name = "codriver_probe.clj"
@@ -344,7 +345,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
 
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
-    """True where the value of an `eval` with such fields is cut."""
+    """True if the value of an `eval` with such fields is cut."""
     messages = await connection.ask("eval", timeout_s=PROBE_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
@@ -352,7 +353,7 @@ async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
 async def _probe_isolation(
     connection: NreplConnection, opened: OpenedSessions, ops: frozenset[str]
 ) -> Literal["session", "none"]:
-    """Whether `*1` of one session is unknown in another."""
+    """Whether one session's `*1` is unknown in another."""
     if "clone" not in ops:
         return "none"
     try:

@@ -2,7 +2,7 @@
 
 nREPL nests a symbol under `info`, cider-nrepl and others give its parts flat; completions are maps or texts; nothing
 found is a status, an empty list, or nothing at all. Answers to our own questions come as JSON under the same names. A
-check refuses the reply of a REPL that cannot do what is asked, or that failed at it.
+check refuses the reply of a REPL that lacks a capability, or failed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 ERR_CHARS: Final = 64 * 1024
-"""How much of the end of `err` is kept to read a failure from: more than any traceback seen, whatever was printed."""
+"""The characters at the end of `err` that are kept to read a failure from: more than any traceback seen."""
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
@@ -56,24 +56,24 @@ FRAME: Final = "codriver/frame"
 TRY: Final = "codriver/try"
 """The op by which Codriver's worker tries candidates in forks of itself."""
 KEEPS_VALUES: Final = "codriver/value"
-"""The op of Codriver's worker that tells a part of a value which it cut and keeps."""
+"""The op of Codriver's worker for a part of a cut value that it keeps."""
 
 SEAM_OP: Final = "codriver/seam"
-"""The op of Codriver's worker that asks the application's seam; also the field that tells of it."""
+"""The op of Codriver's worker that asks the application's seam; also the field of its answer."""
 
 APP_EVENTS: Final = "codriver/app-events"
-"""The field in which it pushes what the application does to whoever subscribed, for as long as that stands."""
+"""The field in which the worker pushes the application's events to subscribers."""
 
 SENSITIVE_OP: Final = "codriver/sensitive"
-"""The op of Codriver's worker that has it tell texts at sensitive paths; also the field of the messages that do."""
+"""The op that has Codriver's worker tell texts at sensitive paths; also the field of these messages."""
 
 TRACE: Final = "codriver/trace"
-"""The field by which a request has Codriver's worker record the calls that it makes: by names, or all."""
+"""The field by which a request has Codriver's worker record its calls: by names, or all."""
 COVER: Final = "codriver/cover"
 PROFILE: Final = "codriver/profile"
-"""The fields that ask for the changed lines that no code ran, and for the slowest functions."""
+"""The fields that ask for changed lines without a run, and for the slowest functions."""
 RUN: Final = "codriver/run"
-"""The field that tells them."""
+"""The field with the recorded calls, lines and functions."""
 
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
@@ -81,12 +81,12 @@ _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
 
 class Reply:
-    """The answer to one request that evaluates. Lives as long as messages for it may come."""
+    """The answer to one evaluating request. Lives as long as messages about it may come."""
 
     def __init__(self, evaluation: str | None, listener: Listener, limits: PrintLimits | None = None) -> None:
         self._evaluation = evaluation
         self._limits = limits
-        """The limits of printing, for a REPL that cuts values and does not tell."""
+        """The print limits, for a REPL that cuts values without telling."""
         self._listener = listener
         self._err = ""
         self._ex: str | None = None
@@ -96,7 +96,7 @@ class Reply:
         self.namespace: str | None = None
         self.values: list[str] = []
         self.cut = ""
-        """The omissions of the last value, in words, where the REPL does not keep it by itself."""
+        """The omissions of the last value, in words, if the REPL does not keep the value by itself."""
         self.left_out = 0
         """Bytes of its texts that were not held."""
         self.is_failed = False
@@ -105,9 +105,9 @@ class Reply:
         self._is_declined = False
 
     def take(self, message: Message) -> None:
-        """Pass on what `message` says, in its order: output, value, request for input.
+        """Pass on the parts of `message` in order: output, value, request for input.
 
-        What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
+        Messages after `done` are passed on too, a value as a late one, and do not change the ending.
         """
         if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
@@ -135,7 +135,7 @@ class Reply:
         if "codriver/error" in message.fields:
             self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
-        # `error` also stands beside `done` of an interrupt's own answer; `interrupted` then says what happened.
+        # `error` also stands beside `done` of an interrupt's own answer; `interrupted` then tells the outcome.
         self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED & message.status)
         if value is not None:
             self.values.append(value[:ERR_CHARS])
@@ -151,7 +151,7 @@ class Reply:
         self._listener(self._evaluation, Output(stream, text))
 
     def _pass_on_events(self, text: str) -> None:
-        """Pass on what the application did, which belongs to no evaluation. What is no frame says nothing."""
+        """Pass on the application's events, which belong to no evaluation. Data that are no frame are dropped."""
         try:
             frame = json.loads(text)
         except (ValueError, RecursionError):
@@ -172,7 +172,7 @@ class Reply:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on edited files of what it used, on the working folder that it set, and on what was not held of it."""
+        """Notes on edited files of used modules, on a changed working folder, and on output that was not held."""
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
         moved = f"{self._folder} is the working folder of everybody in this REPL now, where relative paths begin"
@@ -191,18 +191,18 @@ class Reply:
 
     @property
     def failure(self) -> SentFailure:
-        """The parts of the failure as they were sent."""
+        """The parts of the failure as sent."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 
 def read_sensitive(message: Message) -> SensitiveSeen:
-    """The texts that a worker tells to be sensitive."""
+    """The texts that a worker declares sensitive."""
     rows = map(as_list, as_list(message.fields[SENSITIVE_OP]))
     return SensitiveSeen(tuple([(as_text(row[0]) or "", as_text(row[1]) or "") for row in rows if len(row) == 2]))
 
 
 def cut_in(text: str, limits: PrintLimits) -> str:
-    """The parts that a Lisp left out of a printed value, in words, by the marks it leaves outside of strings."""
+    """The omissions in a Lisp's printed value, in words, from its marks outside of strings."""
     if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
         return f"more than {limits.max_length}"
     if limits.max_depth is not None and "#" in text and _CUT_LEVEL.search(_STRING.sub('""', text)):
@@ -211,7 +211,7 @@ def cut_in(text: str, limits: PrintLimits) -> str:
 
 
 def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
-    """The part of a kept value that a worker tells, or why there is none."""
+    """The part of a kept value in a worker's answer, or the reason why there is none."""
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED in message.status
@@ -220,7 +220,7 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
 
 
 def read_kept(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
-    """The part of a kept value that our own question tells, or why there is none."""
+    """The part of a kept value in the answer to our own question, or the reason why there is none."""
     text = as_text(fields.get("text"))
     if text is None:
         return as_text(fields.get("missing")) or "it was not told"
@@ -230,7 +230,7 @@ def read_kept(fields: Mapping[str, object], part: ValuePart) -> adapter_values.V
 
 
 def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
-    """The omissions of a value that the REPL keeps, in words. It tells the limits that its user has set."""
+    """The omissions of a value that the REPL keeps, in words. The REPL tells the limits that its user set."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     own = replace(
         limits,
@@ -242,13 +242,13 @@ def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> st
 
 
 def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
-    """The elements left out, in words, by the count of all if that is known; `seen`: as the text shows it."""
+    """The elements left out, in words, by the count of all if that is known; `seen`: the printed text."""
     end = start + (limits.max_length or 0)
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
 
 def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
-    """The parts of the symbol that an answer of `lookup` or `info` describes; without a name where none was found."""
+    """The parts of the symbol in an answer of `lookup` or `info`; without a name for an unknown symbol."""
     fields: dict[str, object] = {}
     for message in answer:
         fields.update(as_map(message.fields.get("info")) or message.fields)
@@ -256,7 +256,7 @@ def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
 
 
 def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
-    """The run that cider-nrepl's `test` reports: results by namespace and test, and a summary."""
+    """The run in a report of cider-nrepl's `test`: results by namespace and test, and a summary."""
     results: list[TestResult] = []
     summary: Mapping[str, object] = {}
     times: list[TestTime] = []
@@ -273,7 +273,7 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
 
 
 def read_clojuredocs(answer: Sequence[Message]) -> ClojureDocs | None:
-    """The entry that cider-nrepl's `clojuredocs-lookup` gives; None when it has none."""
+    """The entry in an answer of cider-nrepl's `clojuredocs-lookup`; None without one."""
     for message in answer:
         if fields := as_map(message.fields.get("clojuredocs")):
             return ClojureDocs(
@@ -292,7 +292,7 @@ def require(profile: Profile, capability: str) -> Capability:
     """The REPL's support of `capability`.
 
     Raises:
-        CapabilityMissingError: not at all.
+        CapabilityMissingError: the REPL has no support for the capability.
     """
     if (support := profile.capabilities.get(capability)) is None:
         raise CapabilityMissingError(capability, profile.missing.get(capability))
@@ -300,10 +300,10 @@ def require(profile: Profile, capability: str) -> Capability:
 
 
 def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
-    """The data that an answer to our own code gives.
+    """The data in an answer to our own code.
 
     Raises:
-        EvaluationFailedError: the code failed, or what it printed is no data.
+        EvaluationFailedError: the code failed, or printed something else.
     """
     check(what, answer, dialect)
     printed = [value for message in answer if (value := message.text("value")) is not None]
@@ -316,10 +316,10 @@ def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
 
 
 def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
-    """Refuse an answer that says that it failed.
+    """Refuse an answer that tells a failure.
 
     Raises:
-        EvaluationFailedError: it says so.
+        EvaluationFailedError: the answer tells a failure.
     """
     if not any(message.is_failed for message in answer):
         return

@@ -1,12 +1,12 @@
-"""The sessions of one nREPL server: clones where it keeps them apart, connections of their own where only those do.
+"""The sessions of one nREPL server: clones if the server keeps them apart, else connections of their own.
 
-The sessions that we opened are closed again, whatever becomes of the connection. Who is killed closes none: so they are
-recorded in a file, and the next server of the workspace closes what stands there and nothing else. Nobody's own session
-is ever closed. An id that another REPL could give again, as one that counts its sessions would, is not recorded.
+The sessions that we opened are closed again, whatever becomes of the connection. A killed server closes none, so
+sessions are recorded in a file, and the next server of the workspace closes only the recorded ones. Nobody else's
+session is ever closed. An id that another REPL could give again, as a REPL that counts its sessions would, is not
+recorded.
 
-The main session has a heartbeat. TCP's own keep-alive ends at the next host: behind an SSH tunnel or a container's
-proxy it is answered by what listens here, whatever became of the REPL. So the REPL itself is asked something small when
-it was silent for a while.
+The main session has a heartbeat. TCP's own keep-alive ends at the next host: an SSH tunnel or a container's proxy
+answers it here, whatever became of the REPL. So the REPL itself is asked something small after a silence.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ if TYPE_CHECKING:
 
 
 TOOL_SESSION: Final = "codriver/tool"
-"""Our own session, where questions are asked, so that the caller's `*1`, `*e` and namespace stay as they are."""
+"""Our own session for questions, so that the caller's `*1`, `*e` and namespace stay as they are."""
 
 OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 
 
 class Turn:
-    """The right to use a session: one at a time has it, in the order in which they asked.
+    """The right to use a session: one evaluation at a time has it, in the order of requests.
 
-    No task owns it, unlike a lock of anyio: an evaluation takes it outside of any, and may give it back in one.
+    Unlike a lock of anyio, a turn has no owning task: an evaluation takes it outside of any task, and may give it back
+    in one.
     """
 
     def __init__(self) -> None:
@@ -62,13 +63,13 @@ class Turn:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take_at_once(self) -> bool:
-        """Take the session if free, and say whether that was so."""
+        """Take the session if free; whether it was."""
         was_free = not self.is_taken
         self.is_taken = True
         return was_free
 
     async def take(self) -> None:
-        """Wait for it, and take it."""
+        """Wait for the turn, and take it."""
         if self.take_at_once():
             return
         place = asyncio.get_running_loop().create_future()
@@ -76,12 +77,12 @@ class Turn:
         try:
             await place
         except asyncio.CancelledError:
-            if not place.cancelled():  # it was handed over in the same moment
+            if not place.cancelled():  # the turn was handed over in the same moment
                 self.give_back()
             raise
 
     def give_back(self) -> None:
-        """Hand it over to who has waited longest, or let it be free."""
+        """Hand the turn over to the longest waiting caller, or free it."""
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():
@@ -98,36 +99,36 @@ class Turn:
 
 @dataclass(slots=True, eq=False)
 class NreplSession:
-    """One session: the connection it lives on and, where the server has sessions, its id there."""
+    """One session: its connection and, if the server has sessions, its id there."""
 
     name: str
     connection: NreplConnection
     id: str | None = None
     shared_id: str | None = None
-    """The id of the session whose names it has for its own, if not its own."""
+    """The id of the session whose names it shares, if not its own."""
     namespace: str | None = None
-    """The namespace in which it will evaluate next, as far as the server told."""
+    """The namespace of the next evaluation, as far as the server told."""
     turn: Turn = field(default_factory=Turn)
-    """Taken while it evaluates."""
+    """The turn, taken during an evaluation."""
     running: Exchange | None = None
     prints_to: PrintLimits | None = None
-    """The limits to which it prints what a request does not limit."""
+    """The print limits for requests without limits."""
     keeps_loaders: bool = False
     """True once code in the session may hold a class loader of its evaluations, so that no loader is unlinked."""
     is_in_file: bool = False
-    """Code of a file was evaluated in it last."""
+    """Whether the last evaluated code was a file's."""
     unprinted: int = 0
-    """How many requests were evaluated in it with no value printed by our printer."""
+    """The number of requests evaluated without a value from our printer."""
     is_stopping: bool = False
-    """An interrupt came: no further form of what runs is sent."""
+    """Whether an interrupt came, so that no further form is sent."""
     is_deaf: bool = False
-    """The server runs nothing in it any more: it said so while it owed the end of an evaluation."""
+    """Whether the server runs nothing in it any more: it said so while it owed the end of an evaluation."""
     failure: SentFailure | None = None
-    """The last failure, where servers send its trace with it."""
+    """The last failure, if the server sends the trace with it."""
 
     @property
     def names_id(self) -> str:
-        """The id of the session that holds the names of this one; blank before either exists."""
+        """The id of the session with the names of this one; blank before either exists."""
         return self.shared_id or self.id or ""
 
     def address(self) -> dict[str, Value]:
@@ -154,20 +155,20 @@ class SessionPool:
         self._sessions: dict[str, NreplSession] = {}
         self._reading: set[anyio.CancelScope] = set()
         self.opened = OpenedSessions(str(endpoint), record)
-        """Also those that only a question needs: whoever opens one closes it."""
+        """The open sessions, also those for a single question: their opener closes them."""
         self._opening = anyio.Lock()
         self._is_closed = False
         self.dialect: Dialect | None = None
-        """Set when it is known; the main session is opened before that."""
+        """The dialect, set once known; the main session is opened before that."""
         self.prints_by: dict[str, Value] = {}
-        """The fields of requests with code of ours by which the REPL prints with our printer, if there."""
+        """The fields of our own requests by which the REPL uses our printer, if there is one."""
 
     def get(self, name: str) -> NreplSession:
         """The open session `name`.
 
         Raises:
-            ReplDisconnectedError: all were closed.
-            SessionNotOpenError: it is not open.
+            ReplDisconnectedError: all sessions were closed.
+            SessionNotOpenError: the session is not open.
         """
         if self._is_closed:
             raise ReplDisconnectedError("it was closed by us")
@@ -191,7 +192,7 @@ class SessionPool:
         return session
 
     async def redial_main(self, *, connect_timeout_s: float) -> None:
-        """Give the main session a new connection, in which nothing was evaluated, so that its last values are nil.
+        """Give the main session a new connection, without evaluations, so that its last values are nil.
 
         Raises:
             ReplUnreachableError: nobody listens any more.
@@ -201,7 +202,7 @@ class SessionPool:
         await before.close()
 
     async def open(self, name: str, *, shares_names: bool = False) -> NreplSession:
-        """The session `name`, made if need be: as one that `shares_names` with the main one where it would not.
+        """The session `name`, made if need be; with `shares_names` it shares the main one's names in any dialect.
 
         Raises:
             ReplDisconnectedError: the connection to the server is over.
@@ -233,7 +234,7 @@ class SessionPool:
             return session
 
     async def ask(self, name: str, code: str) -> list[Message]:
-        """The answer to code of ours that is evaluated in our session `name`, made if need be.
+        """The answer to our code, evaluated in our session `name`, which is made if need be.
 
         Raises:
             CodriverError: the session could not be made, or no answer came in time.
@@ -243,9 +244,9 @@ class SessionPool:
         return await session.connection.ask("eval", timeout_s=self._op_timeout_s, **fields)
 
     async def renew(self, session: NreplSession) -> None:
-        """Give `session` a new connection where it had one of its own and lost it, and a new id where it is deaf.
+        """Give `session` a new connection if it lost its own, and a new id if it is deaf.
 
-        That is a clone, so its last values stay, and it is brought into the same namespace.
+        The new session is a clone, so its last values stay, and is brought into the same namespace.
 
         Raises:
             ReplUnreachableError: nobody listens any more.
@@ -266,15 +267,15 @@ class SessionPool:
             await ask("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
 
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
-        """The id of a new session on `connection`; None where the server gives none.
+        """The id of a new session on `connection`; None if the server gives none.
 
-        `apart` asks codriver's worker for a namespace of its own; other servers do not know the key and pass over it.
+        `apart` asks codriver's worker for a namespace of its own; other servers ignore the key.
         """
         fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
         return await self.opened.clone(connection, timeout_s=self._op_timeout_s, **fields)
 
     async def close(self, name: str) -> None:
-        """End the session `name`; an unknown one and the main one are left alone."""
+        """End the session `name`; unknown ones and the main one are left alone."""
         if name == MAIN_SESSION or (session := self._sessions.pop(name, None)) is None:
             return
         try:
@@ -285,7 +286,7 @@ class SessionPool:
                 await session.connection.close()
 
     async def close_left(self) -> None:
-        """Close what an earlier connection to this REPL left open there, before anything is opened."""
+        """Close the sessions that an earlier connection left open, before any is opened."""
         await self.opened.close_left(partial(self._dial, self._op_timeout_s))
 
     async def close_all(self) -> None:
@@ -315,23 +316,23 @@ class SessionPool:
                 self._reading.discard(scope)
 
     def refuse(self, cause: str) -> NotAnReplError:
-        """The error for a peer that does not behave like an nREPL server."""
+        """The error for a peer that does not act as an nREPL server."""
         return NotAnReplError(self._endpoint, cause)
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The times for which a REPL may be silent before it is asked, and then before it counts as gone: 25 s together."""
+    """The silence after which a REPL is asked, and the further one after which it counts as gone: 25 s together."""
 
     silence_s: float = 10.0
     answer_s: float = 15.0
 
 
 async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
-    """Look after the connection of the session `main` until it is over, and end it when the REPL does not answer.
+    """Watch the connection of the session `main` until its end, and end it when the REPL does not answer.
 
-    A REPL that does one thing at a time does not answer while it works: unless `while_busy`, it is asked only while
-    nothing of ours runs there.
+    A REPL that does one thing at a time does not answer while it works: unless `while_busy`, the REPL is asked only
+    while none of our code runs.
     """
     connection = main.connection
     while connection.cause is None:
@@ -357,14 +358,14 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
 
 
 FAREWELL_S: Final = 1.0
-"""How long the end of a connection waits until one session is closed: nREPL 1.0 takes 0.1 s, and more if it is busy."""
+"""The time that a connection's end waits for closing one session: nREPL 1.0 takes 0.1 s, and more if busy."""
 MOST_SILENT: Final = 2
-"""After so many in a row that were not closed in time, nobody is asked any more: whoever listens there hangs."""
+"""After so many failed closes in a row no more are tried: the listener hangs."""
 FAREWELLS_S: Final = 10.0
-"""How long for all sessions together."""
+"""The time for closing all sessions together."""
 
 AT_ONCE: Final = 8
-"""Connections by which sessions are closed that an earlier one left."""
+"""The number of connections that close an earlier connection's sessions."""
 
 
 class OpenedSessions:
@@ -374,10 +375,10 @@ class OpenedSessions:
         self._address = address
         self._record = record
         self._opened: dict[str, NreplConnection] = {}
-        """By id: the connection that it was made on."""
+        """The connection of each session, by id."""
 
     async def clone(self, connection: NreplConnection, *, timeout_s: float, **fields: Value) -> str | None:
-        """The id of a new session on `connection`; None where the server gives none. `fields` are of the request.
+        """The id of a new session on `connection`; None if the server gives none. `fields` are the request's.
 
         Raises:
             OpTimedOutError, ReplDisconnectedError: as `NreplConnection.ask`.
@@ -390,15 +391,15 @@ class OpenedSessions:
         return identity
 
     async def close(self, identity: str) -> None:
-        """Close a session; where the server is gone or silent it stays in the record."""
+        """Close a session; if the server is gone or silent, the session stays in the record."""
         connection = self._opened.get(identity)
         if connection is not None and await _is_closed(connection, identity):
             await self._forget(identity)
 
     async def close_all(self, main: NreplConnection | None, *, busy: Iterable[str]) -> None:
-        """Close every session, and by the connection `main` those that an earlier one left there; in time, or never.
+        """Close every session, and by the connection `main` an earlier connection's sessions; in time, or never.
 
-        In those that are `busy` code runs: where the connection broke, a new one of this server leaves them alone.
+        Code runs in the `busy` ones: after a broken connection, this server's next one leaves them alone.
         """
         asked = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:
@@ -408,10 +409,10 @@ class OpenedSessions:
             self._record.left(self._opened, busy=busy)
 
     async def close_left(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
-        """Close the sessions that an earlier connection left, and in which nothing ran as it broke.
+        """Close the sessions of an earlier connection in which nothing ran when it broke.
 
-        That is done before any is opened, so that kills that follow each other leave no more than one does; and by some
-        connections at once, which `dial` gives, as nREPL keeps each busy for 0.1 s with a session.
+        This comes before any session is opened, so that several kills leave no more than one does. Several connections
+        by `dial` do it at once, as nREPL keeps each busy for 0.1 s with a session.
         """
         if self._record is None or not (left := await self._record.to_close(self._address, with_busy=False)):
             return
@@ -429,9 +430,9 @@ class OpenedSessions:
                 tasks.start_soon(close, left[number::AT_ONCE])
 
     async def _close(self, sessions: dict[str, NreplConnection]) -> None:
-        """Close sessions, each by a connection, as long as the server does so.
+        """Close sessions, each by a connection, as long as the server answers.
 
-        One after the other: servers do it so, and some mix up two requests at once.
+        They are closed one after the other, as servers do anyway, and some mix up two requests at once.
         """
         silent = 0
         with anyio.move_on_after(FAREWELLS_S):
@@ -449,35 +450,35 @@ class OpenedSessions:
 
 
 async def _is_closed(connection: NreplConnection, identity: str) -> bool:
-    """Ask a server to close a session, and say whether it has it no more: it closed it, or never had it."""
+    """Ask a server to close a session; whether the session is gone: closed now, or never there."""
     try:
         await connection.ask("close", timeout_s=FAREWELL_S, session=identity)
     except CodriverError:
-        return False  # there is nothing left to close, or nobody who does: to leave must not fail
+        return False  # nothing is left to close, or nobody to close it: leaving must not fail
     return True
 
 
 def _new_session(messages: Sequence[Message]) -> str | None:
-    """The id of the session that the answer to `clone` tells of."""
+    """The id of the session in the answer to `clone`."""
     return next((identity for message in messages if (identity := message.text("new-session"))), None)
 
 
 logger = logging.getLogger(__name__)
 
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=files.MEBIBYTE, is_granting=True)
-"""Sessions that stand in the file are closed, so the file must be the user's own."""
+"""Sessions in the file are closed, so the file must be the user's own."""
 MOST_REPLS: Final = 64
-"""Addresses that are kept, the newest: a REPL that is gone takes its sessions with it, and is seldom heard of again."""
+"""The newest addresses that are kept: a REPL that is gone takes its sessions with it, and seldom comes back."""
 MOST_SESSIONS: Final = 256
-"""Sessions of one REPL that are kept, the newest: the lanes that it may have, four times."""
+"""The newest sessions kept of one REPL: four times its possible lanes."""
 UNIQUE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""An id made of 128 bits, nearly all random: a UUID as nREPL has it, or plain."""
+"""An id of 128 bits, nearly all random: a UUID as nREPL's, or plain."""
 
 
 class SessionRecord:
-    """The record of one workspace, for the life of one server. What cannot be written is left open by a kill.
+    """The record of one workspace, for the life of one server. After a kill, unrecorded sessions stay open.
 
-    `is_ours` says of an address whether the process there is ours, and ends with us. Blocking work is done in a thread.
+    `is_ours` says whether the process at an address is ours, and ends with us. Blocking work is done in a thread.
     """
 
     def __init__(self, path: Path, *, is_ours: Callable[[str], bool] = lambda _: False) -> None:
@@ -485,30 +486,30 @@ class SessionRecord:
         self._is_ours = is_ours
         self._in_turn = anyio.CapacityLimiter(1)
         self._kept: dict[str, list[str]] | None = None
-        """By address; None before the file was read."""
+        """The recorded sessions by address; None before the file was read."""
         self._in_use: set[str] = set()
-        """The sessions that a connection of this server has opened and not left."""
+        """The sessions of this server's present connections."""
         self._busy: set[str] = set()
-        """The sessions whose connection broke while code ran: the code goes on as long as this server does."""
+        """The sessions whose connection broke while code ran, which goes on as long as this server."""
 
     async def opened(self, address: str, session: str) -> None:
-        """A session was opened: called before anything is done in it."""
+        """Record a new session, before anything is done in it."""
         self._in_use.add(session)
         if UNIQUE.fullmatch(session) and not self._is_ours(address):
             await self._in_thread(partial(self._write, address, add=session))
 
     async def closed(self, address: str, session: str) -> None:
-        """The REPL at the address has a session no more."""
+        """Record that the REPL at the address no longer has a session."""
         self._in_use.discard(session)
         await self._in_thread(partial(self._write, address, drop=session))
 
     def left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
-        """The connection that opened these sessions is over, and they are open; code ran in those that are `busy`."""
+        """Record that the connection of these open sessions is over; code runs in the `busy` ones."""
         self._in_use -= frozenset(sessions)
         self._busy |= frozenset(busy)
 
     async def to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
-        """The sessions at an address that an earlier connection left, of this server or one before it."""
+        """The sessions at an address that an earlier connection left, of this server or a former one."""
         await self._in_thread(self._read)
         kept = self._read().get(address, ())
         passed_over = self._in_use if with_busy else self._in_use | self._busy
@@ -536,7 +537,7 @@ class SessionRecord:
         for oldest in list(kept)[:-MOST_REPLS]:
             del kept[oldest]
         try:
-            # A kill loses nothing that was written, and after a loss of power the REPL is gone too.
+            # A kill loses no written data, and after a loss of power the REPL is gone too.
             files.replace(
                 self._path, json.dumps(kept).encode("ascii"), links=files.Links.OWN,
                 is_durable=False, make_mode=files.PRIVATE_FOLDER,

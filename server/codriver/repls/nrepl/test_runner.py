@@ -1,11 +1,11 @@
-"""The tests of one nREPL server, run, and calls recorded: by our own code in a session of ours, else by an op.
+"""Test runs and recorded calls of one nREPL server: by our own code in a session of ours, else by an op.
 
 The test files of a workspace in Clojure's dialects are found with their namespaces, and so are the files of test
 results.
 
-Calls are recorded in Clojure on the JVM, of tests and of other evaluations: the functions of a project are wrapped by
-our own code while one run lasts, under a lease that is renewed from here. When nobody renews it, as after a kill, the
-REPL puts back by itself what it wrapped.
+Calls of tests and of other evaluations are recorded in Clojure on the JVM: our own code wraps the functions of a
+project during one run, under a lease that is renewed from here. When nobody renews the lease, as after a kill, the REPL
+puts the functions back by itself.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ if TYPE_CHECKING:
 
 LEASE_S: Final = 60.0
 RENEWALS: Final = 4
-"""In the time of a lease: a REPL that stands still meanwhile, as for its memory, must not lose it."""
+"""The renewals in the time of a lease: a REPL that stands still meanwhile, as for its memory, must not lose it."""
 PRINT: Final = "nrepl.middleware.print/print"
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The functions of the REPL by which code is evaluated and its values are printed so that their calls are recorded.
+    """The functions of the REPL that evaluate code and print its values while recording calls.
 
-    Without `printer`, calls of lazy values are not seen where these are computed as they are printed.
+    Without `printer`, calls in lazy values that printing computes are not seen.
     """
 
     evaluator: str
     printer: str | None
 
     def fields(self, others: Mapping[str, Value]) -> dict[str, Value]:
-        """The fields of a request that evaluates, with these functions in the places of others."""
+        """The fields of an evaluating request, with these functions in place of the usual ones."""
         printed: dict[str, Value] = {PRINT: self.printer} if self.printer and PRINT in others else {}
         return {**others, "eval": self.evaluator, **printed}
 
@@ -99,7 +99,7 @@ class CallTraces:
 
     @asynccontextmanager
     async def recording(self, evaluation: str, names: Sequence[str] | None) -> AsyncIterator[Recording | None]:
-        """A context in which calls are recorded, and told at its end; None where nothing is recorded by our own code.
+        """A context in which calls are recorded, and told at its end; None if our own code records nothing.
 
         Raises:
             CodriverError: the REPL could not begin.
@@ -120,14 +120,14 @@ class CallTraces:
         finally:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
-                with suppress(CodriverError):  # what is not ended here ends with its lease
+                with suppress(CodriverError):  # a run not ended here ends with its lease
                     answer = await self._sessions.ask(TOOL_SESSION, self._step("end", identity))
                     # The record of many calls is long.
                     told = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
                     self._tell(evaluation, as_map(told))
 
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Begin a run, by the program of runs, which the REPL drops when it has had none for a while."""
+        """Begin a run, by the program of runs; the REPL drops that program after a while without runs."""
         step = self._step("begin", identity, names=names)
         begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
         if begun.get("missing"):
@@ -154,19 +154,19 @@ class CallTraces:
 
 
 SO_FAR_S: Final = 1.0
-"""How long the tests that have ended are asked for: a REPL may answer nothing while code runs."""
+"""The time for the question about ended tests: a REPL may not answer while code runs."""
 INTERRUPT_S: Final = 2.0
-"""How long a test run that nobody waits for is given to be interrupted."""
+"""The time for interrupting a test run that nobody waits for."""
 PICTURE: Final = re.compile(f"{DATA.pattern}\\Z")
-"""A value that tests show: one that ends with a picture. The run's own value ends with a quotation mark."""
+"""A value shown by tests: it ends with a picture. The run's own value ends with a quotation mark."""
 PENDING_S: Final = 0.05
-"""How often a REPL is asked for the end of a test run that it does not tell by itself."""
+"""The rest between questions for the end of a test run that the REPL does not tell by itself."""
 
 
 class TestRunner:
     """Runs the tests of one REPL. Lives as long as its adapter."""
 
-    __test__ = False  # for pytest: it is none
+    __test__ = False  # for pytest, which would take it for a test
 
     def __init__(
         self,
@@ -188,9 +188,9 @@ class TestRunner:
         self._workspace = workspace
         self._testing = anyio.Lock()
         self._progress: dict[str, TestProgress] = {}
-        """By evaluation that runs tests."""
+        """The progress, by evaluation that runs tests."""
         self._given_up: anyio.Event | None = None
-        """Of a run that goes on after its answer."""
+        """Set when nobody waits for a run that goes on after its answer."""
         self._runs = TestEvaluations(self._run, self._interrupt, listener)
         self.run_tests = self._runs.run_tests
         self.end = self._runs.end
@@ -201,13 +201,13 @@ class TestRunner:
         self._runs.start(request, ended)
 
     def give_up(self) -> bool:
-        """Wait no more for a run that goes on after its answer; whether there is one."""
+        """Stop waiting for a run that goes on after its answer; whether there is one."""
         if self._given_up is not None:
             self._given_up.set()
         return self._given_up is not None
 
     async def so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way."""
+        """The ended tests of a run under way."""
         progress = self._progress.get(evaluation)
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.ask
         if progress is None or progress.run is not None or is_deaf:
@@ -273,7 +273,7 @@ class TestRunner:
     async def _by_evaluation(self, target: NreplSession, asked: TestSelection, evaluation: str | None) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
         names = await anyio.to_thread.run_sync(partial(self._names, asked))
-        # A run that goes on after its answer is kept in one place of the REPL: one at a time.
+        # The REPL has one place for a run that goes on after its answer: one at a time.
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
             how = "test-fresh" if asked.fresh else "test"
@@ -295,7 +295,7 @@ class TestRunner:
         return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
-        """Load the files of tests that are not loaded, by the server's op where no expression can; what fails."""
+        """Load the unloaded files of tests, by the server's op if no expression can; the failures."""
         if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.ask:
             return []
         answer = await self._ask("test-unloaded", files=names["files"])
@@ -335,7 +335,7 @@ class TestRunner:
             self._given_up = None
 
     async def _partial(self, answer: list[Message]) -> TestRun:
-        """The part of a run that was over when it was interrupted."""
+        """The part of a run that had ended at the interrupt."""
         data: object = {}
         if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.ask:
             with suppress(CodriverError):
@@ -384,7 +384,7 @@ class TestRunner:
         return messages
 
     def _names(self, asked: TestSelection) -> dict[str, Words]:
-        """The names in our own code: where a path was given, the namespaces there and their files. In a thread."""
+        """The names in our own code: for a given path, the namespaces there and their files. In a thread."""
         words = alternatives(asked.match or "")
         names: dict[str, Words] = {"match": asked.match or "", "words": words, "only": asked.only}
         names["former"] = [one.words() for one in asked.former]
@@ -415,7 +415,7 @@ class TestRunner:
 
 
 def _with(unread: list[TestResult], run: TestRun) -> TestRun:
-    """The run, the files that did not load before what it reports."""
+    """The run, with the files that did not load before its other results."""
     count = len(unread)
     return replace(run, tests=run.tests + count, errors=run.errors + count, results=(*unread, *run.results))
 
@@ -434,7 +434,7 @@ SUFFIXES: Final = {
 FOLDERS: Final = ("test", "tests", "src/test/clojure", "src/test")
 """Folders in which projects keep tests, from the workspace."""
 SOURCE_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
-"""Folders in which projects keep namespaces, from the workspace; those of tests first."""
+"""Folders in which projects keep namespaces, from the workspace; test folders first."""
 SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 MAX_FILES: Final = 2000
 MAX_ENTRIES: Final = 50_000
@@ -443,7 +443,7 @@ _NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.M
 
 
 def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
-    """Namespaces that define tests, each with its file: of the file or folder `where`, else of the usual folders."""
+    """Namespaces that define tests, each with its file: in the file or folder `where`, else in the usual folders."""
     suffixes = SUFFIXES.get(dialect, ())
     places = [workspace / where] if where else [workspace / folder for folder in FOLDERS]
     found: dict[str, str] = {}
@@ -455,7 +455,7 @@ def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]
 
 
 def read(path: str, workspace: Path) -> str | None:
-    """The text of a file with tests; None of what has none or cannot be read."""
+    """The text of a file with tests; None for a file without tests, or an unreadable one."""
     try:
         text = files.read_text(Path(path), RULES, root=workspace)
     except (OSError, UnicodeDecodeError):
@@ -471,7 +471,7 @@ def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:
-    """`run` with the paths of the namespaces' files in `workspace`, for results that tell none."""
+    """`run` with the paths of the namespaces' files in `workspace`, for results without a path."""
     if workspace is None:
         return run
     found: dict[tuple[str, str | None], str | None] = {}

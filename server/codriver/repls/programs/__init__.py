@@ -1,8 +1,8 @@
-"""Programs that are sent to REPLs: files in the REPLs' own languages, each read when it is needed first.
+"""Programs for REPLs: files in the REPLs' own languages, each read at its first use.
 
-A file of a Lisp is one form, and begins with a comment about it. In it `$name` is a literal that the question fills in,
-and a word in capitals a hole that the dialect fills in with code. A file of Python is a module like any other; several
-are sent as one text, each after those that it imports from.
+A file of a Lisp is one form behind a comment. In the form, `$name` is a literal that the question fills in, and a word
+in capitals a hole that the dialect fills in with code. A file of Python is an ordinary module; several are sent as one
+text, each after the modules that it imports from.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _COMMENT: Final = re.compile(r"^[ \t]*;.*\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A form of a Lisp: the file below this folder, and what stands in its holes."""
+    """A form of a Lisp: the file below this folder, and the code for its holes."""
 
     path: str
     holes: tuple[tuple[str, Code], ...] = ()
-    """By the hole's word: code, or the program whose code it is."""
+    """Code, or a program with the code, by the hole's word."""
 
     def __str__(self) -> str:
         """The code, without comments."""
@@ -34,7 +34,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Code that is written when it is needed first."""
+    """Code that is composed at its first use."""
 
     write: Callable[[], str]
 
@@ -69,7 +69,7 @@ def _read(path: str) -> str:
 
 
 class Programs(Mapping[str, str]):
-    """Code by the capability that it gives; that of a file is read when it is asked for."""
+    """Code by the capability that it gives; a file is read when its code is asked for."""
 
     def __init__(self, codes: Mapping[str, Code]) -> None:
         self._codes = dict(codes)
@@ -79,7 +79,7 @@ class Programs(Mapping[str, str]):
         return str(self._codes[capability])
 
     def __contains__(self, capability: object) -> bool:
-        """True where there is code for a capability, which is not read for that."""
+        """True if there is code for a capability; the code is not read for that."""
         return capability in self._codes
 
     def __iter__(self) -> Iterator[str]:
@@ -91,13 +91,13 @@ class Programs(Mapping[str, str]):
         return len(self._codes)
 
     def without(self, capability: str) -> Programs:
-        """All of these programs but one."""
+        """All of these programs without one."""
         return Programs({name: code for name, code in self._codes.items() if name != capability})
 
 
 @cache
 def python_text(*paths: str) -> str:
-    """The text of modules of Python as one program, in their order: their imports from one another are left out.
+    """The text of Python modules as one program, in order, without imports from one another.
 
     Their names are those of one namespace, so no two of them may define the same.
     """
@@ -105,7 +105,7 @@ def python_text(*paths: str) -> str:
 
 
 def _body(text: str) -> str:
-    """A module without its docstrings, and without imports from its neighbours, which stand before it."""
+    """A module without its docstrings, and without imports from the modules before it."""
     lines = text.splitlines(keepends=True)
     tree = ast.parse(text)
     left_out: list[ast.stmt] = [node for node in tree.body if _is_of_package(node)]

@@ -6,16 +6,15 @@ threads, so the server answers while code runs. Dialects: `python`, and `lisp`, 
 
 Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form, trace, locals); the op
 `codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace of its
-own; what printing cut of the values of an evaluation that has `codriver/keep`, its id, is told as `codriver/cut`, and
-`codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's
-own; modules that an evaluation used and whose files were edited since their load are told, in words, as
-`codriver/edited`, and the working folder, where it changed that, as `codriver/folder`; that an application's wish for a
-REPL of its own was declined here as `codriver/declined`; an evaluation with
-`codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
+own; the omissions in printed values of an evaluation with `codriver/keep`, its id, are told as `codriver/cut`, and
+`codriver/value` (`evaluation`, `path`, `from`) tells more of such a value; print options called `default-…` yield to
+the user's own; modules that an evaluation used and whose files were edited since their load are told, in words, as
+`codriver/edited`, a changed working folder as `codriver/folder`, and a declined wish of an application for a REPL of
+its own as `codriver/declined`; an evaluation with `codriver/trace`, names or none, tells its calls as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
-Its folders, of which each may import from those before it: `basics`, `python` and `lisp`, `tries`, `serving`, where a
-REPL within a running application is served, too, whose main thread, streams and loop stay its own.
+Its folders, each of which may import from those before it: `basics`, `python` and `lisp`, `tries`, `serving`. The last
+also serves a REPL within a running application, whose main thread, streams and loop stay the application's own.
 
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is
 imported for type checkers alone, as it takes longer to load than most of this.
@@ -24,4 +23,4 @@ Source: nREPL documentation, "Ops"; BEP 3 for bencode.
 """
 
 declined = 0
-"""How often an application in this process asked for a REPL of its own, as `codriver_seam.start_repl` counts."""
+"""The times that an application in this process asked for a REPL of its own, counted by `codriver_seam.start_repl`."""

@@ -14,7 +14,7 @@ TOO_OLD = (
 
 
 def load_privately(folder: str) -> None:
-    """Make the package in `folder` importable as `PACKAGE`, and its folder no place where modules are looked for."""
+    """Make the package in `folder` importable as `PACKAGE`, and take its folder out of the search for modules."""
     if sys.path and os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
     file = os.path.join(folder, "__init__.py")

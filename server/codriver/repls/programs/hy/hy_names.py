@@ -23,7 +23,7 @@ def line(value: object) -> str:
 
 
 def row(name: str, value: object) -> dict[str, str]:
-    """A name's row: what it is, its arguments, the first line of its documentation."""
+    """A name's row: its kind, its arguments, the first line of its documentation."""
     kind = "class" if isinstance(value, type) else "module" if isinstance(value, MODULE) else ""
     try:
         parameters = inspect.signature(value).parameters.values() if callable(value) else None
@@ -42,7 +42,7 @@ def own(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def home_of(session: str) -> ModuleType | None:
-    """The module of a session, which no table knows: it is looked for among all objects."""
+    """The module of a session, which is looked for among all objects, as no table has it."""
     own_modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
     return next((one for one in own_modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
 
@@ -52,8 +52,8 @@ def in_line(value: object, levels: int) -> str:
     kind = type(value)
     if isinstance(value, (str, bytes)) and kind in (str, bytes) and len(value) > 60:
         return "<%s of %d>" % (kind.__name__, len(value))
-    if kind is int and value.bit_length() > 200:  # type: ignore[attr-defined]  # it is an int
-        return "<int of %d bits>" % value.bit_length()  # type: ignore[attr-defined]  # it is an int
+    if kind is int and value.bit_length() > 200:  # type: ignore[attr-defined]  # the value is an int
+        return "<int of %d bits>" % value.bit_length()  # type: ignore[attr-defined]  # the value is an int
     if kind in (str, bytes, int, float, complex, bool, type(None)):
         return repr(value)
     if kind not in (list, tuple, dict, set, frozenset) or not levels:
@@ -65,7 +65,7 @@ def _collection(value: object, levels: int) -> str:
     kind = type(value)
     brackets: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")")}
     before, after = brackets.get(kind, ("{", "}"))
-    items: list[object] = list(value)  # type: ignore[call-overload]  # it is a collection
+    items: list[object] = list(value)  # type: ignore[call-overload]  # the value is a collection
     shown = items[:10]
     parts = [in_line(one, levels - 1) for one in shown]
     if isinstance(value, dict):
@@ -75,7 +75,7 @@ def _collection(value: object, levels: int) -> str:
 
 def glimpse(name: str, session: str) -> dict[str, str]:
     """A glimpse of the value of a name: its class, its count, the value in one line; nothing of code."""
-    import hy  # type: ignore[import-untyped]  # it is there where this runs
+    import hy  # type: ignore[import-untyped]  # the REPL has it
 
     home, _, last = name.rpartition(".")
     module = sys.modules.get(hy.mangle(home)) if home else home_of(session)
@@ -88,7 +88,7 @@ def glimpse(name: str, session: str) -> dict[str, str]:
     full = kind.__qualname__ if is_plain else kind.__module__ + "." + kind.__qualname__
     told = {"class": full, "value": in_line(value, 3)}
     if kind in (list, tuple, dict, set, frozenset):
-        told["count"] = str(len(value))  # type: ignore[arg-type]  # it is a collection
+        told["count"] = str(len(value))  # type: ignore[arg-type]  # the value is a collection
     return told
 
 

@@ -1,15 +1,15 @@
-"""Output in hy-nrepl: each evaluation prints to whoever asked for it, a line at a time.
+"""Output in hy-nrepl: each evaluation prints to its own client, a line at a time.
 
-hy-nrepl 1.0.4 puts a stream of its own into `sys.stdout` at the beginning of each evaluation, and the one before back
-at its end (`ops/eval.hy`): of two that overlap, one prints to the other's client or to nobody. What is worse, the
-stream is freed while `print` still writes to it, at which Python before 3.14 crashes (python/cpython#130163): two
-agents who print end the REPL. One stream for all stays in `sys.stdout` instead, which the server's evaluations find and
-cannot set, those that run already among them; it looks up in the context of who prints whose evaluation it is. A thread
-without a context of an evaluation prints to the one that began last, as before, and to the process's own stream where
-none runs.
+hy-nrepl 1.0.4 puts a stream of its own into `sys.stdout` at the beginning of each evaluation, and the former stream
+back at its end (`ops/eval.hy`): of two overlapping evaluations, one prints to the other's client or to nobody. Worse,
+the stream is freed while `print` still writes to it, and Python before 3.14 then crashes (python/cpython#130163): two
+printing agents end the REPL. Instead, one stream for all stays in `sys.stdout`. The server's evaluations, also running
+ones, find it and cannot set another. The stream finds the evaluation in the context of the printing code. A thread
+without an evaluation's context prints to the one that began last, as before, or to the process's own stream if none
+runs.
 
-`print` writes each word by itself, of which the server makes a message: here a line is one, as at a terminal, and what
-has no end of line yet is sent when it is flushed, or before anything else is said.
+`print` writes each word by itself, and the server makes a message of each. Here each line is a message, as at a
+terminal, and a line without an end is sent at a flush, or before any other message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ own: ContextVar[Any] = ContextVar("own")
 
 
 class Output(io.TextIOBase):
-    """The one stream of standard output, which hands on to the evaluation of who prints."""
+    """The only stream of standard output, which hands text on to the printing evaluation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,11 +37,11 @@ class Output(io.TextIOBase):
         self.process: Any = sys.__stdout__
 
     def stream(self) -> Any:
-        """The stream of whoever prints now."""
+        """The stream for the code that prints now."""
         return own.get(None) or next(reversed(self.running), self.process)
 
     def write(self, text: str) -> int:
-        """Hand text on; a line of the process' own is there when it ends, as at a terminal."""
+        """Hand text on; the process's own output appears line by line, as at a terminal."""
         stream = self.stream()
         count = int(stream.write(text))
         if stream is self.process and text.endswith("\n"):
@@ -49,7 +49,7 @@ class Output(io.TextIOBase):
         return count
 
     def flush(self) -> None:
-        """Flush the stream of whoever prints now."""
+        """Flush the stream for the code that prints now."""
         self.stream().flush()
 
 
@@ -57,7 +57,7 @@ class Sys:
     """The module `sys` for the server's evaluations, which cannot set its standard output."""
 
     def __getattr__(self, name: str) -> object:
-        """All is as in `sys`."""
+        """Give the attribute of `sys`."""
         return getattr(sys, name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -67,7 +67,7 @@ class Sys:
 
 
 def mend() -> None:
-    """Have evaluations print so from now on."""
+    """Have evaluations print in this way from now on."""
     out, run = Output(), ops.InterruptibleEval.run
     lines_of = _lines(ops.StreamingOut)
 
@@ -95,7 +95,7 @@ def mend() -> None:
 
 def _lines(streaming: Any) -> Callable[..., Any]:
     class Lines(streaming):  # type: ignore[misc]  # the server's own class
-        """A stream that sends whole lines, or what is longer than one should be."""
+        """A stream that sends whole lines, or parts of too long ones."""
 
         held, most = "", 8192
 
@@ -104,7 +104,7 @@ def _lines(streaming: Any) -> Callable[..., Any]:
             self.lock = RLock()
 
         def write(self, text: str) -> int:
-            """Send the lines that are whole with this text."""
+            """Send the lines that this text completes."""
             with self.lock:
                 lines, end, self.held = (self.held + text).rpartition("\n")
                 super().write(lines + end)
@@ -113,7 +113,7 @@ def _lines(streaming: Any) -> Callable[..., Any]:
             return len(text)
 
         def flush(self) -> None:
-            """Send what has no end of line yet."""
+            """Send the text without an end of line."""
             with self.lock:
                 text, self.held = self.held, ""
                 super().write(text)

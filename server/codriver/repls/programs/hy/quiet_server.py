@@ -1,4 +1,4 @@
-"""hy-nrepl prints to nobody's log: of a long message it tells, for each kilobyte, that it is not whole yet.
+"""hy-nrepl prints useless lines: for each kilobyte of a long message, that the message is not whole yet.
 
 Source: hy-nrepl 1.0.4, `server.hy`.
 """
@@ -12,7 +12,7 @@ server = sys.modules.get("hy-nrepl.server") or sys.modules["hy_nrepl.server"]
 
 
 def say(*words: object, **how: object) -> None:
-    """Print as `print` does, but for the exceptions that a message is not whole yet."""
+    """Print as `print` does, but not the exceptions about an incomplete message."""
     if not isinstance([*words, ""][0], Exception):
         builtins.print(*words, **how)  # type: ignore[call-overload]  # as they came
 

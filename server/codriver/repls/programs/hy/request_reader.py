@@ -1,7 +1,7 @@
 """hy-nrepl reads one whole request at a time, and its threads write one after the other.
 
-Of two requests that come in one read, as they do when the server was held up, hy-nrepl answers the first and keeps the
-second until a third comes: an evaluation goes on for ever, and so does whatever is asked next.
+When two requests come in one read, as after a delay of the server, hy-nrepl answers the first and keeps the second
+until a third comes: then an evaluation never ends, nor does the next request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ handler: Any = server.ReplRequestHandler
 
 
 def size(data: bytearray) -> int:
-    """The length of the first whole bencoded value of some bytes; 0 if it is not whole yet."""
+    """The length of the first whole bencoded value of some bytes; 0 for an incomplete one."""
     place = depth = 0
     while place < len(data):
         kind = data[place : place + 1]
@@ -38,7 +38,7 @@ def size(data: bytearray) -> int:
 
 
 class OneByOne:
-    """A connection that gives one whole request a read. `began`: what an earlier read has too much of."""
+    """A connection that gives one whole request a read. `began`: bytes left from an earlier read."""
 
     def __init__(self, connection: socket.socket, began: bytearray) -> None:
         self.socket, self.began, self.held, self.lock = connection, began, bytearray(), Lock()
@@ -72,7 +72,7 @@ class OneByOne:
 
 
 def mend() -> None:
-    """Have connections to come read so, and the one that is served now, once its read that goes on is over."""
+    """Have later connections read in this way, and the present one, once its current read is over."""
 
     def setup(self: Any) -> None:
         self.request = OneByOne(self.request, bytearray())

@@ -1,4 +1,4 @@
-"""Modules of ours brought into a kernel as a private package, which lives until the kernel ends."""
+"""Modules of ours in a kernel, as a private package that lives until the kernel ends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> object:
-    """The answers of the package, whose modules are given by dotted name and text, each after those that it needs.
+    """The answers of the package; its modules come by dotted name and text, each after the modules that it needs.
 
-    In tracebacks the modules lie in `folder`. Where one of them fails, none of them stays.
+    In tracebacks the modules lie in `folder`. If one module fails, none stays.
     """
     made = []
 

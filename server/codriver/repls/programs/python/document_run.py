@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Raises:
-    """As `pytest.raises`, where there is no pytest."""
+    """A stand-in for `pytest.raises` without pytest."""
 
     def __init__(self, kind: type[BaseException], match: str = "") -> None:
         self.kind, self.match = kind, match
 
     def __enter__(self) -> Raises:  # noqa: PYI034  # the oldest Python has no Self
-        """Run what is to raise."""
+        """Begin the code that has to raise."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:

@@ -1,8 +1,8 @@
-"""The new process in which tests run, as the text of `python -c`: it knows nothing of what the REPL has loaded.
+"""The new process in which tests run, as the text of `python -c`: it knows nothing of the REPL's loaded code.
 
-Its standard input is a line that says what to run, and then the lifeline: it ends with the REPL, whose end of the pipe
-closes then. As `sitecustomize` the same text lets it, and each Python that it starts, see files as they were before an
-edit, while the disk keeps what is there.
+Its standard input has a line with the tests to run, and is then the lifeline: the REPL's end closes the pipe, and the
+process ends. As `sitecustomize` the same text shows the process, and each Python that it starts, files from before an
+edit, while the disk stays as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import threading
 
 SETTLED_NS = 10 * 10**9
-"""From the write of a source to that of its compiled code: no compilation of what stood there before takes as long."""
+"""The longest compilation: code compiled this long after its source was written is of no former text."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def watch(lifeline: int) -> None:
 
 
 def find_as_the_repl_does() -> None:
-    """Find modules in the folder and in its `src`, before all that is installed."""
+    """Find modules in the folder and in its `src`, before installed ones."""
     sys.argv = [""]
     folder = os.getcwd()
     source = os.path.join(folder, "src")
@@ -47,10 +47,10 @@ def find_as_the_repl_does() -> None:
 
 
 def believe_no_former_code() -> None:
-    """Believe compiled code of the project's files only where it was written well after its source.
+    """Believe compiled code of the project's files only if it was written well after its source.
 
-    Python tells them apart by second and size alone, and a quick edit may change neither. An empty folder for compiled
-    code (`-X pycache_prefix`) would take four times the processor time, as all that is installed is compiled, too.
+    Python tells texts apart by second and size alone, and a quick edit may change neither. An empty folder for compiled
+    code (`-X pycache_prefix`) would take four times the processor time, as all installed code would be compiled too.
     """
     loader: Any = importlib.machinery.SourceFileLoader
     standard, plain = os.path.dirname(os.__file__) + os.sep, loader.path_stats
@@ -65,32 +65,31 @@ def believe_no_former_code() -> None:
         except (OSError, NotImplementedError):
             return stats
         if compiled <= max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS:
-            stats["size"] = -1  # no file has it, and compiled code of another size is passed over
+            stats["size"] = -1  # no file has this size, and compiled code of another size is ignored
         return stats
 
     loader.path_stats = path_stats
 
 
 class AsBefore:
-    """A function of files, as one that is built in: classes that hold one give it no `self`."""
+    """A function on files that acts as a built-in one: a class that holds it passes no `self`."""
 
     def __init__(self, call: Callable[..., Any], former: Callable[[Any], Any]) -> None:
         functools.update_wrapper(self, call)
         self.former = former
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Call it with the place of the former file."""
-        call: Any = self.__wrapped__  # type: ignore[attr-defined]  # which `update_wrapper` sets
+        """Call the function with the place of the former file."""
+        call: Any = self.__wrapped__  # type: ignore[attr-defined]  # `update_wrapper` sets it
         if given:
             return call(self.former(given[0]), *given[1:], **named)
         return call(**{key: self.former(one) if key in ("file", "path") else one for key, one in named.items()})
 
 
 def see_former(folder: str) -> None:
-    """See the files that `former.json` in the folder names as they were: by `open`, `os.open`, `os.stat`, an import.
+    """Show the files named in the folder's `former.json` as they were: by `open`, `os.open`, `os.stat`, an import.
 
-    What the operating system reads by itself, as another program than Python, is seen as it is. No code is taken from a
-    cache or put there.
+    Other programs than Python see the present files. No code is taken from a cache or put there.
     """
     with open(os.path.join(folder, "former.json"), encoding="utf-8") as file:
         places = {os.path.realpath(path): place for path, place in json.load(file).items()}
@@ -122,7 +121,7 @@ def see_former(folder: str) -> None:
 
 
 def be_the_next(folder: str) -> None:
-    """Run the `sitecustomize` of the project's own, which this one stands before."""
+    """Run the project's own `sitecustomize`, which this one hides."""
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(folder)]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
@@ -131,7 +130,7 @@ def be_the_next(folder: str) -> None:
 
 
 def said(asked: dict[str, Any]) -> dict[str, object]:
-    """The answer of the program that is asked for, or its error."""
+    """The answer of the requested program, or its error."""
     space: dict[str, Any] = {"__name__": "tests"}
     if asked["is_as_before"] and not hasattr(os.stat, "former"):
         return {"error": ["RuntimeError", "this Python passes sitecustomize over, which shows files as they were"]}
@@ -145,7 +144,7 @@ def said(asked: dict[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run what standard input says, write what came of it into a file, and end."""
+    """Run the tests named on standard input, write the result into a file, and end."""
     lifeline, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     with os.fdopen(lifeline, "rb", 0, closefd=False) as told:
         asked = json.loads(told.readline())
@@ -163,7 +162,7 @@ def main() -> None:
     with open(asked["result"] + ".new", "w", encoding="utf-8") as file:
         json.dump(answer, file)
     os.replace(asked["result"] + ".new", asked["result"])
-    # What tests left running would keep a process from ending.
+    # Threads left by tests would keep a process from ending.
     os._exit(0)
 
 

@@ -1,8 +1,8 @@
-"""Tests run by pytest: of the files and folders that it is given, else where the project's settings say.
+"""Test runs by pytest: of the given files and folders, else as the project's settings say.
 
 Test modules and `conftest.py` are imported anew for each run, so an edit counts as soon as it is saved; the modules
-that they import are those that are loaded. The REPL's own note of the project's functions, if the REPL has one, gets
-those that each test executes. After the run the REPL has its own modules, paths and streams again.
+that they import stay as loaded. The REPL's own record of the project's functions, if there is one, gets the functions
+that each test executes. After the run the REPL has its own modules, paths and streams again.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeou
 NO_LISP = ["-p", "no:basilisp_test_runner"]
 INTERNAL = "INTERNALERROR> "
 COLLECTION = "(collection)"
-"""In the place of a test's name: a file that could not be collected, or all of its tests."""
+"""In place of a test's name: a file that could not be collected, or all of its tests."""
 LISP, WALKED = (".lpy", ".cljc"), 20000
 SETTLED_NS = 10 * 10**9
-"""From the write of a test file to that of its compiled code: no compilation of a former text takes as long."""
+"""The longest compilation: code compiled this long after its test file was written is of no former text."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 
 
 class Plugin:
-    """A plugin of pytest for one run: what is to be run, and the rows of what was."""
+    """A plugin of pytest for one run: the tests to run, and the rows of results."""
 
     def __init__(
         self, targets: list[str], names: dict[str, str], extra: list[str], wanted: str, only: list[list[str]]
@@ -74,24 +74,24 @@ class Plugin:
         self.is_known = self.is_stopped = False
 
     def tests(self, patterns: Iterable[str]) -> Iterator[str]:
-        """The names of the modules that are loaded from the project's test files."""
+        """The names of modules loaded from the project's test files."""
         matches = [re.compile(fnmatch.translate(pattern.rpartition("/")[2])).match for pattern in patterns]
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if not isinstance(file, str) or name == "__main__":
                 continue
             base = os.path.splitext(os.path.basename(file))[0] + ".py"
-            # A look at the name takes a hundredth of one at the file, and there are many modules.
+            # Looking at the name takes a hundredth of the time for the file, and there are many modules.
             if any(match(base) for match in matches) and own(file_of(module)):
                 yield name
 
     def take(self, patterns: list[str]) -> None:
-        """Take test modules out, as pytest would use what is loaded; a file that was edited must be read again."""
+        """Take test modules out, as pytest would use loaded ones, and an edited file must be read again."""
         self.patterns += patterns
         self.saved.update({name: sys.modules.pop(name) for name in self.tests(patterns)})
 
     def put_back(self) -> None:
-        """Put the modules back. The next run finds by itself what this one alone has loaded."""
+        """Put the modules back. The next run finds the modules that only this one loaded by itself."""
         for name in self.tests(self.patterns):
             if name not in self.before or name.rpartition(".")[2] == "conftest":
                 del sys.modules[name]
@@ -103,13 +103,13 @@ class Plugin:
 
     @wrapper
     def pytest_load_initial_conftests(self, early_config: Any, args: list[str]) -> Iterator[None]:
-        """Turn off plugins that would run the tests in other processes, trace this one, or end it after a time."""
+        """Turn off plugins that would run the tests in other processes, trace this process, or end it after a time."""
         for plugin, option in ELSEWHERE:
             if early_config.pluginmanager.has_plugin(plugin):
                 args[:] = [*args, option]
         early_config.known_args_namespace.no_cov = True
-        # Cached code is told apart by size and second alone, and an edit may come sooner. Plugins are edited by nobody,
-        # and some take longer to compile than a run may last.
+        # Cached code is told apart by size and second alone, and an edit may come sooner. Nobody edits plugins, and
+        # some take longer to compile than a run may last.
         sys.dont_write_bytecode = True
         yield
 
@@ -120,7 +120,7 @@ class Plugin:
         config.args[:] = [one for one in given if not self.is_left_out(config, one)] or given
 
     def is_left_out(self, config: Any, target: str) -> bool:
-        """True for a file among those that are run whole, and that the project's settings keep out of a run."""
+        """True for a file of a whole run that the project's settings exclude."""
         file = os.path.realpath(target)
         if [beneath(file), COLLECTION] not in self.only:
             return False
@@ -137,14 +137,14 @@ class Plugin:
         )
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
-        """The module of a file of Hy that is to be run; None leaves the file to others."""
+        """The module of a Hy file to run; None leaves the file to other plugins."""
         is_hy = os.path.realpath(str(file_path)) in self.hy
         return pytest.Module.from_parent(parent, path=file_path) if is_hy else None
 
     @early
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
-        """Leave the tests that are meant, each once."""
-        # A file that is named beside its folder is collected twice.
+        """Keep only the wanted tests, each once."""
+        # A file named beside its folder is collected twice.
         once = {item.nodeid: item for item in items}
         kept = [item for item in once.values() if self.is_wanted(item)]
         config.hook.pytest_deselected(items=[item for item in once.values() if item not in kept])
@@ -153,7 +153,7 @@ class Plugin:
         self.so_far.of = len(kept)
 
     def is_wanted(self, item: Item) -> bool:
-        """True where a test is meant."""
+        """True for a wanted test."""
         name = full_name(item)
         if self.only:
             return [self.home(item), name] in self.only or [self.home(item), COLLECTION] in self.only
@@ -172,19 +172,19 @@ class Plugin:
 
     @early
     def pytest_runtest_protocol(self, item: Item) -> None:
-        """Note which test runs."""
+        """Note the running test."""
         self.running = item
 
     @early
     def pytest_keyboard_interrupt(self, excinfo: Error) -> None:
-        """Note where the run was stopped."""
+        """Note the place at which the run was stopped."""
         be_deaf()
         self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
         if self.is_stopped and self.running is not None:
             self.stopped = self.place(self.running, excinfo.tb)
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
-        """Note why a file could not be collected."""
+        """Note the reason why a file could not be collected."""
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
             self.causes[report.nodeid] = call.excinfo.value.__cause__ or call.excinfo.value
 
@@ -214,7 +214,7 @@ class Plugin:
         self.errors[item.nodeid, call.when] = (item, call.excinfo)
 
     def pytest_runtest_logreport(self, report: Report) -> None:
-        """Add the row of a part of a test. Plugins that run a test again tell of its parts when all are over."""
+        """Add the row of a part of a test. Plugins that rerun a test report its parts when all are over."""
         known = (report.nodeid, report.when)
         if known not in self.errors or report.outcome == "rerun":
             return
@@ -223,7 +223,8 @@ class Plugin:
         named = (self.home(item), full_name(item))
         self.times[named] = self.times.get(named, 0) + report.duration
         expected = getattr(report, "wasxfail", None)
-        # A test of several parts is one: those that fail have rows. Pytest 9 has parts, before a plugin had them.
+        # A test of several parts counts once: only failed parts have rows. Pytest 9 has parts, before a plugin had
+        # them.
         described = getattr(report, "_sub_test_description", getattr(report, "sub_test_description", None))
         if described is not None and report.failed:
             self.broken.add(report.nodeid)
@@ -241,11 +242,11 @@ class Plugin:
             self.row(item, "pass", None if expected is None else "was expected to fail and passed")
 
     def pytest_runtest_logfinish(self) -> None:
-        """Tell how the run stands."""
+        """Tell the state of the run."""
         self.so_far.tell(len(self.seen), self.rows)
 
     def place(self, item: Item, trace: Any) -> Row:
-        """The place of a test: where a failure left its file, else where the test begins."""
+        """The place of a test: the line at which a failure left its file, else its first line."""
         path, line, _ = item.reportinfo()
         file = os.path.realpath(str(path))
         row = {"test": full_name(item), "ns": self.home(item), "file": file, "line": None if line is None else line + 1}
@@ -265,7 +266,7 @@ class Plugin:
         *,
         skipped: bool = False,
     ) -> None:
-        """Add a row, and what the test printed where it failed."""
+        """Add a row, with the output of a failed test."""
         trace = error.tb if error else None
         row = dict(self.place(item, trace), outcome=outcome, message=message, skipped=skipped, trace=trace)
         if report is not None:
@@ -277,7 +278,7 @@ class Plugin:
 
 
 def cause_of(error: BaseException, file: str) -> Row:
-    """The cause of a collection that failed: pytest's report begins with its own frames, and tells no reason before."""
+    """The cause of a failed collection: pytest's report begins with its own frames, and tells no reason before."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [one.lineno for one in frames if os.path.realpath(one.filename) == file]
     if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
@@ -300,7 +301,7 @@ def reason_in(said: str) -> str:
 
 
 def words_of(error: Error) -> str:
-    """An error in words, as it shows itself where it does."""
+    """An error in its own words, if it has any."""
     formatted = getattr(error.value, "formatrepr", None)
     return str(getattr(formatted and formatted(), "errorstring", None) or error.exconly())
 
@@ -315,7 +316,7 @@ def full_name(item: Item) -> str:
 
 
 def options(files: Iterable[str], match: str) -> list[str]:
-    """The options of a run: the project's settings hold but for what would take the output or the process."""
+    """The options of a run: the project's settings without those that would take the output or the process."""
     given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     given += ["-k", match] if match else []
@@ -325,7 +326,7 @@ def options(files: Iterable[str], match: str) -> list[str]:
 
 
 def has_lisp(targets: Sequence[str]) -> bool:
-    """True where Basilisp's plugin, which compiles all of Basilisp first, may find something: a great folder may."""
+    """True if Basilisp's plugin, which first compiles all of Basilisp, may find tests; a large folder counts so."""
     seen = 0
     for target in targets or ["."]:
         if target.endswith(LISP):
@@ -339,15 +340,15 @@ def has_lisp(targets: Sequence[str]) -> bool:
 
 
 def is_foreign(at: str, name: str) -> bool:
-    """True where a folder holds nothing of the project's own."""
+    """True for a folder without anything of the project's own."""
     return name.startswith(".") or name == "node_modules" or os.path.isfile(os.path.join(at, name, "pyvenv.cfg"))
 
 
 @contextlib.contextmanager
 def without_former_code() -> Iterator[None]:
-    """A time in which pytest believes the code that it kept of a test file only where it is well newer than the file.
+    """A context in which pytest believes its cached code of a test file only if that is well newer than the file.
 
-    It tells them apart by second and size alone, and a quick edit may change neither.
+    pytest tells texts apart by second and size alone, and a quick edit may change neither.
     """
     rewriting: Any = sys.modules.get("_pytest.assertion.rewrite")
     read: Any = getattr(rewriting, "_read_pyc", None)
@@ -378,7 +379,7 @@ def by_pytest(
     match: str,
     only: list[list[str]],
 ) -> Outcome:
-    """The number of tests that ran, the time of each, their rows, and the row of one that was stopped in."""
+    """The number of tests run, the time of each, their rows, and the row of a stopped one."""
     plugin, screen = Plugin(targets, names, extra, wanted, only), io.StringIO()
     path = sys.path[:]
     importlib.invalidate_caches()
@@ -410,14 +411,14 @@ first: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else static
 
 
 class ExecutedPlugin:
-    """A plugin of pytest for one run. `name` gives the namespace and the name by which a test is told."""
+    """A plugin of pytest for one run. `name` gives a test's namespace and name."""
 
     def __init__(self, executed: Any, name: Callable[[Item], tuple[str, str]]) -> None:
         self.executed, self.name = executed, name
         self.place: tuple[str, ...] = ("", "")
 
     def enter(self, *place: str) -> None:
-        """Note what runs from now on for a place."""
+        """Note the functions that run from now on for a test, file or fixture."""
         self.place = place
         self.executed.enter(*place)
 
@@ -430,7 +431,7 @@ class ExecutedPlugin:
 
     @around
     def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
-        """Note for a test what runs from its fixtures' beginning to their end."""
+        """Note for a test the functions that run from its fixtures' beginning to their end."""
         named = self.name(item)
         shared = [one for one in getattr(item, "fixturenames", ()) if isinstance(one, str)]
         self.executed.uses(*named, file_in(item), shared)
@@ -440,7 +441,7 @@ class ExecutedPlugin:
 
     @around
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """A fixture that others may use too is prepared for all of those."""
+        """Note a shared fixture's functions for all tests that use it."""
         before = self.place
         if fixturedef.scope != "function":
             self.enter("fixture", fixturedef.argname)
@@ -456,7 +457,7 @@ def file_in(node: Any) -> str:
 
 @contextlib.contextmanager
 def noting(name: Callable[[Item], tuple[str, str]]) -> Iterator[list[Any]]:
-    """A time in which is noted what tests execute; the plugins that do so, none without means for it."""
+    """A context in which executed functions are noted; the plugins for that, none without the means."""
     packages = [module for named, module in list(sys.modules.items()) if named.startswith(OWN_PACKAGE)]
     executed = next((module.executed for module in packages if hasattr(module, "executed")), None)
     if executed is None or not executed.begin(os.getcwd()):

@@ -1,8 +1,8 @@
-"""The program that runs the tests of a Python REPL: by pytest where its interpreter has it, else by `unittest`.
+"""The program that runs the tests of a Python REPL: by pytest if the interpreter has it, else by `unittest`.
 
-It runs in the project's interpreter, with the standard library, and the project's own pytest where that is installed.
-Its answer is JSON in the shape of `codriver.repls.shared.tests_of`. pytest runs files; tests that are in no
-file, and all of them without pytest, are run by `unittest`: classes of it, and plain functions named `test…`.
+The program runs in the project's interpreter, with the standard library, and the project's own pytest, if installed.
+Its answer is JSON in the shape of `codriver.repls.shared.tests_of`. pytest runs files. `unittest` runs tests outside of
+files, and without pytest all tests: its own classes, and plain functions named `test…`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
     from .run_values import Row
 
-    Test = Any  # a case of unittest, whose inner names are read
+    Test = Any  # a case of unittest; its inner names are read
     Error = Any  # what `sys.exc_info` gives
     Outcome = tuple[int, list[list[object]], list[Row], "Row | None"]
     Chosen = tuple[list[str], dict[str, str], list[str], list[ModuleType]]
 
 
 class Recorder(unittest.TestResult):
-    """The rows of the tests that ended, and how long each took."""
+    """The rows of the ended tests, and the time of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,12 +60,12 @@ class Recorder(unittest.TestResult):
         self.so_far = SoFar(sys.stdout)
 
     def startTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Note which test runs, and since when."""
+        """Note the running test and its start."""
         super().startTest(test)
         self.running, self.began = test, time.perf_counter()
 
     def stopTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Note how long a test took."""
+        """Note the time of a test."""
         super().stopTest(test)
         name, module, _ = self.place(test)
         self.times.append([module, name, time.perf_counter() - self.began])
@@ -102,7 +102,7 @@ class Recorder(unittest.TestResult):
         self.rows.append(row)
 
     def addSuccess(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Add a test that passed."""
+        """Add a passed test."""
         self.row(test, "pass")
 
     def addFailure(self, test: Test, err: Error) -> None:  # noqa: N802  # unittest's name
@@ -110,7 +110,7 @@ class Recorder(unittest.TestResult):
         self.row(test, "fail", err)
 
     def addError(self, test: Test, err: Error) -> None:  # noqa: N802  # unittest's name
-        """Add a test that raised, or what was to prepare a class or module of tests."""
+        """Add a test that raised, or a failed set-up of a class or module of tests."""
         if hasattr(test, "_testMethodName"):
             self.row(test, "error", err)
             return
@@ -123,22 +123,22 @@ class Recorder(unittest.TestResult):
             self.row(test, "pass", message="skipped: " + reason, skipped=True)
 
     def addExpectedFailure(self, test: Test, err: Error) -> None:  # noqa: N802, ARG002  # unittest's name
-        """Add a test that failed as it was to."""
+        """Add a test that failed as expected."""
         self.row(test, "pass", message="failed as expected", skipped=True)
 
     def addUnexpectedSuccess(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Add a test that was to fail and passed."""
+        """Add a test that passed unexpectedly."""
         self.row(test, "fail", message="was expected to fail and passed")
 
     def addSubTest(self, test: Test, subtest: Test, err: Error) -> None:  # noqa: N802  # unittest's name
-        """Add a part of a test that failed."""
+        """Add a failed part of a test."""
         if err is not None:
             is_wrong = issubclass(err[0], test.failureException)
             self.row(test, "fail" if is_wrong else "error", err, subtest._subDescription())
 
 
 def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
-    """Each test of a module: its whole name, that of the class or function, and the case."""
+    """Each test of a module: its whole name, the name of its class or function, and the case."""
     for name, value in sorted(vars(module).items()):
         if not is_test(name, value, module):
             continue
@@ -157,7 +157,7 @@ def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
 
 
 def by_unittest(modules: Iterable[ModuleType], wanted: str, words: list[list[str]], only: list[list[str]]) -> Outcome:
-    """The number of tests that ran, the time of each, their rows, and the row of one that was stopped in."""
+    """The number of tests run, the time of each, their rows, and the row of a stopped one."""
     seen, suite = set(), unittest.TestSuite()
     for module in modules:
         for full, short, case in tests_of(module):
@@ -180,13 +180,13 @@ def by_unittest(modules: Iterable[ModuleType], wanted: str, words: list[list[str
 
 
 def matches(words: list[list[str]], text: str) -> bool:
-    """True where one of the alternatives holds: all its words are in the text, and none after an exclamation mark."""
+    """True if one of the alternatives holds: all its words are in the text, and none after an exclamation mark."""
     text = text.lower()
     return not words or any(all((one.lstrip("!") in text) != one.startswith("!") for one in every) for every in words)
 
 
 def is_there(ns: str) -> bool:
-    """True where a module is loaded or can be."""
+    """True if a module is loaded or loadable."""
     if ns in sys.modules:
         return True
     try:
@@ -200,7 +200,7 @@ def is_there(ns: str) -> bool:
 
 
 def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> Chosen:
-    """The paths that pytest is given, the names of files, the files given beside, and modules that are no files."""
+    """The paths for pytest, the names of files, further files, and modules without a file."""
     if home and ns in ("Hy", "__main__"):
         return [], {}, [], [home]
     if not ns and only:
@@ -231,7 +231,7 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
 
 
 def _of_loaded(home: ModuleType | None) -> Chosen:
-    """The choice where nothing is named: pytest's own, and the test modules that are loaded."""
+    """The choice without names: pytest's own, and the loaded test modules."""
     loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
     modules = [one for one in loaded if own(file_of(one)) or one.__name__ == "__main__"]
     modules += [home] if home else []
@@ -247,7 +247,7 @@ def no_pytest() -> str:
 
 
 def is_path(ns: str) -> bool:
-    """True where a namespace is given as a file or folder."""
+    """True if a namespace is given as a file or folder."""
     folder = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
     return folder or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
 
@@ -255,7 +255,7 @@ def is_path(ns: str) -> bool:
 def answer(
     ns: str, wanted: str, match: str, words: list[list[str]], only: list[list[str]], session: str = "", root: str = ""
 ) -> str:
-    """The report of a run as JSON; `missing` where there is no such module."""
+    """The report of a run as JSON; `missing` for an unknown module."""
     with in_folder(root):
         return answer_here(ns, wanted, match, words, only, session)
 

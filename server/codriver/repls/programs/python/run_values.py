@@ -30,7 +30,7 @@ try:
 except ImportError:
     pytest = None  # type: ignore[assignment]  # the project's interpreter may have none
 if not hasattr(pytest, "version_tuple"):
-    # Before version 7 its hooks were others.
+    # Before version 7 pytest had other hooks.
     pytest = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
@@ -49,12 +49,12 @@ TOLD = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
 
 
 def shown(module: str) -> str:
-    """A module's name, as the namespace is called to users."""
+    """A module's name, in the users' form."""
     return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION) else module
 
 
 def home_of(session: str) -> ModuleType | None:
-    """The module of a session of hy-nrepl: no table knows it, so it is looked for among all objects."""
+    """The module of a session of hy-nrepl: the module is looked for among all objects, as no table has it."""
     name, module = HY_SESSION + session, type(os)
     found = [one for one in gc.get_objects() if type(one) is module] if session else []
     return next((one for one in found if vars(one).get("__name__") == name), None)
@@ -67,19 +67,19 @@ def file_of(module: ModuleType) -> str | None:
 
 
 def own(file: str | None) -> bool:
-    """True where a file is the project's."""
+    """True if a file is the project's."""
     beneath_here = bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep)  # type: ignore[union-attr]
     return beneath_here and "site-packages" not in str(file)
 
 
 def beneath(file: str) -> str:
-    """A file's path as the id of a test has it."""
+    """A file's path in the form of a test's id."""
     return os.path.relpath(file).replace(os.sep, "/") if own(file) else file
 
 
 @contextlib.contextmanager
 def in_folder(folder: str) -> Iterator[None]:
-    """The context of a run in the REPL's folder: evaluated code may have gone to another one, or a test may."""
+    """The context of a run in the REPL's folder: evaluated code may have changed the folder, or a test may."""
     try:
         before = os.getcwd()
     except OSError:
@@ -96,7 +96,7 @@ def in_folder(folder: str) -> Iterator[None]:
 
 
 def frames_of(frames: traceback.StackSummary) -> list[Row]:
-    """The frames of a failure, innermost first, without those of what runs the tests."""
+    """The frames of a failure, innermost first, without those of the test runner."""
     run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
     told: list[Row] = [
         {"file": one.filename, "line": one.lineno, "function": one.name}
@@ -107,19 +107,19 @@ def frames_of(frames: traceback.StackSummary) -> list[Row]:
 
 
 class SoFar:
-    """The record of a run under way: JSON text sequences among what it prints, one whenever a test has ended.
+    """The record of a run under way: JSON text sequences in its output, one at the end of each test.
 
-    Whoever asked for the run takes them out of the output. Source: RFC 7464.
+    The caller takes the records out of the output. Source: RFC 7464.
     """
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
         self.told = self.passed = 0
         self.of: int | None = None
-        """The tests that are to run, once that is known."""
+        """The number of tests to run, once known."""
 
     def tell(self, tests: int, rows: list[Row]) -> None:
-        """Tell how many tests have ended, and the rows since that are not of tests that passed."""
+        """Tell the number of ended tests, and the new rows of tests that did not pass."""
         new, self.told = rows[self.told :], len(rows)
         red = [row for row in new if row["outcome"] != "pass"]
         self.passed += sum(row["outcome"] == "pass" and row["test"] != "(collection)" for row in new)
@@ -130,9 +130,9 @@ class SoFar:
 
 
 def keep_red(rows: list[Row]) -> None:
-    """Keep the frames of the first failure of a run that has any, as its row has them, until the next run.
+    """Keep the frames of a run's first failure, as in its row, until the next run.
 
-    The traceback of a failure leaves its row here, as it cannot be told.
+    The traceback leaves the row here, as it cannot be told.
     """
     module: Any = types.ModuleType(RED_TEST)
     module.frames, module.spaces = [], {}
@@ -154,7 +154,7 @@ def keep_red(rows: list[Row]) -> None:
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:
-    """True where a name of a module is a test of its own."""
+    """True if a name of a module is a test of its own."""
     if getattr(value, "__module__", None) != module.__name__:
         return False
     if isinstance(value, type):
@@ -163,9 +163,9 @@ def is_test(name: str, value: object, module: ModuleType) -> bool:
 
 
 def be_deaf() -> None:
-    """Take no further interrupt until the run is told: the worker hears again afterwards.
+    """Ignore interrupts until the run is told; the worker takes them again afterwards.
 
-    Who interrupts goes on until all is over, and what passed is yet to be told.
+    An interrupter repeats its signal until all is over, and the passed tests are yet to be told.
     """
     if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "_on_signal":
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,8 +1,8 @@
 """Tests of a Python REPL run in a process of their own.
 
-The new process is a child of the REPL: the same interpreter, in the REPL's folder, with the environment that the REPL
-was started with where the system tells it. What it prints goes through a file, which unlike a pipe cannot be held open
-by what a test leaves running.
+The new process is a child of the REPL: the same interpreter, in the REPL's folder, with the environment of the REPL's
+start, if the system tells it. Its output goes through a file: unlike a pipe, a file cannot be held open by processes
+that a test left running.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 POLL_S, GRACE_S = 0.03, 5
 NEEDS = ["hy"]
-"""Without these a new process could not read what this REPL runs."""
+"""Without these modules a new process could not read this REPL's code."""
 
 
 def environment() -> dict[str, str]:
-    """The environment that the REPL was started with: what its code has changed in it since does not count."""
+    """The environment of the REPL's start, without later changes by its code."""
     try:
         with open("/proc/self/environ", "rb") as file:
             pairs = [one.partition(b"=") for one in file.read().split(b"\0") if b"=" in one]
@@ -41,10 +41,10 @@ def environment() -> dict[str, str]:
 
 
 def lay_former(folder: str, process: str, former: Sequence[Sequence[str]]) -> None:
-    """Lay out in a folder what a new process needs to see files as they were before an edit.
+    """Write the files into a folder that a new process needs to see the state before an edit.
 
-    Of each file are given the path, the digest of the bytes that it has now, and what it had before in base 64: nothing
-    where there was none. A file that is not as the edit left it ends the run.
+    Each file comes as its path, the digest of its present bytes, and its former bytes in base 64; nothing for a new
+    file. A file that is not as the edit left it ends the run.
     """
     places: dict[str, str] = {}
     for path, digest, *contents in former:
@@ -62,7 +62,7 @@ def lay_former(folder: str, process: str, former: Sequence[Sequence[str]]) -> No
 
 
 def end(child: subprocess.Popen[bytes], kind: int) -> None:
-    """End a process that runs, and what it started, by a signal."""
+    """End a running process, and all that it started, by a signal."""
     if child.poll() is None:
         with contextlib.suppress(OSError):
             os.killpg(child.pid, kind) if hasattr(os, "killpg") else child.terminate()
@@ -74,7 +74,7 @@ def interpreter() -> str:
 
 
 def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
-    """Wait for the new process, and print what it prints; whether it was interrupted."""
+    """Wait for the new process, and print its output; whether it was interrupted."""
     try:
         while child.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,7 +94,7 @@ def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) 
 
 
 def answer_of(said: dict[str, Any]) -> object:
-    """The answer of the new process; its error is raised as one of the same kind."""
+    """The answer of the new process; its error is raised in the same class."""
     if "answer" in said:
         return said["answer"]
     name, words = said["error"]
@@ -110,7 +110,7 @@ def answer_of(said: dict[str, Any]) -> object:
 
 
 def run_anew(process: str, program: str, root: str, former: Sequence[Sequence[str]], *arguments: object) -> object:
-    """The answer of a test program to arguments, from a new process whose text is `process`, in the folder `root`.
+    """The answer of a test program to arguments, from a new process with the text `process`, in the folder `root`.
 
     The process, and each Python that it starts, sees the files of `former` as they were.
     """
@@ -133,7 +133,7 @@ def run_anew(process: str, program: str, root: str, former: Sequence[Sequence[st
                 cwd=root or None,
                 start_new_session=True,
             )
-            with child.stdin as lifeline:  # type: ignore[union-attr]  # it is a pipe
+            with child.stdin as lifeline:  # type: ignore[union-attr]  # stdout is a pipe
                 with contextlib.suppress(BrokenPipeError):
                     lifeline.write(json.dumps(asked).encode() + b"\n")
                     lifeline.flush()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Message = Dict[str, Any]
 
-    """A message of a client: whoever reads a field checks its type."""
+    """A message of a client: the reader of a field checks its type."""
 
     Data = Union[bytes, memoryview]
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 START_THREAD = threading.Thread.start
-"""Before it is replaced, to tell which evaluation a thread of user code belongs to."""
+"""The original `Thread.start`: its replacement notes the evaluation of a thread of user code."""
 OWN_THREAD = "codriver"
 
 
@@ -41,9 +41,9 @@ def start_thread(target: Callable[[], object]) -> None:
 
 
 WAITING_BYTES = 8 * 2**20
-"""How much may wait for a client that reads slowly before the code that prints it is made to wait."""
+"""The bytes that may wait for a slow client before the printing code has to wait."""
 PUSHED_BYTES = 2**18
-"""How much may wait for a client before what nobody waits for is held back."""
+"""The bytes that may wait for a client before pushed messages are held back."""
 STALLED_S = 10.0
 """A client that takes nothing for so long, while code waits for it, is dropped: others want to evaluate too."""
 
@@ -62,19 +62,19 @@ class Connection:
         self.at_end: list[Callable[[], object]] = []
         """Called when the client has left."""
         self.news: Callable[[], bytes] | None = None
-        """Whole messages that have to come before whatever is sent next."""
+        """Whole messages that have to come before the next one."""
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
         """Send an answer to `message`, after all others. A client that is gone misses it."""
         self.push(pack(message, fields))
 
     def refuse(self, message: Message, word: str, words: str) -> None:
-        """Answer that a request cannot be done."""
+        """Refuse a request."""
         parts = {"type": word, "message": words, "phase": "request", "trace": []}
         self.answer(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
 
     def push(self, data: Data) -> None:
-        """Send whole messages. What can be sent at once is: code that runs next may never let another thread run."""
+        """Send whole messages, at once as far as possible: the next code may never let another thread run."""
         with self._lock:
             if self.news is not None:
                 data = self.news() + bytes(data)
@@ -93,7 +93,7 @@ class Connection:
                     start_thread(self._write)
 
     def _write(self) -> None:
-        """Send what waits until nothing does: the first stays in the queue until all of it is sent."""
+        """Send all waiting messages: the first stays in the queue until all of it is sent."""
         try:
             while True:
                 rest = memoryview(self._waiting[0])
@@ -108,7 +108,7 @@ class Connection:
             self.drop()
 
     def pusher(self, message: Message, field: str) -> Callable[[str], bool]:
-        """A function that sends a text in a field of an answer to `message`; False where too much waits already.
+        """A function that sends a text in a field of an answer to `message`; False if too much waits already.
 
         Raises:
             OSError: the client is gone.
@@ -125,7 +125,7 @@ class Connection:
         return push
 
     def wait_for_room(self) -> None:
-        """Wait while the client has too much to read; one that takes none of it for long is dropped."""
+        """Wait while the client has too much to read; a client that reads nothing for long is dropped."""
         while self.is_open and self.waiting_bytes > WAITING_BYTES:
             if monotonic() > self._moved_at + STALLED_S:
                 self.drop()
@@ -142,12 +142,12 @@ class Connection:
 
     def forget(self) -> None:
         """Close the socket in a forked child, without a word to the client: the parent keeps it."""
-        # Closing it would wait for the file that the reader made of it.
+        # Closing the socket would wait for the reader's file on it.
         with contextlib.suppress(OSError):
             os.close(self._socket.detach())
 
     def serve(self) -> None:
-        """Read requests until the client leaves or sends what is no request."""
+        """Read requests until the client leaves or sends something else."""
         with self._socket, self._socket.makefile("rb", buffering=65536) as file:
             while isinstance(message := self._next(file), dict):
                 self._handle(message, self)
@@ -198,7 +198,7 @@ def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> An
     """The next value of a binary file; None at its end.
 
     Raises:
-        BencodeError, ValueError, TypeError: what comes is no bencode.
+        BencodeError, ValueError, TypeError: the bytes are no bencode.
     """
     head = first or file.read(1)
     if not head:

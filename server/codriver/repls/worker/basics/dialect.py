@@ -1,4 +1,4 @@
-"""The contract of a dialect, a language that the worker evaluates; and source texts, which all share.
+"""The contract of a dialect, a language that the worker evaluates; and source texts, shared by all.
 
 For look-ups regular files alone are read, opened without waiting, and up to a bound.
 """
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
     from .jobs import Job
 
 COMPLETIONS = 500
-"""How many names a completion gives at most."""
+"""The most names of a completion."""
 
 
 LISTED = 50
-"""How many names a list of names gives at most."""
+"""The most names of a list of names."""
 MOST_BYTES = 2**24
-"""Of a file in which one definition is looked for: as much as of one that is loaded."""
+"""The most bytes of a file in which one definition is looked for, as of a loaded file."""
 WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-"""To open a pipe would wait until somebody writes into it."""
+"""Opening a pipe would wait until somebody writes into it."""
 
 
 class NamespaceMissingError(Exception):
-    """A namespace was named that is not there."""
+    """The named namespace does not exist."""
 
 
 class Dialect:
-    """One language, for the life of the worker. A namespace is what the language has for one."""
+    """One language, for the life of the worker. A namespace is the language's own kind of one."""
 
     expands = False
-    """Whether it has macros to expand."""
+    """Whether the language has macros to expand."""
     runs_beside = False
     """Whether code can run on a thread of its own."""
     tries = False
     """Whether a fork can try code and edits."""
     tells_drift = False
-    """Whether it can compare what is loaded with the files."""
+    """Whether the dialect can compare loaded code with the files."""
     tells_loaded = False
-    """Whether it can tell what is loaded of which file, for others to compare."""
+    """Whether the dialect can tell the loaded code of each file, for others to compare."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
     is_lisp = False
     plain_printer = PYTHON
-    """Prints plain values as the language writes them."""
+    """Prints plain values in the language's notation."""
     home: Any
     """The namespace of the first session."""
     roots: list[str]
@@ -68,10 +68,10 @@ class Dialect:
         self.kept = KeptValues()
         self.roots = []
         self.holds: Holds = Holds([])
-        """The definitions that loads changed and that may be put back."""
+        """The changed definitions that may be put back."""
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
-        """The module and name by which calls of a function are told; an empty name where they are not told."""
+        """The module and name by which calls of a function are told; an empty name if they are not told."""
         return module, name
 
     def versions(self) -> dict[str, str]:
@@ -79,33 +79,33 @@ class Dialect:
         raise NotImplementedError
 
     def module_of(self, path: str) -> str | None:
-        """The name of the module that a file is; None for other files."""
+        """The name of a file's module; None for other files."""
         del path
         return None
 
     def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """By file the text that a module was loaded from at that time, if another was loaded or evaluated since."""
+        """By file the text loaded at that time, if another text was loaded or evaluated since."""
         del since_ms, evaluated
         return {}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """The ms at which a load last changed what a function does, whose code has that mark; 0 for none known."""
+        """The ms at which a load last changed the behaviour of the function whose code has that mark; 0 if unknown."""
         del code, mark
         return 0
 
     def take_streams(self) -> None:
-        """Let threads of user code print to the worker's streams, where `sys.stdout` alone does not do it."""
+        """Let threads of user code print to the worker's streams, if `sys.stdout` alone does not suffice."""
 
     def name_of(self, namespace: Any) -> str:
         """The name by which users know a namespace."""
         raise NotImplementedError
 
     def find(self, name: object) -> Any:
-        """The namespace `name` if it is there, else None."""
+        """The namespace `name`; None for a missing one."""
         raise NotImplementedError
 
     def new_home(self) -> Any:
-        """The first namespace of a session that is to be apart from others."""
+        """The first namespace of a separate session."""
         raise NotImplementedError
 
     def drop_home(self, namespace: Any) -> None:
@@ -115,7 +115,7 @@ class Dialect:
         """Run the job's code and tell its values. Whatever the code raises is raised.
 
         Raises:
-            NamespaceMissingError: the request names a namespace that is not there.
+            NamespaceMissingError: the request names a missing namespace.
         """
         raise NotImplementedError
 
@@ -128,17 +128,17 @@ class Dialect:
         return locals_of(error, most, self.plain_printer, self.local_name)
 
     def plain_locals_of(self, error: BaseException) -> list[str]:
-        """The plain locals of the place where the user's code failed, each as `name=value`."""
+        """The plain locals at the place where the user's code failed, each as `name=value`."""
         return plain_locals_of(error, self.plain_printer, self.local_name)
 
     def local_name(self, name: str) -> str:
-        """A local's name as the source has it; nothing for one that is not the user's."""
+        """A local's name in the source; nothing for one that is not the user's."""
         return name if name.isidentifier() and name[:2] != "__" else ""
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """A value as text, from its element `start` on, within the limits of the request; and what that cut, in words.
+        """A value as text, from its element `start` on, within the limits of the request; and the omissions, in words.
 
-        `path` is the way to it, for these words.
+        `path` is the way to the value, for these words.
         """
         raise NotImplementedError
 
@@ -146,7 +146,7 @@ class Dialect:
         """The part of a value at a path.
 
         Raises:
-            NoSuchPartError: there is none.
+            NoSuchPartError: the value has no such part.
         """
         raise NotImplementedError
 
@@ -174,40 +174,41 @@ class Dialect:
         raise NotImplementedError
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
-        """The description of a name; None if it does not resolve."""
+        """The description of a name; None for an unresolved name."""
         raise NotImplementedError
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
-        """The text that defines a name, its file and its first line; None if that is not known.
+        """The text that defines a name, its file and its first line; None if unknown.
 
-        Of Lisp, where a reader is needed to find the end, the text goes on behind it.
+        In Lisp the text goes on behind the definition, as only a reader finds the end.
         """
         raise NotImplementedError
 
     def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
-        """The public names of the namespace `wanted` or, where there is a `*` in it, names and namespaces that match.
+        """The public names of the namespace `wanted` or, for a pattern with `*`, matching names and namespaces.
 
-        A row each, up to `LISTED`, with `name`, `type`, `args` and the `doc`'s first line where there are such; and how
-        many more there are. A `*` stands for any characters, also none; case does not count. None: no such namespace.
+        Each has a row, up to `LISTED`, with `name`, `type`, and if present `args` and the `doc`'s first line; then
+        comes the number left out. A `*` stands for any characters, also none; case does not count. None: no such
+        namespace.
         """
         raise NotImplementedError
 
     def before_answer(self) -> None:
-        """Look at what an evaluation has loaded, before it is told how it ended."""
+        """Look at the code that an evaluation loaded, before its end is told."""
 
     def after_answer(self) -> None:
-        """Do what nobody waits for, once an evaluation was answered."""
+        """Do the work that nobody waits for, after the answer of an evaluation."""
 
     def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
         """The tests that executed functions. See `ExecutedFunctions.tests_of`."""
         raise NotImplementedError
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
-        """The differences of the loaded modules from their files below `root`. See `Drift`."""
+        """The differences between loaded modules and their files below `root`. See `Drift`."""
         raise NotImplementedError
 
     def loaded(self, root: str, known: str) -> dict[str, Any]:
-        """The namespaces that are loaded of files below `root`. See `LispLoaded`."""
+        """The loaded namespaces of files below `root`. See `LispLoaded`."""
         raise NotImplementedError
 
 
@@ -220,13 +221,13 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 
 def first_line(doc: object) -> str:
-    """The first line of a documentation that says something."""
+    """The first line of a documentation that is not blank."""
     lines = doc.splitlines() if isinstance(doc, str) else ()
     return next((line.strip() for line in lines if line.strip()), "")
 
 
 def kind_of(value: object, name: str) -> str:
-    """The word that completion and lookup have for a value."""
+    """The word of completion and lookup for a kind of value."""
     if name in keyword.kwlist:
         return "keyword"
     kind = type(value)  # `isinstance` would ask the value
@@ -261,10 +262,10 @@ class Sources:
 
 
 def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] | None:
-    """The status of a file and what it holds; None if it is no regular file, or longer than `most` bytes.
+    """The status and the content of a file; None for no regular file, or one longer than `most` bytes.
 
     Raises:
-        OSError, ValueError: it cannot be read.
+        OSError, ValueError: the file cannot be read.
     """
     number = patiently(lambda: os.open(file, os.O_RDONLY | WITHOUT_WAITING))
     try:
@@ -278,11 +279,11 @@ def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] 
 
 
 def read_source(file: str, most: int = MOST_BYTES) -> str | None:
-    """The text of a Python file; None if it is no regular file, or longer than `most` bytes.
+    """The text of a Python file; None for no regular file, or one longer than `most` bytes.
 
     Raises:
-        OSError: it cannot be read.
-        SyntaxError, ValueError: it is in no encoding that is known, or not in the one that it names.
+        OSError: the file cannot be read.
+        SyntaxError, ValueError: the file's encoding is unknown, or not the one that it names.
     """
     found = bytes_of(file, most)
     if found is None:
@@ -295,9 +296,9 @@ def read_source(file: str, most: int = MOST_BYTES) -> str | None:
 
 
 def lines_of(name: str) -> list[str]:
-    """The lines of a Python file, or of an evaluated text; none if it cannot be read.
+    """The lines of a Python file, or of an evaluated text; none for an unreadable file.
 
-    Texts are known to `linecache`, which is not asked for files: it opens whatever is there.
+    `linecache` knows the texts; it is not asked for files, as it opens anything.
     """
     kept: Any = linecache.cache.get(name)
     # A loader's promise of lines is shorter.

@@ -1,9 +1,9 @@
 """Error reports: type, message, frames and locals of a failure, with the user's own lines and none of the worker's.
 
-Of a thread that runs an event loop the stacks of asyncio's tasks are told, too: its own shows the loop alone. Of locals
-only plain values are printed, without running code of the user's: numbers, texts, None, and short collections of these.
-Anything else is told by its type, as its `repr` may be the user's. Names that look like those of secrets are left out.
-Nothing is kept: the values live as long as the session's last error does.
+For a thread with an event loop the stacks of asyncio's tasks are told, too: the thread's own stack shows only the loop.
+Only plain values of locals are printed, without running code of the user's: numbers, texts, None, and short collections
+of these. Any other value is told by its type, as its `repr` may be the user's. Names like those of secrets are left
+out. Nothing is kept: the values live as long as the session's last error.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 FRAMES = 50
 TOLD_FRAMES = 2000
-"""Frames told of a failure: more than its limit lets Python go deep, as the server folds those that repeat."""
+"""Frames told of a failure: more than Python's recursion limit, as the server folds repeated ones."""
 LINK_FRAMES = 200
-"""Frames told of each error that it comes from."""
+"""Frames told of each error behind a failure."""
 LINKS = 10
-"""Errors told that a failure comes from, or holds."""
+"""Errors told behind a failure, or in its group."""
 MOST_LINKS = 1000
-"""Errors counted of a chain that is longer."""
+"""Errors counted of a longer chain."""
 NOTES = 10
 NOTE_CHARACTERS = 1000
 PHASE = "codriver_phase"
-"""The attribute of an error that says in which phase it came; an error of running code has none."""
+"""The attribute of an error that names its phase; an error of running code has none."""
 
 
 def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
-    """The parts of a failure that all dialects tell, and its frames but for the worker's own, outermost first.
+    """The parts of a failure common to all dialects, and its frames without the worker's own, outermost first.
 
-    `words` gives type and message of each error of its chain, where the language has others than Python.
+    `words` gives type and message of each error of its chain, if the language has errors of its own.
     """
     tell = words or words_of
     frames = users_own(traceback.extract_tb(error.__traceback__))
@@ -85,7 +85,8 @@ def words_of(error: BaseException) -> dict[str, Any]:
 def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """The errors behind an error, nearest first, and those in its group; each once, with its relation to another.
 
-    That is `cause` (raised `from` it), `context` (raised while it was handled) or `member 1`, or so `of member 1`.
+    The relation is `cause` (raised `from` it), `context` (raised while it was handled), `member 1`, or one of these `of
+    member 1`.
     """
     seen = {id(error)}
     waiting = [("", "", error)]
@@ -102,14 +103,14 @@ def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
-    """The errors in a group; none of any other error."""
+    """The errors in a group; none for any other error."""
     groups = (getattr(builtins, "BaseExceptionGroup", None), getattr(_backport(), "BaseExceptionGroup", None))
     is_group = any(isinstance(kind, type) and issubclass(type(error), kind) for kind in groups)
     return tuple(getattr(error, "exceptions", ())) if is_group else ()
 
 
 def _backport() -> object:
-    """The library that gives older versions of Python its groups, if the program has loaded it."""
+    """The library for exception groups in older versions of Python, if the program has loaded it."""
     return sys.modules.get("exceptiongroup")
 
 
@@ -139,25 +140,25 @@ def add_place(parts: dict[str, Any], frames: Frames) -> None:
 
 
 def at_lines(frames: Frames) -> list[str]:
-    """Frames in a line each, innermost first, one that repeats once with how often."""
+    """Frames in a line each, innermost first; a repeated frame once with its number."""
     runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_texts(frames))]
     return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
 
 def in_phase(error: BaseException, phase: str) -> None:
-    """Remember in which phase an error came."""
+    """Remember the phase of an error."""
     setattr(error, PHASE, phase)
 
 
 def keep(error: BaseException) -> None:
-    """Leave an error where post-mortem debuggers look for it. Source: Python's `sys.last_exc`, since 3.12."""
+    """Store an error for post-mortem debuggers. Source: Python's `sys.last_exc`, since 3.12."""
     strip_own(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     sys.last_exc = error  # type: ignore[attr-defined]  # set in all versions, as user code may ask for it
 
 
 def strip_own(error: BaseException) -> None:
-    """Take the worker's frames off the top of an error's traceback, as nobody wants to debug those."""
+    """Take the worker's frames off the top of an error's traceback, as nobody wants to debug them."""
     trace = error.__traceback__
     while trace is not None and is_around(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -165,7 +166,7 @@ def strip_own(error: BaseException) -> None:
 
 
 def trim(shown: traceback.TracebackException | None, seen: tuple[int, ...] = ()) -> None:
-    """Take the worker's own frames out of a traceback, and of those of its causes and of the errors in its group."""
+    """Take the worker's own frames out of a traceback, and out of its causes' and group members' tracebacks."""
     if shown is None or id(shown) in seen:
         return
     shown.stack[:] = users_own(shown.stack)
@@ -180,14 +181,14 @@ def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
 
 
 def stacks() -> str:
-    """A dump of all threads of user code as they are now, and of asyncio's tasks."""
+    """A dump of all present threads of user code, and of asyncio's tasks."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001  # there is no other way to them
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
         if names.get(ident) == OWN_THREAD:
             continue
         frames = list(traceback.extract_stack(frame))
-        # Above the worker's own is what started it.
+        # The frames above the worker's own started it.
         first = next((number for number, one in enumerate(frames) if is_worker(one.filename)), 0)
         shown = [one for one in frames[first:] if not is_worker(one.filename)]
         if shown:
@@ -196,7 +197,7 @@ def stacks() -> str:
 
 
 def is_worker(file: str) -> bool:
-    """Whether a file is of the worker."""
+    """Whether a file is the worker's."""
     return file.startswith(OWN_FOLDER)
 
 
@@ -206,20 +207,22 @@ def is_library(file: str) -> bool:
 
 
 def is_around(file: str) -> bool:
-    """Whether code that lies around the user's is of the worker, or of the event loop that it runs."""
+    """Whether code around the user's belongs to the worker, or to the event loop that it runs."""
     return is_worker(file) or ("asyncio" in file and is_library(file))
 
 
 MOST_TASKS = 50
-"""Tasks that are told, those at other places first counted with one that is told."""
+"""The most tasks told; further tasks at the same place are only counted."""
 MOST_TASK_FRAMES = 5
-"""The innermost frames of each: where it waits, and for whom."""
+"""The innermost frames told of each task."""
 AWAITING = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
-"""The frame of a coroutine or generator, and the one that it awaits. Source: `inspect`, types and members."""
+"""The attributes with a coroutine's or generator's frame, and with the awaited object. Source: `inspect`, types and
+members.
+"""
 
 
 def task_stacks() -> list[str]:
-    """The tasks of all loops that run, in the form of a dump of threads, one of those that wait at the same place."""
+    """The tasks of all running loops, in the form of a dump of threads; one for all that wait at the same place."""
     if "asyncio" not in sys.modules:
         return []
     import asyncio
@@ -228,7 +231,7 @@ def task_stacks() -> list[str]:
     for loop in loops():
         try:
             tasks = asyncio.all_tasks(loop)
-        except RuntimeError:  # they come and go too fast
+        except RuntimeError:  # tasks come and go too fast
             continue
         for task in tasks:
             frames = list(frames_of(task))[-MOST_TASK_FRAMES:]
@@ -240,7 +243,7 @@ def task_stacks() -> list[str]:
 
 
 def loops() -> list[asyncio.AbstractEventLoop]:
-    """The event loops that run, by the frames that run them: each thread has at most one."""
+    """The running event loops, found by their frames: each thread has at most one."""
     import asyncio
 
     found: list[asyncio.AbstractEventLoop] = []
@@ -284,16 +287,16 @@ def _names(names: list[str]) -> str:
 
 
 FRAMES_WITH_LOCALS = 20
-"""Frames of each error whose locals are told."""
+"""The frames of each error with told locals."""
 NAMES = 20
-"""Locals of a frame that are told: its arguments come first."""
+"""The most locals told of a frame: its arguments come first."""
 PARTS = 10
 """Elements of the longest collection that is printed."""
 LEVELS = 2
 AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
-"""Locals that are told with an error, before anybody asks, and the longest that one of them may be."""
+"""The number and the length of the locals that are told with an error, before anybody asks."""
 BITS = 400
-"""Of the longest whole number that is printed."""
+"""The bits of the longest whole number that is printed."""
 SECRET = re.compile(
     r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
     r"|(^|_)(pwd|pin|pw)$|_key$",
@@ -311,9 +314,9 @@ BRACKETS: dict[type, tuple[str, str]] = {
 
 
 class PlainPrinter:
-    """Prints plain values of one language; `atoms`: by class how one is printed, `brackets`: those around a collection.
+    """Prints plain values of one language; `atoms`: by class its printer, `brackets`: by class a collection's brackets.
 
-    Both are looked up by the class itself, never by one that it derives from, which may have been changed.
+    Both are looked up by the class itself, never by a base class, since a subclass may print in another way.
     """
 
     def __init__(
@@ -327,7 +330,7 @@ class PlainPrinter:
     def text(self, value: Any, most: int, level: int = 0) -> str:
         """A value in one line, of at most `most` characters; a text within a collection is shown whole or not at all.
 
-        The half of a secret would not be known for one.
+        Half of a secret would not be recognised.
         """
         kind = type(value)
         if kind is int and value.bit_length() > BITS:
@@ -346,7 +349,7 @@ class PlainPrinter:
         return title_of(value) or f"<{name_of(kind)}>"
 
     def whole(self, value: Any, most: int) -> str:
-        """A value in one line if it is plain through and through, and no longer than `most`; else nothing."""
+        """A value in one line if all of it is plain and no longer than `most`; else nothing."""
         try:
             text = self.text(value, most + 1) if self._is_plain(value) else ""
         except RuntimeError:  # another thread changed it meanwhile
@@ -386,7 +389,7 @@ PYTHON = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str,
 
 
 def name_of(kind: type) -> str:
-    """The name of a class, which a class of its own could make up."""
+    """The real name of a class, which a metaclass could make up."""
     name = type.__dict__["__qualname__"].__get__(kind)
     return name if type(name) is str else "object"
 
@@ -394,10 +397,10 @@ def name_of(kind: type) -> str:
 def locals_of(
     error: BaseException, most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """The locals of the user's frames, by frame, of an error or of one of its chain: its place is `error`, 0 the first.
+    """The locals of the user's frames, by frame, for the error at the place `error` of a chain, 0 being the first.
 
-    A frame is told as it is in the report; where calls repeat, the innermost stands for all. `name` gives a variable's
-    name as the source has it, or nothing for one that is not the user's.
+    A frame is told as in the report; of repeated calls the innermost stands for all. `name` gives a variable's name in
+    the source, or nothing for one that is not the user's.
     """
     told: list[dict[str, Any]] = []
     errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), LINKS)))

@@ -1,8 +1,8 @@
-"""Code evaluated in a frame of an error: in one namespace a frame, which has what the frame could see.
+"""Code evaluated in a frame of an error: each frame has one namespace, with all names that the frame could see.
 
 The namespace holds globals and locals together, so that comprehensions and lambdas see both on every version of Python.
-It lives as long as the error is kept, so that what code assigns in it is there for later code in the same frame. The
-frame's own locals stay as they were; a global that was there and is another one afterwards is changed in its module.
+The namespace lives as long as the error is kept, so that later code in the same frame finds earlier assignments. The
+frame's own locals stay as they were; an existing global that got another value is changed in its module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 FRAME = "codriver/frame"
-"""The op that evaluates in a frame: of its field `frame`, of the last red test where `test` is there too."""
+"""The op that evaluates in a frame: its field `frame` names the frame; with `test` it is the last red test's."""
 RED_TEST = "_codriver_red_test"
 """The module by which the program that runs tests leaves the failure of the last run."""
 NO_OWN = "super() without arguments finds nothing here, as the code is not in the method: name the class and the object"
@@ -29,7 +29,7 @@ NO_AWAIT = "await is not possible in a frame, as nothing runs it any more: evalu
 
 
 class FrameError(Exception):
-    """There is no such frame, or code cannot be evaluated in it."""
+    """The frame does not exist, or code cannot be evaluated in it."""
 
     __module__ = "builtins"  # its name is told as those of Python's own errors
 
@@ -41,20 +41,20 @@ class FrameSpace:
         code, is_module = frame.f_code, frame.f_locals is frame.f_globals
         self._number = number
         self.around = frame.f_globals
-        """The names of its module."""
+        """The names of the frame's module."""
         self._own = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
         self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
         self._hides = {*self._own, *self.locals}
         """The names that hide globals in the frame: its locals, also those without a value."""
         self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
-        """The globals as the namespace was given them."""
+        """The globals as the namespace got them."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
 
     def begin(self, codes: Iterable[types.CodeType]) -> None:
         """Bring the namespace up to date for code that is about to run.
 
         Raises:
-            FrameError: the code names locals, and the frame has none any more.
+            FrameError: the code names locals, and the frame no longer has any.
         """
         if self._own and not self.locals and (gone := self._named_in(codes)):
             words = f"{gone} is not there: frame {self._number} was cleared, its locals are gone"
@@ -66,7 +66,7 @@ class FrameSpace:
                 self.names[name] = self._seen[name] = value
 
     def end(self) -> None:
-        """Change the globals that code gave another value; names that only the namespace has stay in it."""
+        """Change the globals that got another value; new names stay in the namespace alone."""
         if self.names is self.around:
             return
         for name, before in list(self._seen.items()):
@@ -95,7 +95,7 @@ class FrameSpaces:
         """The namespace of the frame with this number.
 
         Raises:
-            FrameError: there are not so many.
+            FrameError: the error has fewer frames.
         """
         if not 0 <= number < len(frames):
             raise FrameError(f"there is no frame {number}: the error has {len(frames)}, 0 is the innermost")
@@ -107,9 +107,9 @@ class FrameSpaces:
 def frames_of(
     error: BaseException | None, is_left_out: Callable[[str, int, str], bool] = lambda *_: False
 ) -> list[types.FrameType]:
-    """The frames of an error as reports have them, innermost first: without the worker's, and those left out.
+    """The frames of an error as in reports, innermost first: without the worker's, and those left out.
 
-    `is_left_out` is asked with file, line and function.
+    `is_left_out` gets file, line and function.
     """
     if error is None:
         return []
@@ -130,7 +130,7 @@ def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, 
 
 
 def of_red_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
-    """The frames of the first test that failed in the last run of tests, as its report has them, and their namespaces.
+    """The frames of the first failed test of the last run, as in its report, and their namespaces.
 
     `owner`: the session whose namespaces they are.
     """
@@ -141,10 +141,10 @@ def of_red_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
 
 
 def check(tree: ast.AST) -> None:
-    """Nothing, where code can be evaluated in a frame.
+    """Check that code can be evaluated in a frame.
 
     Raises:
-        FrameError: it is of a kind that needs to run in the frame itself.
+        FrameError: the code is of a kind that needs to run in the frame itself.
     """
     for node in _outside_of_functions(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":

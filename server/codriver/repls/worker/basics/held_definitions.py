@@ -1,9 +1,9 @@
-"""Definitions as they lie in modules, told without a question to user code; and what a load changed of them, held.
+"""Definitions in modules, read without asking user code; and the definitions that a load changed, held.
 
-Held objects are put back without running anything. A name is put back only where it still has what the load gave it:
-what somebody defined since stays, and is told. Classes that a load made before it was put back are taken out of the
-subclasses of their bases: such a class lives on until the garbage collector comes by, and where a plug-in's registry, a
-traceback or a callback holds it. No code of the user's is called for it.
+Held objects are put back without running anything. A name is put back only if it still has the load's value: later
+definitions stay, and are told. Classes made by a load that was put back are taken out of the subclasses of their bases:
+such a class lives on until the garbage collector runs, or while a plug-in's registry, a traceback or a callback holds
+it. No code of the user's is called for that.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from typing import Any
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders of what is installed, and of no project."""
+"""Folders of installed packages, which belong to no project."""
 MOST_WRAPPERS = 20
 ABSENT = object()
 MOST_HELD = 8
 
 
 def is_class(value: object) -> bool:
-    """Whether a value is a class. `isinstance` would ask it, and run what it answers with."""
+    """Whether a value is a class. `isinstance` would ask the value, and may run user code."""
     return issubclass(type(value), type)
 
 
 space_of: Callable[[object], Any] = type.__dict__["__dict__"].__get__
-"""The names of a class, which its metaclass is not asked for."""
+"""The names of a class, read without asking its metaclass."""
 qualname_of_class: Callable[[object], Any] = type.__dict__["__qualname__"].__get__
 _qualname_of_function: Callable[[object], Any] = vars(types.FunctionType)["__qualname__"].__get__
 
 
 def qualname_of(value: object) -> Any:
-    """The name of a class or function with those it is in."""
+    """The qualified name of a class or function."""
     return qualname_of_class(value) if is_class(value) else _qualname_of_function(value)
 
 
 def home_of(value: object) -> Any:
-    """The name of the module that a class or a function is from."""
+    """The name of the module of a class or a function."""
     return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
 def function_in(held: Any) -> object:
-    """The function within a static method, class method or property; any other value is given back."""
+    """The function within a static method, class method or property; any other value is returned as it is."""
     if type(held) in (staticmethod, classmethod):
         return held.__func__
     if type(held) is property:
@@ -57,7 +57,7 @@ def function_in(held: Any) -> object:
 
 
 def unwrapped(value: object) -> Iterator[types.FunctionType]:
-    """The functions that a decorated one consists of, outermost first; nothing is asked of the user's classes."""
+    """The functions within a decorated one, outermost first; the user's classes are not asked."""
     for _ in range(MOST_WRAPPERS):
         if type(value) is types.FunctionType:
             yield value
@@ -72,7 +72,7 @@ def unwrapped(value: object) -> Iterator[types.FunctionType]:
 
 
 def all_classes() -> Iterator[type]:
-    """Every class that lives."""
+    """Every living class."""
     seen: set[int] = set()
     waiting: list[type] = [object]
     while waiting:
@@ -86,9 +86,9 @@ def all_classes() -> Iterator[type]:
 
 
 class Held:
-    """The definitions as they were before the loads of one batch. Lives until they are put back, or kept.
+    """The definitions from before the loads of one batch. Lives until they are put back, or kept.
 
-    One that `holds` nothing is for loads that are not to be put back.
+    Without `holds` it serves loads that will not be put back.
     """
 
     def __init__(self, roots: list[str], *, holds: bool = True) -> None:
@@ -100,12 +100,12 @@ class Held:
         self._made: list[type] = []
 
     def begin_load(self) -> None:
-        """Look at the modules and classes that there are before a load."""
+        """Note the existing modules and classes before a load."""
         if self._holds:
             self._before = dict(sys.modules), {id(one): one for one in all_classes()}
 
     def end_load(self, home: str = "") -> None:
-        """Keep which modules the load of the module `home` exchanged, and which classes of the project it made."""
+        """Keep the modules that the load of the module `home` exchanged, and the project's classes that it made."""
         if self._holds:
             modules, classes = self._before
             for name, old in modules.items():
@@ -116,12 +116,12 @@ class Held:
             self._before = {}, {}
 
     def note(self, shown: str, is_ours: Callable[[], object], undo: Callable[[], object]) -> None:
-        """Keep one change: how to ask whether it still stands, and how to take it back. `shown`: its name, or empty."""
+        """Keep one change: a test whether it still stands, and its undoing. `shown`: its name, or empty."""
         if self._holds:
             self._steps.append((shown, is_ours, undo))
 
     def note_key(self, shown: str, space: dict[Any, Any], key: object, old: object) -> None:
-        """Keep that a key of a mapping, which has another value now, had this one; ABSENT if it was not there."""
+        """Keep a mapping key's former value, ABSENT for a new key."""
         new = space.get(key, ABSENT)
 
         def undo() -> None:
@@ -133,7 +133,7 @@ class Held:
         self.note(shown, lambda: space.get(key, ABSENT) is new, undo)
 
     def note_attribute(self, shown: str, owner: Any, key: str, old: object) -> None:
-        """Keep that a class, which has another value for an attribute now, had this one."""
+        """Keep a class attribute's former value."""
         new = space_of(owner).get(key, ABSENT)
 
         def undo() -> None:
@@ -145,7 +145,7 @@ class Held:
         self.note(shown, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
     def put_back(self) -> list[str]:
-        """Put all back, the newest change first; the names that have something newer, and stay."""
+        """Put all back, the newest change first; the names with newer definitions, which stay."""
         left = self._undo()
         self._forget_modules()
         return sorted({name for name in [*left, *take_out(self._made)] if name})
@@ -158,19 +158,19 @@ class Held:
                     undo()
                     continue
             except (TypeError, ValueError, AttributeError, KeyError):
-                pass  # of another layout by now, or a cell that is empty
+                pass  # another layout by now, or an empty cell
             left.append(shown)
         self._steps.clear()
         return left
 
     def is_own(self, file: str) -> bool:
-        """Whether a file is the project's, and not installed there."""
+        """Whether a file is the project's own, not installed there."""
         parts = os.path.realpath(file).split(os.sep)
         within = any(os.path.realpath(file).startswith(root) for root in self._roots)
         return within and not any(part in INSTALLED for part in parts)
 
     def _is_of_project(self, home: object) -> bool:
-        """True where a module of that name is the project's, or was neither there nor stayed."""
+        """True if a module of that name is the project's, or was missing before and after."""
         if type(home) is not str:
             return False
         module = sys.modules.get(home)
@@ -178,7 +178,7 @@ class Held:
         return self.is_own(file) if isinstance(file, str) else module is None and home not in self._modules
 
     def _forget_modules(self) -> None:
-        """Take out the project's modules that were not there: they hold what was put back."""
+        """Take out the project's new modules: they hold definitions that were put back."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if name in self._modules or not isinstance(file, str):
@@ -192,7 +192,7 @@ class Held:
 
 
 class Snapshot:
-    """The names of one module, and of its classes, as they are before it is loaded again."""
+    """The names of one module, and of its classes, before it is loaded again."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module
@@ -219,7 +219,7 @@ class Snapshot:
 
 
 class Holds:
-    """The holds of all batches, by their ids, for the life of the worker; of very many the oldest is forgotten."""
+    """The holds of all batches, by their ids, for the life of the worker; beyond a number the oldest is forgotten."""
 
     def __init__(self, roots: list[str]) -> None:
         self._roots = roots
@@ -230,7 +230,7 @@ class Holds:
         return Held(self._roots)
 
     def of(self, batch: object) -> Held:
-        """The hold of a batch; one that holds nothing for a load that belongs to none."""
+        """The hold of a batch; an empty hold for a load outside of any."""
         if not isinstance(batch, str) or not batch:
             return Held([], holds=False)
         if batch not in self._held:
@@ -240,7 +240,7 @@ class Holds:
         return self._held[batch]
 
     def end(self, batch: str, *, puts_back: bool) -> list[str]:
-        """Put back what a batch changed, or keep it; the names that stay all the same."""
+        """Put back a batch's changes, or keep them; the names that stay all the same."""
         held = self._held.pop(batch, None)
         if held is None or not puts_back:
             return []
@@ -248,28 +248,28 @@ class Holds:
 
 
 HEAP, IMMUTABLE = 1 << 9, 1 << 8
-"""Flags of types: made at run time; written in C all the same. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
+"""Flags of types: made at run time; yet written in C. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
 flags_of, bases_of, base_of, order_of = (
     type.__dict__[name].__get__ for name in ("__flags__", "__bases__", "__base__", "__mro__")
 )
-"""Of a class, which its metaclass is not asked for."""
+"""The attributes of a class, read without asking its metaclass."""
 
 
 def take_out(classes: list[type]) -> list[str]:
-    """Give each class an empty base of ours in place of its own; the names of those that stay. The list is emptied.
+    """Give each class an empty base of ours in place of its own; the names of classes that stay. The list is emptied.
 
-    A class stays where it, or one that is derived from it, has instances, is a base of a class that is not in the
-    list, or has a layout or a metaclass that does not let its bases be changed; and where somebody holds it.
+    A class stays if it, or a subclass, has instances, is a base of a class outside of the list, or has a layout or a
+    metaclass that forbids a change of bases; and if somebody holds the class.
     """
     stay = _rebase(classes)
     classes.clear()
     if stay:
-        gc.collect()  # one that nobody holds is told of for nothing
+        gc.collect()  # a class that nobody holds would be told in vain
     return [home_of(one) + "." + qualname_of(one) for one in (known() for known in stay) if one is not None]
 
 
 def _rebase(classes: list[type]) -> list[weakref.ref[type]]:
-    """Do so with each class; those that stay as they are."""
+    """Change the bases of each class; the classes that stay as they are."""
     failed = {id(one): one for one in classes if not all(map(_is_built_in, bases_of(one)))}
     if not failed:
         return []
@@ -278,7 +278,7 @@ def _rebase(classes: list[type]) -> list[weakref.ref[type]]:
     for key, one in failed.items():
         if key in kinds or _orders_itself(one) or any(id(other) not in failed for other in _derived_from(one)):
             stay.update(map(id, order_of(one)))
-    for one in sorted(failed.values(), key=lambda one: -len(order_of(one))):  # before its own bases
+    for one in sorted(failed.values(), key=lambda one: -len(order_of(one))):  # a subclass comes before its bases
         if id(one) not in stay:
             try:
                 type.__setattr__(one, "__bases__", (_empty_class(one),))
@@ -307,5 +307,5 @@ def _derived_from(one: type) -> Iterator[type]:
 
 
 def _orders_itself(one: type) -> bool:
-    """True where the metaclass has an `mro` of the user's, which a change of bases would call."""
+    """True if the metaclass has a user's `mro`, which a change of bases would call."""
     return any("mro" in space_of(kind) for kind in order_of(type(one)) if not _is_built_in(kind))

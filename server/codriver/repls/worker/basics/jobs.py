@@ -1,6 +1,6 @@
 """Jobs: the requests that run on the main thread, with the session each runs in, its output, and its interrupts.
 
-An interrupt is SIGINT for the evaluation that is meant, while it runs, and for no other.
+An interrupt is SIGINT for one evaluation while it runs, and for no other.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class Session:
     def __init__(self, identity: str, namespace: Any) -> None:
         self.id = identity
         self.namespace = namespace
-        """As the dialect has them: a module, or Basilisp's own."""
+        """The dialect's own kind of namespace: a module, or Basilisp's."""
         self.is_apart = False
         self.last: list[object] = [None, None, None]
         self.error: BaseException | None = None
         self.spaces = FrameSpaces()
-        """Of that error."""
+        """The namespaces of that error's frames."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.limits: dict[str, object] = {}
-        """Of printing, as the user set them here, by the name of the var."""
+        """The print limits that the user set here, by the name of the var."""
         self.print_fields: Message = {}
-        """The fields by which a client has told it once how much is printed."""
+        """The print limits that a client told the session once, as fields."""
         self.flags = 0
-        """Of the compiler, from the `__future__` imports that were evaluated."""
+        """The compiler's flags, from evaluated `__future__` imports."""
         self.input: queue.SimpleQueue[str] = queue.SimpleQueue()
 
 
@@ -74,9 +74,9 @@ class Shield:
 
 
 class Job:
-    """One request that runs on the main thread, from the moment it was asked for.
+    """One request that runs on the main thread, from its arrival on.
 
-    `touch` is told of it when it has something to send soon.
+    `touch` gets the job when it has something to send soon.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Job:
         self.edited: list[str] = []
         """Modules that its code used and whose files were edited since their load, in words."""
         self.folder = ""
-        """The working folder in which it began."""
+        """The working folder at the job's beginning."""
         self.declined = 0
         """The number of times that an application asked for a REPL of its own before the job began."""
         self.over = threading.Event()
@@ -116,7 +116,7 @@ class Job:
         self.abandoned = ""
         """The words about an abandoned job; empty for the usual ones."""
         self.wake: Callable[[], object] | None = None
-        """Ends the evaluation's wait for something outside of its thread."""
+        """Ends the evaluation's wait for an event outside of its thread."""
         self.shield = shield
         self._tell_of = touch
         self._lock = threading.Lock()
@@ -126,7 +126,7 @@ class Job:
         self._is_dirty = False
 
     def send(self, fields: Mapping[str, object]) -> None:
-        """Answer, after all that was printed before."""
+        """Answer, after all earlier output."""
         with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
@@ -152,12 +152,12 @@ class Job:
             self._wait_for_room()
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the waiting text."""
         with self.shield, self._lock:
             self._push()
 
     def whole_number(self, name: str) -> int:
-        """A number from 1 in the request; 1 if there is none. Lines beyond a million are no lines."""
+        """A number from 1 in the request; 1 without one. Lines beyond a million do not count."""
         value = self.message.get(name)
         return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
 
@@ -194,19 +194,21 @@ ABANDONED = (
     "call returns; what comes next is evaluated on another"
 )
 INTERRUPT_S = 2.0
-"""How long an interrupted evaluation is given to end before the interrupt is answered all the same."""
+"""The time for an interrupted evaluation to end before the interrupt is answered anyway."""
 SIGNAL_EVERY_S = 0.5
-"""Finalizers and code that catches everything may swallow one interrupt; so it gets another after this time."""
+"""Finalizers and code that catches everything may swallow one interrupt; so the evaluation gets another after this
+time.
+"""
 
 
 SIGNAL_COMES_S = 0.05
-"""How long a signal may be on its way where another thread brings it, before what waits for input is told its end."""
+"""The time for a signal that another thread brings, before code that waits for input gets the input's end."""
 
 
 class Interrupts:
     """Interrupts the evaluation that runs on the main thread. Lives as long as the worker.
 
-    `is_supervised`: there is no terminal at which a person could press Ctrl-C.
+    `is_supervised`: nobody has a terminal to press Ctrl-C.
     """
 
     def __init__(self, *, is_supervised: bool) -> None:
@@ -215,14 +217,14 @@ class Interrupts:
         self._running: Job | None = None
         self._wanted: Job | None = None
         self._is_sent = False
-        """A signal of ours is on its way: any other was sent by user code, or by hand."""
+        """Whether a signal of ours is on its way: any other was sent by user code, or by hand."""
         self._stopping = threading.Lock()
 
     def install(self) -> None:
         """Take SIGINT, also from user code that took it. On the main thread."""
         if signal.getsignal(signal.SIGINT) != self._on_signal:
             signal.signal(signal.SIGINT, self._on_signal)
-            # Who had the signal before took what was sent.
+            # A signal sent before went to the former handler.
             self._is_sent = False
 
     def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
@@ -240,7 +242,7 @@ class Interrupts:
         return None
 
     def stop(self, job: Job) -> bool:
-        """Interrupt what runs until it is over, for a while; whether it is. On any other thread."""
+        """Interrupt the running code again and again for a while; whether it ended. On any other thread."""
         patience = monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
@@ -249,20 +251,20 @@ class Interrupts:
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
                     self._raise()
-                    # There a signal does not wake what waits for input, and comes by another thread.
+                    # On Windows a signal does not wake code that waits for input, and comes by another thread.
                     if not job.over.wait(SIGNAL_COMES_S):
                         job.session.input.put("")
                 job.over.wait(SIGNAL_EVERY_S)
         return job.over.is_set()
 
     def _raise(self) -> None:
-        """Interrupt where no thread can be chosen: as Ctrl-C at a console of our own, which our children hear too."""
+        """Interrupt without a choice of thread: as Ctrl-C at a console of our own, which our children get too."""
         if sys.platform == "win32" and self._is_supervised:
             import ctypes
 
-            # Whoever started us may have had Ctrl-C ignored.
+            # Our starter may have had Ctrl-C ignored.
             ctypes.windll.kernel32.SetConsoleCtrlHandler(None, 0)
-            with contextlib.suppress(OSError):  # there is no console
+            with contextlib.suppress(OSError):  # the process has no console
                 os.kill(0, signal.CTRL_C_EVENT)
                 return
         signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main` it ends a sleep
@@ -270,9 +272,9 @@ class Interrupts:
     def _on_signal(self, _number: int, _frame: object) -> None:
         is_ours, self._is_sent = self._is_sent, False
         if is_ours and self._running is not self._wanted:
-            return  # it comes late: what it was for is over
+            return  # the signal comes late: its evaluation is over
         if self._running is None and self._is_supervised:
-            return  # code that is over sent it to itself: there is no terminal
+            return  # finished code sent the signal to itself: there is no terminal
         if self._running is not None and self.shield.depth:
             self.shield.is_late = True
         else:

@@ -1,4 +1,4 @@
-"""Previews of values that have a shape: arrays, tables and columns of libraries that the program itself has loaded."""
+"""Previews of values with a shape: arrays, tables and columns of libraries that the program itself has loaded."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROWS = 25
-"""Rows that are told from a place on, where nobody says how many."""
+"""The rows told from a place on, without a wanted number."""
 COLUMNS = 10
 MOST_ROWS = 1000
 MOST_ELEMENTS = 10_000
-"""The elements that are printed of a value whose library was told to leave nothing out: an answer has room for less."""
+"""The most elements printed of a value whose library was told to omit nothing: an answer has room for less."""
 SHOWN_OF_INDEX = 10
-"""Elements at each end of a pandas index that is not printed whole. Source: pandas, `format_object_summary`."""
+"""The elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
 """The rows and columns that polars prints of a table unless told otherwise.
 Source: polars, `Config.set_tbl_rows`, `set_tbl_cols`."""
 
 
 def _is(value: object, module: str, *names: str) -> bool:
-    """Whether a value is of one of a module's classes. What the program has not loaded is not loaded for this."""
+    """Whether a value is of one of a module's classes. Unloaded modules are not loaded for this."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
     return bool(kinds) and issubclass(type(value), kinds)
@@ -54,7 +54,7 @@ def title_of(value: Any) -> str:
     Nothing of its contents is looked at.
     """
     kind = type(value)
-    module = type.__dict__["__module__"].__get__(kind)  # a class of the class could make up an attribute
+    module = type.__dict__["__module__"].__get__(kind)  # a metaclass could make up an attribute
     if type(module) is not str or module.partition(".")[0] not in ("numpy", "torch", "pandas", "polars"):
         return ""
     if is_table(value) or is_column(value):
@@ -63,9 +63,9 @@ def title_of(value: Any) -> str:
 
 
 def preview_of(value: Any, start: int, asked: int | None) -> tuple[str, str] | None:
-    """A value with a shape as its library prints it, and in words what that leaves out; None for any other.
+    """A value with a shape in its library's print, and the omissions in words; None for any other value.
 
-    Where so many elements are `asked` for, or those from a place `start` on, these are told, all of them.
+    If so many elements are `asked` for, or elements from a place `start` on, all of these are told.
     """
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
@@ -89,7 +89,7 @@ def _unit(value: Any) -> str:
 
 @contextlib.contextmanager
 def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
-    """The libraries' own limits, or these where a program set greater ones; with `is_whole` these in any case."""
+    """The libraries' own limits, or ours if a program set greater ones; with `is_whole` ours in any case."""
     pandas, numpy, torch = map(sys.modules.get, ("pandas", "numpy", "torch"))
     with contextlib.ExitStack() as stack:
         for library, name, most in ((pandas, "display.max_rows", rows), (pandas, "display.max_seq_items", elements)):
@@ -113,7 +113,7 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
 
 
 def _elided(value: Any) -> str:
-    """The rows or elements, or else the columns, that the library leaves out as it prints a value, in words."""
+    """The rows or elements, or else the columns, that the library omits in printing a value, in words."""
     count, shown = len(value), _shown(value)
     if shown < count:
         return f"{count - shown} of {count} {_unit(value)}"
@@ -158,7 +158,7 @@ def _polars_rows() -> int:
 
 
 def _print_options(value: Any) -> tuple[int, int]:
-    """The number of elements above which the library of an array leaves some out, and how many stay at each end."""
+    """The number of elements above which an array's library omits some, and the number left at each end."""
     if _is(value, "torch", "Tensor"):
         options: Any = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None)
         return (int(options.threshold), int(options.edgeitems)) if options is not None else (1000, 3)
@@ -175,7 +175,7 @@ def _shape(value: Any) -> str:
 
 
 def rows_of(value: Any, step: object) -> list[Any] | None:
-    """The part of a value with a shape at one step of a path, in a list; None where the value has no shape.
+    """The part of a value with a shape at one step of a path, in a list; None for a value without a shape.
 
     A table's steps are the names of its columns and the places of its rows.
     """
@@ -189,7 +189,7 @@ def rows_of(value: Any, step: object) -> list[Any] | None:
 
 
 GLIMPSED = 10
-"""Elements of a collection that are told in one line, and levels in it."""
+"""The elements and the levels of a collection that are told in one line."""
 LEVELS = 3
 NUMBER_BITS = 2000
 TEXT_CHARACTERS = 60
@@ -201,7 +201,7 @@ AROUND: dict[type, tuple[str, str]] = {
 
 
 def glimpse_of(value: Any) -> dict[str, str]:
-    """The class of a value, its shape or count, and the value in one line. Nothing is asked of classes of the user."""
+    """The class of a value, its shape or count, and the value in one line. The user's classes are not asked."""
     kind = type(value)
     found = {"class": class_name(kind)}
     if is_table(value) or is_column(value) or is_array(value):

@@ -1,6 +1,6 @@
-"""Printing of values: to so many elements and levels, with words on what that cut; and the way to a part of one.
+"""Printing of values: to so many elements and levels, with the omissions in words; and paths to parts of values.
 
-Values that printing cut, or that have more to show, are kept for a while so that more of them can be asked for.
+Values that printing cut, or that have more to show, are kept for a while so that callers can ask for more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPTION = "nrepl.middleware.print/"
 OPTIONS = OPTION + "options"
 QUOTA = OPTION + "quota"
 NESTED_CHARACTERS = 1000
-"""Longest text that is shown whole within a collection; by itself it is told whole."""
+"""The longest text shown whole within a collection; a text by itself is always whole."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -54,7 +54,7 @@ ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), type, type
 
 
 class Shape:
-    """The parts of a collection or record: the text around them, how many they are, and each with the step to it."""
+    """The parts of a collection or record: the text around them, their number, and each with the step to it."""
 
     def __init__(
         self, before: str, after: str, count: int | None, parts: Callable[[], Iterable[tuple[Step, Any]]], *, keys: str
@@ -65,7 +65,7 @@ class Shape:
 
 
 class Cuts:
-    """The places where something was left out of one printed value."""
+    """The places of omissions in one printed value."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -73,13 +73,13 @@ class Cuts:
         self._count = 0
 
     def add(self, words: str, path: Path) -> None:
-        """Something was left out there. The outermost place is the one that is told of."""
+        """Note an omission at a place. Only the outermost place is told."""
         if not self._count or len(path) < len(self._place):
             self._first, self._place = words, path
         self._count += 1
 
     def words(self) -> str:
-        """The omissions in words; empty where there are none."""
+        """The omissions in words; empty without any."""
         if not self._count:
             return ""
         where = " at " + json.dumps(self._place, ensure_ascii=False) if self._place else ""
@@ -90,7 +90,7 @@ class Cuts:
 class Printer:
     """Prints Python's values as `repr` does, to at most `length` elements and `depth` levels; None bounds nothing.
 
-    `asked`: the length where somebody asked for it, else None: tables and arrays are then cut as their library does.
+    `asked`: the requested length, else None: tables and arrays are then cut as their library does.
     """
 
     def __init__(self, length: int | None, depth: int | None, asked: int | None = None) -> None:
@@ -98,7 +98,7 @@ class Printer:
         self.cuts = Cuts()
 
     def whole(self, value: Any, start: int = 0, before: Path = ()) -> str:
-        """The value, from its element `start` on. `before`: the path to it, for the words on what is cut."""
+        """The value, from its element `start` on. `before`: the path to the value, for the words on omissions."""
         if self._length is None and self._depth is None and not start:
             return text_of(value)
         if isinstance(value, (str, bytes)) and not start:
@@ -113,7 +113,7 @@ class Printer:
             return shape.before + "..." + shape.after
         if self._depth is not None and len(around) >= self._depth and shape.count != 0:
             self.cuts.add(f"levels below {self._depth}", path)
-            # Dots between the brackets would be how Python shows what contains itself.
+            # Python shows a value that contains itself by dots between the brackets.
             return f"<{type(value).__name__} of {shape.count}>"
         return self._collection(value, shape, path, (*around, id(value)), start)
 
@@ -150,7 +150,7 @@ class Printer:
 
 
 def text_of(value: Any) -> str:
-    """A value as `repr` has it; where its class has no `repr` but an own `str`, as that has it."""
+    """A value in the form of `repr`, or of `str` for a class with only a `str` of its own."""
     kind: Any = type(value)
     if kind.__repr__ is object.__repr__ and kind.__str__ is not object.__str__:
         return str(value)
@@ -158,7 +158,7 @@ def text_of(value: Any) -> str:
 
 
 def step_of(step: object) -> object:
-    """A step as JSON can hold it: a place or a text as it is, another key as it is printed."""
+    """A step in a form for JSON: a place or a text as it is, another key in its printed form."""
     return step if type(step) in (int, str) else repr(step)
 
 
@@ -187,7 +187,7 @@ def shape_of(value: Any) -> Shape | None:
 
 
 NAMED = (set, frozenset, collections.deque, collections.OrderedDict, collections.Counter)
-"""Kinds that print the name of their class where that is another, and are printed without brackets when empty."""
+"""Kinds that print the name of a derived class, and have no brackets when empty."""
 
 
 def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
@@ -215,7 +215,7 @@ def _mapping(value: Any, before: str, after: str, keys: str = ": ") -> Shape:
 
 
 def _fields(value: Any, shown_by: Any) -> list[str] | None:
-    """The names that the class of a record, made by Python or attrs, prints; None for what is none."""
+    """The printed fields of a record class made by Python or attrs; None for any other class."""
     inner = getattr(shown_by, "__wrapped__", shown_by)
     code = getattr(inner, "__code__", None)
     made_in = getattr(code, "co_filename", "")
@@ -239,10 +239,10 @@ class NoSuchPartError(LookupError):
 
 
 def part_at(value: Any, path: Iterable[object]) -> Any:
-    """The part of a value at a path: places, keys (as they are, or as they are printed), names of fields.
+    """The part of a value at a path: places, keys (as they are, or as printed), names of fields.
 
     Raises:
-        NoSuchPartError: there is none.
+        NoSuchPartError: the path leads nowhere.
     """
     try:
         for step in path:  # told of below
@@ -283,7 +283,7 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
 
 
 def with_limits(message: Message, session: Session) -> Message:
-    """A request, if it evaluates with its session's limits where it names none; those `for-session` stay there."""
+    """A request, for an evaluation with its session's limits as defaults; limits `for-session` stay in the session."""
     options = message.get(OPTIONS)
     if message["op"] == "eval" and options is None and QUOTA not in message:
         return {**session.print_fields, **message}
@@ -293,12 +293,12 @@ def with_limits(message: Message, session: Session) -> Message:
 
 
 def limits(job: Job) -> tuple[int | None, int | None]:
-    """The length and depth that values are printed to, None for no limit: those asked for, else those by default."""
+    """The length and depth that values are printed to, None for no limit: requested ones, else the defaults."""
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
 
 
 def asked_limits(job: Job) -> tuple[int | None, int | None]:
-    """The length and depth that were asked for; they win over what the user has set in the REPL."""
+    """The requested length and depth, which win over the user's settings in the REPL."""
     return _limit(job, "print-length"), _limit(job, "print-level")
 
 
@@ -309,7 +309,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 
 def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
-    """Send a printed value, within the quota of bytes that the request names; `cut`: words on what it leaves out."""
+    """Send a printed value, within the quota of bytes that the request names; `cut`: its omissions in words."""
     look()
     quota = job.message.get(QUOTA)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
@@ -323,24 +323,24 @@ def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = F
 
 
 HELD = 8
-"""So many of the newest cut values are kept alive."""
+"""The number of newest cut values that are kept alive."""
 SHOWN = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
-"""The paths that mean what a value shows of itself beside its text, and how. Source: IPython's display protocol."""
+"""The paths for a value's own displays beside its text, and their methods. Source: IPython's display protocol."""
 REMEMBERED = 200
 """So many are found as long as the program itself keeps them alive, where values of their class can say so."""
 
 
 def shows(value: Any, kind: object) -> bool:
-    """True of a value whose class has this kind of a page, or any for None, to show of it; nothing of it is run."""
+    """True for a value whose class has a page of this kind, or of any kind for None; no code of it is run."""
     asked = [kind] if kind is not None else SHOWN
     return not isinstance(value, type) and any(one in SHOWN and hasattr(type(value), SHOWN[one]) for one in asked)
 
 
 def shown_as(value: Any, kind: str, start: int) -> str:
-    """The page of this kind that a value shows of itself, from a character on.
+    """A value's own page of this kind, from a character on.
 
     Raises:
-        NoSuchPartError: it fails to.
+        NoSuchPartError: the value fails to show it.
     """
     try:
         text = getattr(value, SHOWN[kind])()
@@ -354,12 +354,12 @@ class KeptValues:
 
     def __init__(self) -> None:
         self._told: collections.OrderedDict[str, int] = collections.OrderedDict()
-        """By evaluation: how many values it told."""
+        """The number of told values, by evaluation."""
         self._held: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=HELD)
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def tell(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Tell a value of a job, and keep one that is cut or has a page to show, where the request says under what."""
+        """Tell a value of a job, and keep a value that is cut or has a page, if the request names an id for it."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._told[evaluation] = self._told.get(evaluation, 0) + 1
@@ -379,7 +379,7 @@ class KeptValues:
             self._alive.popitem(last=False)
 
     def drop(self, session: str) -> None:
-        """Let go of what a session that ends was told."""
+        """Let go of the values of an ending session."""
         left = [one for one in self._held if one[1] != session]
         self._held.clear()
         self._held.extend(left)
@@ -388,7 +388,7 @@ class KeptValues:
         """A cut value of an evaluation, by default its last.
 
         Raises:
-            NoSuchPartError: it is not kept, or not any more.
+            NoSuchPartError: the value is not kept, or no longer.
         """
         numbers = {key[1] for key, _, _ in self._held if key[0] == evaluation}
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)

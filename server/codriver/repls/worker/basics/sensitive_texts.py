@@ -1,7 +1,7 @@
 """Texts at the sensitive paths of an application's state: seen before anything leaves, and told to clients that ask.
 
-A client that knows them takes them out of what it shows. Those that do not ask are told none. The seam of the
-application in this process, if it has one, is found by name among the modules.
+A client that knows the texts takes them out of its output. Clients that do not ask get none. The seam of an application
+in this process is found by name among the modules.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 
 SENSITIVE = "codriver/sensitive"
-"""The op by which a client asks to be told the texts at sensitive paths, and the field that tells them."""
+"""The op by which a client asks for the texts at sensitive paths, and the field with the texts."""
 AGAIN_S = 0.01
-"""So long after a look at the state the next one, while something is printed; longer where looking takes long."""
+"""The rest between looks at the state while something is printed; longer if looking takes long."""
 SHARE = 20
-"""Looking while something is printed takes no more than one part of so many of the time."""
+"""The share of the time, as one of so many parts, that looks take at most while something is printed."""
 BRIEFLY_S = 0.5
 PIECE_CHARACTERS, MOST_PIECES = 4096, 16
 """A long text is told in pieces, as each is looked for."""
 
 
 def look() -> None:
-    """Let the seam see what stands at sensitive paths now. It runs the application's getters, on this thread."""
+    """Let the seam see the present texts at sensitive paths. It runs the application's getters, on this thread."""
     see = getattr(installed(), "look", None)
     if see is not None:
         see()
 
 
 def look_briefly() -> None:
-    """Look, and wait for that no longer than a moment, as a getter may never return."""
+    """Look, and wait only for a moment, as a getter may never return."""
     if installed() is not None:
         thread = threading.Thread(target=look, daemon=True)
         START_THREAD(thread)
@@ -56,7 +56,7 @@ class Looks:
         self._next = 0.0
 
     def look(self) -> None:
-        """Look, unless that was done a moment ago."""
+        """Look, unless the last look was a moment ago."""
         if NAME not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + AGAIN_S
@@ -65,7 +65,7 @@ class Looks:
         self._next = after + max(AGAIN_S, SHARE * (after - now))
 
 
-class evaluating:  # noqa: N801  # it is used as a function is
+class evaluating:  # noqa: N801  # it is used like a function
     """A context in which code is evaluated: the seam looks before and after it, and its events have the `origin`."""
 
     __slots__ = ("_origin", "_token", "_variable")
@@ -88,7 +88,7 @@ class evaluating:  # noqa: N801  # it is used as a function is
 
 
 def begin_telling(message: Message, connection: Connection, _session: Session) -> None:
-    """Tell a client from now on what stands at sensitive paths, before anything that may hold it."""
+    """Tell a client from now on the texts at sensitive paths, before anything that may hold them."""
 
     def begin() -> None:
         connection.news = connection.news or SensitiveNews()
@@ -107,7 +107,7 @@ class SensitiveNews:
         self._told: frozenset[str] = frozenset()
 
     def __call__(self) -> bytes:
-        """A message that tells them, to be sent before all else; empty where there are none. It only reads."""
+        """A message with the new texts, to be sent before all else; empty without any. Only reads."""
         tell = getattr(installed(), "sensitive_texts", None)
         if tell is None:
             return b""
@@ -120,7 +120,7 @@ class SensitiveNews:
 
 
 def _pieces(text: str) -> list[str]:
-    """A text, or so many pieces of one that is long, all of the same length."""
+    """A text, or a number of pieces of a long one, all of the same length."""
     last = min(len(text), MOST_PIECES * PIECE_CHARACTERS) - PIECE_CHARACTERS
     if last <= 0:
         return [text]
@@ -130,11 +130,11 @@ def _pieces(text: str) -> list[str]:
 NAME = "codriver_seam"
 FILE = os.path.join(NAME, "__init__.py")
 PLACE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
-"""The seam's file beside the package that this module is a part of."""
+"""The seam's file beside the package of this module."""
 
 
 class _Beside:
-    """Finds the seam beside Codriver for code that imports it and whose environment does not have it."""
+    """Finds the seam beside Codriver for code that imports it in an environment without it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
@@ -148,24 +148,24 @@ class _Beside:
 
 
 def offer() -> None:
-    """Let code in this process import the seam; one that it has itself comes first."""
+    """Let code in this process import the seam; its own copy comes first."""
     sys.meta_path.append(_Beside)
 
 
 def installed() -> Any:
-    """The seam, where the application has one and it is switched on."""
+    """The seam, if the application has one that is switched on."""
     module = sys.modules.get(NAME)
     return module if getattr(module, "session_id", None) else None
 
 
 def told() -> dict[str, str]:
-    """The field by which a client learns that there is a seam: none where there is none, or it is switched off."""
+    """The field that tells a client of a seam; none without a seam, or for one that is switched off."""
     module = installed()
     return {"codriver/seam": str(module.session_id)} if module else {}
 
 
 def answer(name: str, arguments: str, origin: str) -> str | None:
-    """The answer of an accessor of the seam, as JSON; None where there is none."""
+    """The answer of an accessor of the seam, as JSON; None without a seam."""
     module = installed()
     return str(module.call(name, arguments, origin)) if module else None
 

@@ -23,7 +23,7 @@ if sys.platform == "win32":
 
     PAUSE_S = 0.02
     PATIENCE_S = 1.0
-    """How long a file is asked for again that somebody else holds, as virus scanners do with each new one."""
+    """The time for retries on a file that somebody else holds, as virus scanners hold each new one."""
     FILETIME_EPOCH_S = 11644473600
     """From 1601, where Windows begins to count, to 1970."""
 
@@ -35,7 +35,7 @@ if sys.platform == "win32":
         """Nothing: folders cannot be locked here."""
 
     def patiently(act: Callable[[], Any]) -> Any:
-        """Do what is refused while somebody else has a file open, again until it is done or the time is over."""
+        """Retry an act that is refused while somebody else has a file open, until it succeeds or the time is over."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -63,7 +63,7 @@ if sys.platform == "win32":
         return bool(count.value) or not is_open
 
     def began_ns() -> int:
-        """Nanoseconds since 1970 at which this process began; 0 where the system does not tell."""
+        """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
         times = [ctypes.c_uint64() for _ in range(4)]
         kernel = ctypes.windll.kernel32
         handle = ctypes.c_void_p(kernel.GetCurrentProcess())
@@ -72,9 +72,9 @@ if sys.platform == "win32":
         return (times[0].value - FILETIME_EPOCH_S * 10**7) * 100
 
     def status_ns(status: os.stat_result) -> int:
-        """Nanoseconds since 1970 at which a file was made: that of its last change is told for an open file alone.
+        """Nanoseconds since 1970 at which a file was made: only an open file tells the time of its last change.
 
-        Source: CPython's gh-157671: `st_ctime_ns` is the one for a path, and the other for an open file.
+        Source: CPython's gh-157671: `st_ctime_ns` is the making for a path, and the change for an open file.
         """
         return int(getattr(status, "st_birthtime_ns", status.st_ctime_ns))
 
@@ -96,12 +96,12 @@ else:
         """Wait until no other process has the lock of an open file or folder, and hold it until that is closed.
 
         Raises:
-            OSError: its file system has no locks.
+            OSError: the file system has no locks.
         """
         fcntl.flock(file, fcntl.LOCK_EX)
 
     def patiently(act: Callable[[], Any]) -> Any:
-        """Do it: a file that somebody else has open is opened, renamed and removed here as any other."""
+        """Do it at once: this system opens, renames and removes a file that another process has open."""
         return act()
 
     def widen(end: int) -> None:
@@ -118,7 +118,7 @@ else:
         """The field of a process' begin, counted behind its name. Source: proc(5), `starttime`."""
 
         def began_ns() -> int:
-            """Nanoseconds since 1970 at which this process began; 0 where the system does not tell."""
+            """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
             try:
                 with open(LINUX_STATUS, encoding="ascii", errors="replace") as status:
                     ticks = int(status.read().rpartition(")")[2].split()[BEGAN])
@@ -126,7 +126,7 @@ else:
                 return 0
             # The kernel's own time of boot is told in whole seconds.
             since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-            # It is the tick before: no interpreter loads anything of the user's in its first.
+            # The tick before is meant: no interpreter loads anything of the user's in its first tick.
             return time.time_ns() - since_boot + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK")
 
     elif sys.platform == "darwin":
@@ -136,7 +136,7 @@ else:
         """Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`."""
 
         def began_ns() -> int:
-            """Nanoseconds since 1970 at which this process began; 0 where the system does not tell."""
+            """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
             told = ctypes.create_string_buffer(DARWIN_BYTES)
             size = ctypes.CDLL(None).proc_pidinfo(os.getpid(), DARWIN_INFO, ctypes.c_uint64(0), told, DARWIN_BYTES)
             began = int.from_bytes(told.raw[DARWIN_BEGAN : DARWIN_BEGAN + 8], sys.byteorder)
@@ -145,7 +145,7 @@ else:
     else:
 
         def began_ns() -> int:
-            """0, by which every file is newer: the system does not tell when a process began."""
+            """0, so that every file is newer: the system does not tell the beginning of a process."""
             return 0
 
 
@@ -155,10 +155,10 @@ if sys.platform == "linux":
     SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, NETLINK_SOCK_DIAG = 20, 1, 4
     TABLE = "/proc/net/tcp"
     NOBODY = -1
-    """The user of a socket that no process has any more, for which the kernel shows 0."""
+    """The user of a socket without a process, for which the kernel shows 0."""
 
     def user_behind(there: Address, here: Address) -> int | None:
-        """The user of the process at the other end of a connection, whose address is `there`; None where none is told.
+        """The user of the process at the other end, `there`, of a connection; None if unknown.
 
         Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
         """
@@ -167,7 +167,7 @@ if sys.platform == "linux":
         hosts = [_socket.inet_pton(family, host.partition("%")[0]) for host in (there[0], here[0])]
         question += struct.pack(">HH16s16s4x8s", there[1], here[1], *hosts, b"\xff" * 8)
         try:
-            # As it was made, whatever the program has put in place of `socket.socket`.
+            # The original class, whatever the program has put in place of `socket.socket`.
             kernel = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_SOCK_DIAG)
             try:
                 kernel.settimeout(DIAG_S)

@@ -1,10 +1,9 @@
-"""Basilisp's namespaces as they are loaded, and as they were before a load, kept so that it can be put back.
+"""Basilisp's loaded namespaces, and their state before a load, kept so that it can be put back.
 
-Of a namespace its vars are held with their values, and what it interned, refers to, imports and aliases; of
-multimethods their methods, of protocols what was extended. Nothing is evaluated to put them back, and no watch runs. Of
-namespaces that are of files below a folder it is told what lives on of a former load: values are held until the next
-question, so that none is taken for another that came into its place. Parts of values that printing cut are given by a
-path, and no lazy sequence is counted.
+Of a namespace its vars with their values are held, and its interned, referred, imported and aliased names; of
+multimethods their methods, of protocols their extensions. Putting back evaluates nothing, and runs no watch. For
+namespaces of files below a folder the survivors of former loads are told: values are held until the next question, so
+that none is taken for another in its place. Parts of cut values are given by a path, and no lazy sequence is counted.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
 FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
 FUNCTION = type(lambda: None)
 COLLECTIONS = (".vector", ".map", ".set", ".list")
-"""The modules of the language that these are of."""
+"""The language's modules with the classes of collections."""
 REFERENCES = {".atom": "_state", ".volatile": "value"}
-"""By the module of each the field that holds its value."""
+"""The field with the value of a reference, by its module."""
 WALKED, DEEP = 10_000, 6
-"""Parts of values that are looked into in all, and how deep."""
+"""The most parts of values that are looked into, and the depth."""
 VAR = ("_root", "_meta", "_is_bound")
 METHODS = ("_methods", "_prefers")
 
@@ -43,7 +42,7 @@ METHODS = ("_methods", "_prefers")
 class LispHolds(Holds):
     """The holds of a Basilisp, for the life of the worker, with its classes of namespaces and of multimethods.
 
-    Code that changes Basilisp's own namespaces is not put back, but for methods.
+    Changes of Basilisp's own namespaces are not put back, except methods.
     """
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
@@ -57,7 +56,7 @@ class LispHolds(Holds):
 
     @contextlib.contextmanager
     def around(self, job: Job) -> Iterator[None]:
-        """Hold what is changed meanwhile, where the request says that it may be put back."""
+        """Hold the changes made meanwhile, if the request says that they may be put back."""
         hold = job.message.get("codriver/hold")
         if not hold:
             yield
@@ -82,7 +81,7 @@ class LispHeld(Held):
         self._known = set(namespaces.ns_cache())
 
     def _forget_modules(self) -> None:
-        """Take out the namespaces of the project's files that were not there, and the modules behind them."""
+        """Take out the new namespaces of the project's files, and the modules behind them."""
         super()._forget_modules()
         for name in [one for one in self._namespaces.ns_cache() if one not in self._known]:
             file = self._namespaces.get(name).module.__dict__.get("__file__")
@@ -91,7 +90,7 @@ class LispHeld(Held):
 
 
 class LispSnapshot:
-    """The definitions in all namespaces, as they are before something runs."""
+    """The definitions in all namespaces, before something runs."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         own = multi.__module__.partition(".")[0] + "."
@@ -106,7 +105,7 @@ class LispSnapshot:
         self._tables = [(one, table, dict(table)) for one in roots if (table := _table_of(one)) is not None]
 
     def note_changes(self, held: Held) -> None:
-        """Keep in `held` what is another thing now."""
+        """Keep the changed definitions in `held`."""
         for var, was in self._vars:
             _note_fields(held, str(var.ns.name) + "/" + str(var.name), var, was)
         for space, interns, names, was in self._spaces:
@@ -124,7 +123,7 @@ class LispSnapshot:
 
 
 def _note_keys(held: Held, space: dict[Any, Any], was: dict[Any, Any]) -> bool:
-    """Keep the keys of a mapping that have other values now; whether there are any."""
+    """Keep the changed keys of a mapping; whether there are any."""
     changed = [key for key in {**was, **space} if space.get(key, ABSENT) is not was.get(key, ABSENT)]
     for key in changed:
         held.note_key("", space, key, was.get(key, ABSENT))
@@ -136,7 +135,7 @@ def _fields_of(owner: object, names: tuple[str, ...]) -> dict[str, object]:
 
 
 def _note_fields(held: Held, shown: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
-    """Keep the fields of an object that are other things now; `after`: what it needs when they are put back."""
+    """Keep the changed fields of an object; `after`: called when they are put back."""
     now = _fields_of(owner, tuple(was))
     if all(now[name] is was[name] for name in was):
         return
@@ -163,7 +162,7 @@ def _note_intern(held: Held, space: Any, symbol: Any, old: Any) -> None:
 
 
 def _table_of(function: Any) -> Any:
-    """The table of a function that is extended by type, as those of protocols are; None of any other."""
+    """The table of a function extended by type, as protocols' functions are; None for any other."""
     register = getattr(function, "__dict__", {}).get("register")
     code = getattr(register, "__code__", None)
     cells = dict(zip(getattr(code, "co_freevars", ()), getattr(register, "__closure__", None) or ()))
@@ -172,7 +171,7 @@ def _table_of(function: Any) -> Any:
 
 
 class LispLoaded:
-    """The loaded code of one worker, asked again and again. It is given the language's own modules."""
+    """The loaded code of one worker, asked again and again. It gets the language's own modules."""
 
     def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
@@ -187,7 +186,7 @@ class LispLoaded:
     def answer(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
         """The fields of an answer: `names` of all namespaces, `spaces` that are new or changed, `old`, `instances`.
 
-        `known`: a line for each namespace that the asker knows, with its mark and whether it is of a file there.
+        `known`: a line for each namespace known to the caller, with its mark and whether it is of a file there.
         """
         marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}
         before, self._seen = self._seen, {}
@@ -235,7 +234,7 @@ class LispLoaded:
         return [own, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, own][2:])]
 
     def _lives_on(self, ours: list[tuple[str, Any, list[tuple[str, Any]]]]) -> tuple[list[list[str]], list[list[str]]]:
-        """The rows of what holds something of a former load, and of the classes of which instances live on."""
+        """The rows of vars that hold something of a former load, and of classes with living instances."""
         heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
         faces: dict[str, list[tuple[object, str]]] = {}
         for name, namespace, held in ours:
@@ -274,7 +273,7 @@ def _held_functions(ours: Iterable[Any], language: str, munge: Callable[[str], s
 
 
 def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
-    """The code of each function in a value, as deep as that is looked at. No code of the user's is run."""
+    """The code of each function in a value, down to a depth. No code of the user's is run."""
     left[0] -= 1
     if depth < 1 or left[0] < 0:
         return
@@ -298,12 +297,12 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
 
 def _enclosed(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # it holds nothing yet
+        with contextlib.suppress(ValueError):  # the reference holds nothing yet
             yield cell.cell_contents
 
 
 def _code_of(value: Any) -> types.CodeType | None:
-    """The code of a function; of one with metadata that of the function within. None of what is no function."""
+    """The code of a function; for one with metadata the inner function's. None for any other value."""
     while type(value) is FUNCTION and "__wrapped__" in value.__dict__:
         value = value.__dict__["__wrapped__"]
     code: types.CodeType | None = value.__code__ if type(value) is FUNCTION else None
@@ -311,7 +310,7 @@ def _code_of(value: Any) -> types.CodeType | None:
 
 
 def _former(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
-    """The former load that a class is of, or that a protocol which it implements is of, in words."""
+    """The former load of a class, or of a protocol that it implements, in words."""
     heir = heirs.get((home_of(kind), qualname_of(kind)))
     if heir is not None and heir[0] is not kind:
         return [["old", heir[1] + "/" + heir[2]]]
@@ -347,7 +346,7 @@ class _Files:
         self._known: dict[str, bool] = {}
 
     def has(self, file: str) -> bool:
-        """Whether a file is there, and not installed."""
+        """Whether the folder has a file, not an installed one."""
         if file not in self._known:
             real = os.path.realpath(file)
             is_installed = "site-packages" in real or "dist-packages" in real
@@ -360,16 +359,16 @@ COUNTED = (list, tuple, dict, set, frozenset)
 PLAIN = ("keyword", "symbol")
 """Modules of the Lisp whose classes print themselves in a word."""
 AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
-"""By the module of the Lisp that a collection's class is from."""
+"""The brackets by the Lisp's module of a collection's class."""
 
 
 def pairs_of(value: Any) -> Any:
-    """An iterator over the steps to the parts of a collection, each with its part; None for what has none."""
+    """An iterator over the steps to the parts of a collection, each with its part; None for any other value."""
     if isinstance(value, (*ATOMS, type)) or not hasattr(type(value), "__iter__"):
         return None
     if hasattr(value, "items"):
         return iter(value.items())
-    # Whatever else can be gone through, but an iterator, which would be used up.
+    # Any other iterable, but no iterator, which would be used up.
     return None if hasattr(type(value), "__next__") else enumerate(value)
 
 
@@ -384,21 +383,21 @@ def print_string(text: str, *, human_readable: bool = False, print_readably: boo
 
 
 class LispValues:
-    """The parts of values of one Lisp. `counted`: its classes that know their length; `show` prints a key."""
+    """The parts of values of one Lisp. `counted`: its classes with a known length; `show` prints a key."""
 
     def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
         self._counted = counted
         self._home = counted.__module__.rpartition(".")[0] + "."
-        """How the names begin of the modules of the Lisp's own classes."""
+        """The beginning of the names of the Lisp's own modules."""
         self._vector = vector
         self._show = show
 
     def _count(self, value: Any) -> int | None:
-        # A sequence has a length too, and goes through all that it has to tell it.
+        # A sequence has a length too, but walks all its elements to tell it.
         return len(value) if isinstance(value, (COUNTED, self._counted)) else None
 
     def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
-        """The parts that printing left out, in words; the value was printed, so that all looked at here is realised."""
+        """The omissions of printing, in words; the value was printed, so all parts looked at here are realised."""
         cuts = Cuts()
         self._walk(value, path, (length, depth, 0), start, cuts)
         return cuts.words()
@@ -428,15 +427,15 @@ class LispValues:
         return "" if before or not home else name
 
     def _is_core(self, value: Any) -> bool:
-        """Whether a value is a collection of the Lisp's own that knows its length."""
+        """Whether a value is one of the Lisp's own collections with a known length."""
         return isinstance(value, self._counted) and bool(self._own_module(value))
 
     def is_function(self, value: Any) -> bool:
-        """Whether a value is there to be called: collections and keywords can be called too."""
+        """Whether a value is a proper function: collections and keywords can be called too."""
         return callable(value) and not self._is_core(value) and self._own_module(value) not in PLAIN
 
     def glimpse(self, value: Any) -> dict[str, str]:
-        """The class of a value, its count, and the value in one line. Nothing is asked of classes of the user."""
+        """The class of a value, its count, and the value in one line. The user's classes are not asked."""
         found = {"class": class_name(type(value))}
         if self._is_core(value):
             found["count"] = str(len(value))
@@ -462,7 +461,7 @@ class LispValues:
         return before + " ".join(parts) + after
 
     def slice(self, value: Any, start: int, length: int) -> Any:
-        """A collection from its element `start` on, with one more than is to be shown; else the value itself."""
+        """A collection from its element `start` on, with one element more than shown; any other value as it is."""
         pairs = pairs_of(value)
         if pairs is None:
             return value
@@ -472,10 +471,10 @@ class LispValues:
         return self._vector([part for _, part in shown])
 
     def part_at(self, value: Any, path: Iterable[object]) -> Any:
-        """The part of a value at a path: places in sequences and sets, keys as they are printed or, of texts, as is.
+        """The part of a value at a path: places in sequences and sets, keys as printed, or texts as they are.
 
         Raises:
-            NoSuchPartError: there is none.
+            NoSuchPartError: the path leads nowhere.
         """
         for step in path:
             found = list(itertools.islice(self._matching(value, step), 1))

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job
 
 LENGTH = 10_000
-"""How many items of a sequence are printed where the request names no limit: Lisp's sequences may be infinite."""
+"""The items printed of a sequence without a limit in the request: Lisp's sequences may be infinite."""
 DATA_LENGTH, DATA_LEVEL = 50, 5
-"""How much is printed of the data of an error."""
+"""The length and level to which an error's data are printed."""
 DATA_CHARACTERS = 4000
 SOURCE_LINES = 2000
-"""How much of a file is told from where a definition begins."""
+"""The lines of a file that are told from a definition's beginning on."""
 
 
 INSTALLED = {"site-packages", "dist-packages"}
@@ -60,7 +60,7 @@ SETTLED_NS = 10 * 10**9
 ARITY = re.compile(r"__arity(\d+|_rest)$")
 """The end of the names of a function's arities. Source: Basilisp's `compiler/generator.py`."""
 ARITIES = "multi_arity_args"
-"""The name of the parameter of the function that chooses one of the arities."""
+"""The name of the parameter of the function that chooses an arity."""
 
 
 class Lisp(Dialect):
@@ -96,7 +96,7 @@ class Lisp(Dialect):
         names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
         self._vars = {name: self._var(name) for name in names}
         self._limits = {name: self._vars[name].value for name in names[-2:]}
-        """As Basilisp starts: others are the user's."""
+        """The limits at Basilisp's start: others are the user's."""
         self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
         with runtime.bindings({self._vars["*ns*"]: self.home}):
             context = compiler.CompilerContext(filename="<eval>")
@@ -116,7 +116,7 @@ class Lisp(Dialect):
         return str(namespace.name)
 
     def new_home(self) -> Any:
-        """The first namespace: in Lisp, sessions are apart by the namespaces they choose, as on the JVM."""
+        """The first namespace: in Lisp, sessions differ by the namespaces that they choose, as on the JVM."""
         return self.home
 
     def _var(self, name: str) -> Any:
@@ -125,14 +125,14 @@ class Lisp(Dialect):
     def take_streams(self) -> None:
         for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
             self._vars[name].bind_root(stream)
-        # What is printed leaves soon anyway, and many lines in few messages.
+        # Output is sent soon anyway, with many lines in few messages.
         self._var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
 
     def find(self, name: object) -> Any:
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
 
     def _furnish(self, namespace: Any) -> None:
-        """Let core be used in a namespace that `in-ns` made: Basilisp gives it `ns` alone, so nothing leads back."""
+        """Let core be used in a namespace made by `in-ns`: Basilisp gives it only `ns`, so nothing leads back."""
         if namespace.find(self._in_ns) is None:
             if len(namespace.refers) <= 1:
                 namespace.refer_all(self._core)
@@ -172,7 +172,7 @@ class Lisp(Dialect):
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
     def _namespace_of(self, names: dict[str, Any]) -> Any:
-        """The namespace whose names are those of a module; None for a module of Python."""
+        """The namespace with a module's names; None for a module of Python."""
         spaces = self._runtime.Namespace.ns_cache().values()
         return next((one for one in spaces if one.module.__dict__ is names), None)
 
@@ -215,7 +215,7 @@ class Lisp(Dialect):
         return text, self.name_of(namespace), cut
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """Limits hold for the value alone: what code itself prints or writes to files is never cut."""
+        """Print a value. Limits hold for it alone: code's own output, also to files, is never cut."""
         chosen = []
         asked = asked_limits(job)
         for name, wanted, default in zip(self._limits, asked, limits(job)):
@@ -237,7 +237,7 @@ class Lisp(Dialect):
         return self._values.part_at(value, path)
 
     def _expand(self, job: Job) -> None:
-        """Expand a form once, until it is no macro call, or all that is in it."""
+        """Expand a form once, or until it is no macro call, or with all inner forms."""
         expander = job.message.get("expander")
         form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
         if expander == "macroexpand-all":
@@ -247,7 +247,7 @@ class Lisp(Dialect):
         job.send({"expansion": self._runtime.lrepr(expand(form))})
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        # Of `a/b` those of the namespace or module that `a` names or stands for.
+        # For `a/b` the names of the namespace or module named by `a`, or its alias.
         owner, slash, start = prefix.partition("/")
         if owner and slash:
             return self._complete_in(owner, start, namespace)
@@ -314,7 +314,7 @@ class Lisp(Dialect):
         return sorted((str(name.name), var) for name, var in home.interns.items())
 
     def _matching(self, pattern: str, here: Any) -> Iterator[tuple[str, Any]]:
-        """Each namespace and each var that matches, those of `here` first and Basilisp's own last."""
+        """Each matching namespace and var, those of `here` first and Basilisp's own last."""
         is_match, is_qualified = matcher(pattern), "/" in pattern
         all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(all_of_them, key=lambda one: (one[1] is not here, one[0][:9] == "basilisp.", one[0])):
@@ -361,7 +361,7 @@ class Lisp(Dialect):
             self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
         else:
             add_place(parts, [frame for frame in frames if not is_library(frame.filename)])
-            parts.pop("column", None)  # of Python code that Basilisp made
+            parts.pop("column", None)  # for Python code made by Basilisp
         own = [frame for frame in frames if not is_library(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
@@ -372,21 +372,21 @@ class Lisp(Dialect):
         return parts, "\n".join(lines) + "\n"
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:
-        """A function by its namespace and its name there: evaluated forms, and functions in others, have none."""
+        """A function by its namespace and its name there; evaluated forms, and inner functions, have no name."""
         if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES,):
             return module, ""
         demunge = importlib.import_module("basilisp.lang.util").demunge
         return demunge(module), demunge(ARITY.sub("", name))
 
     def local_name(self, name: str) -> str:
-        """Basilisp numbers the names of a function, and writes those that Python would not have."""
+        """A local's name in the source: Basilisp numbers a function's names, and rewrites those that Python forbids."""
         own = re.sub(r"_\d+$", "", name)
         if own[:1] in "._" or not own:
             return ""
         return str(importlib.import_module("basilisp.lang.util").demunge(own))
 
     def _plain_printer(self) -> PlainPrinter:
-        """Prints what Lisp has for plain values. A sequence is none: to look at it may compute it."""
+        """Prints Lisp's plain values. A sequence is not plain: looking at it may compute it."""
         names = ("vector", "map", "set", "list", "keyword", "symbol")
         modules = (importlib.import_module("basilisp.lang." + name) for name in names)
         vectors, maps, sets, lists, keywords, symbols = modules
@@ -400,7 +400,7 @@ class Lisp(Dialect):
         return PlainPrinter(dict.fromkeys(own, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
 
     def _words(self, error: BaseException) -> dict[str, Any]:
-        """Type and message of an error, and the data of one that has any."""
+        """Type, message and any data of an error."""
         words = words_of(error)
         shown: Any = error
         if type(error).__name__ == "ExceptionInfo":
@@ -411,7 +411,7 @@ class Lisp(Dialect):
         return words
 
     def _innermost(self, error: BaseException) -> Any:
-        """The error that says most: around it others say only that a macro was being expanded."""
+        """The most telling error: others around it tell only the expansion of a macro."""
         wrapper = self._compiler.CompilerException
         while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
             error = error.__cause__
@@ -428,15 +428,15 @@ def _data_of(parts: dict[str, Any]) -> str:
 
 
 def _compiled(file: str) -> str:
-    """The file that Basilisp keeps what it compiles of another in."""
+    """The file in which Basilisp caches another file's compiled code."""
     return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
 
 
 def _believe_no_former_code(importer: Any) -> None:
     """Let compiled code of the project's files count only if written well after its source.
 
-    Basilisp tells them apart by second and size alone, and a quick edit may change neither. Where both are as new, the
-    nanoseconds of the source stand for its second, which four bytes have room for.
+    Basilisp tells texts apart by second and size alone, and a quick edit may change neither. If both are equally new,
+    the nanoseconds of the source, which fit into four bytes, stand for its second.
     """
     former = importer.path_stats
 
@@ -454,17 +454,17 @@ def _believe_no_former_code(importer: Any) -> None:
 
 
 def _warm_up() -> None:
-    """Let Basilisp keep what it compiles: else its core takes some 20 s at every start."""
+    """Let Basilisp cache its compiled code: without that, its core takes some 20 s at every start."""
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Every form's Python text is made for nobody to read.
+    # Without this, a Python text that nobody reads is made of every form.
     os.environ.setdefault("BASILISP_EMIT_GENERATED_PYTHON", "false")
     found = importlib.util.find_spec("basilisp")
     if found is None or not found.submodule_search_locations:
         return
     core = os.path.join(found.submodule_search_locations[0], "core.lpy")
     if sys.pycache_prefix is None and not os.access(os.path.dirname(core), os.W_OK):
-        # The environment belongs to somebody else, so the cache goes to a place of the user's own.
+        # The environment is another user's, so the cache goes to a place of this user's.
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
     if not os.path.exists(_compiled(core)):

@@ -1,12 +1,12 @@
 """Recorders of calls: by `sys.monitoring`, which Python has from 3.12 on, and by a profile function before.
 
 By `sys.monitoring` calls are seen on all threads. The beginning of a call and an error that leaves one are told by
-events of the whole interpreter, the rest by those of the codes that are recorded. A place of a code whose event is
-disabled stays so until the events of the code change: nobody's events are restarted for it, as those of debuggers and
-of coverage would be too.
+events of the whole interpreter, the rest by events of the recorded codes. A disabled event at a place of a code stays
+disabled until the events of the code change: events are not restarted, as that would restart those of debuggers and of
+coverage too.
 
-A profile function sees its own thread and those that are started meanwhile. It is told of the end of a call and not of
-its error: the instruction that a frame stands at says whether it returned, yielded or raised.
+A profile function sees its own thread and those that are started meanwhile. The function gets the end of a call and not
+its error: the frame's present instruction tells whether the call returned, yielded or raised.
 
 Source: Python's library reference, `sys.monitoring`; the places that stay disabled were tried on 3.12 and 3.13.
 """
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .recorded_calls import Function, Record, Recording
 
 TOOL_IDS = (4, 3, 5, 2)
-"""The ids that Python names nobody for, then the profiler's; never the debugger's, nor that of coverage."""
+"""The ids without an owner in Python, then the profiler's; never the debugger's or coverage's."""
 NAME = "codriver"
-FRAME_AT = sys._getframe  # noqa: SLF001  # there is no other way to the frame of a call
+FRAME_AT = sys._getframe  # noqa: SLF001  # no public API gives the frame of a call
 ALL_TAKEN = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
 
 
@@ -43,15 +43,15 @@ class CallMonitor:
         self._recording = recording
         self._refresh = refresh
         self._stacks: dict[int, list[Record]] = {}
-        """By thread: the calls that go on in it, innermost last."""
+        """The calls under way, by thread, innermost last."""
         self._live: dict[int, Record] = {}
-        """By the id of its frame: each call that goes on, also of a generator that waits."""
+        """Each call under way, by the id of its frame, also of a waiting generator."""
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
         self._local = 0
 
     def begin(self) -> str:
-        """Record from now on; else in words why that cannot be."""
+        """Record from now on; the reason in words if that is impossible."""
         monitoring = self._monitoring
         self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
         if self._tool < 0:
@@ -75,7 +75,7 @@ class CallMonitor:
         events = monitoring.events
         for function in list(self._recording.functions.values()):
             if not function.is_wanted:
-                # Another event for a moment, else what was disabled here is so for the next recording as well.
+                # Another event is set for a moment, else disabled places would stay disabled for the next recording.
                 monitoring.set_local_events(tool, function.code, events.PY_RETURN)
             monitoring.set_local_events(tool, function.code, 0)
         for event in self._callbacks(events):
@@ -99,7 +99,7 @@ class CallMonitor:
             self._monitoring.set_local_events(self._tool, code, self._local)
         return found
 
-    # Callbacks, each with all that it needs in variables of its own: they run at every call.
+    # Callbacks, each with all its data in variables of its own: they run at every call.
 
     def _began(self) -> Any:
         recording, stacks, live, look = self._recording, self._stacks, self._live, self._look
@@ -201,7 +201,7 @@ class CallMonitor:
         return unwound
 
     def _leave(self, record: Record) -> None:
-        """Take a call that is over, or waits, from the stack of its thread."""
+        """Take an ended or waiting call from the stack of its thread."""
         stack = self._stacks.get(_thread.get_ident())
         if stack and stack[-1] is record:
             stack.pop()
@@ -227,17 +227,17 @@ class CallProfiler:
         self._stacks: dict[int, list[Record]] = {}
         self._live: dict[int, Record] = {}
         self._bytes: dict[int, bytes] = {}
-        """By the id of a function: its instructions, which each look at a code copies."""
+        """The instructions of each function, by its id, since each look at a code copies them."""
         import opcode  # only this recorder needs it
 
         self._names = opcode.opname
         self._former: Any = None
         self._are_unseen = False
-        """True where threads of the user's run already."""
+        """Whether threads of the user's run already."""
         self._profile: Any = None
 
     def begin(self) -> str:
-        """Record from now on; else in words why that cannot be."""
+        """Record from now on; the reason in words if that is impossible."""
         self._former = sys.getprofile()
         if self._former is not None:
             return "a profile function is set, by a profiler or by coverage: end that first"

@@ -1,4 +1,4 @@
-"""Images of values, as data URIs beside their text: those that classes have of themselves, and matplotlib's figures.
+"""Images of values, as data URIs beside their text: by the classes' own methods, and matplotlib's figures.
 
 Methods and names are those of IPython's display protocol. Nothing is imported that the program has not imported.
 """
@@ -26,18 +26,18 @@ PYPLOT = "matplotlib.pyplot"
 WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 """Matplotlib's own backends that only draw."""
 MOST_TEXT = 2000
-"""Characters that are taken of a value's text in HTML."""
+"""The characters taken of a value's text in HTML."""
 
 
 def image_of(value: object) -> Image | None:
-    """The kind of a value's image and its bytes; None where its class has none to give, or fails to."""
+    """The kind of a value's image and its bytes; None if its class gives none, or fails."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return None
     figures = sys.modules.get("matplotlib.figure")
     if figures is not None and isinstance(value, figures.Figure):
         return "image/png", drawn(value)
-    # Asked of the class: an object that makes up attributes has any.
+    # The class is asked: an object that makes up attributes would have any.
     with contextlib.suppress(Exception):
         if hasattr(kind, "_repr_mimebundle_"):
             found: Any = value._repr_mimebundle_(include=KINDS, exclude=())  # type: ignore[attr-defined]  # just asked
@@ -53,7 +53,7 @@ def image_of(value: object) -> Image | None:
 
 
 def _image(kind: str, given: object) -> Image | None:
-    """The image that a method gave, with or without facts about it; as text it is base64 already."""
+    """The image given by a method, with or without metadata; a text is base64 already."""
     data = given[0] if isinstance(given, tuple) else given
     if isinstance(data, str):
         data = base64.b64decode(data)
@@ -61,7 +61,7 @@ def _image(kind: str, given: object) -> Image | None:
 
 
 def with_image(text: str, image: Image | None, quota: object) -> str:
-    """The text of a value with its image; in words what the image is where both are more than `quota` bytes."""
+    """The text of a value with its image; if both exceed `quota` bytes, a description in place of the image."""
     if image is None:
         return text
     kind, data = image
@@ -71,7 +71,7 @@ def with_image(text: str, image: Image | None, quota: object) -> str:
 
 
 def html_text(value: object) -> str | None:
-    """The text of a value that has nothing but HTML to tell of itself; None for any other."""
+    """The text of a value with only an HTML form; None for any other."""
     kind = type(value)
     if kind.__repr__ is not object.__repr__ or not hasattr(kind, "_repr_html_"):
         return None
@@ -90,7 +90,7 @@ def html_text(value: object) -> str | None:
 
 
 def drawn(figure: Any) -> bytes:
-    """A figure as PNG, cut to what is drawn, as IPython cuts it: what stands beside the axes is in it, too."""
+    """A figure as PNG, cut to the drawn area as in IPython, with parts beside the axes."""
     import io
 
     stream = io.BytesIO()
@@ -100,20 +100,20 @@ def drawn(figure: Any) -> bytes:
 
 
 class Figures:
-    """The open figures of matplotlib: each is told when it is shown, or was drawn on in an evaluation, once.
+    """The open figures of matplotlib: each is told once after `show`, or after an evaluation that drew on it.
 
-    What `show` has told is closed, as if its window were, unless it has one.
+    A figure told by `show` is closed, as if its window were, unless it has one.
     """
 
     def __init__(self) -> None:
         self._tell: Tell | None = None
-        """Of the evaluation that runs."""
+        """The function of the running evaluation that takes images."""
         self._quota: object = None
         sys.meta_path.insert(0, self)
 
     @contextlib.contextmanager
     def told_by(self, tell: Tell, quota: object) -> Iterator[None]:
-        """Within it figures are told so, each in at most `quota` bytes; outside nobody hears of them."""
+        """A context in which figures are told, each in at most `quota` bytes; outside of it nobody gets them."""
         self._tell, self._quota = tell, quota
         try:
             yield
@@ -121,7 +121,7 @@ class Figures:
             self._tell = None
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """The way to pyplot, once, such that its `show` is ours when it is loaded."""
+        """The spec of pyplot, once, so that its `show` is ours after the load."""
         if name != PYPLOT:
             return None
         sys.meta_path.remove(self)
@@ -138,13 +138,13 @@ class Figures:
         return spec
 
     def tell_changed(self, value: object = None) -> None:
-        """Tell the figures that were drawn on since they were told last; the value itself tells its own."""
+        """Tell the figures drawn on since their last telling; a value tells its own."""
         self._tell_these([one for one in _changed() if one is not value])
 
     def _tell_these(self, figures: list[Any]) -> None:
         for figure in figures:
             if self._tell is not None:
-                # A figure that cannot be drawn is an error of the evaluation, as it is where there are windows.
+                # A figure that cannot be drawn is an error of the evaluation, as with windows.
                 self._tell(with_image(repr(figure), ("image/png", drawn(figure)), self._quota))
 
     def _showing(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
@@ -166,7 +166,7 @@ class Figures:
 
 
 def _changed() -> list[Any]:
-    """The open figures that were drawn on since they were told last, in the order in which they were made."""
+    """The open figures drawn on since their last telling, in the order of their making."""
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
     managers = helpers.Gcf.get_all_fig_managers() if helpers is not None else []
     return [one.canvas.figure for one in managers if one.canvas.figure.stale]

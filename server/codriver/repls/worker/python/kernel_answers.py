@@ -1,7 +1,7 @@
 """Answers within a Jupyter kernel of Python: names, source, drift, loads, tests, and the last error with its locals.
 
-The modules of this package that are needed for it are brought into the kernel as texts, see
-`codriver.repls.jupyter.python_questions`. Code of the user's runs in loads and tests alone.
+The needed modules of this package are loaded into the kernel as texts, see `codriver.repls.jupyter.python_questions`.
+User code runs only in loads and tests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 HOME = "__main__"
 """The module in which a kernel evaluates."""
 AROUND = tuple(f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell"))
-"""Packages whose frames lie around those of the user's code."""
+"""Packages whose frames lie around the user's code."""
 MOST_RENEWED = 100
 _IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 
@@ -64,7 +64,7 @@ class Told:
 
 
 class Loaded:
-    """The value of a file's load whose last statement has none: the module that it was loaded in."""
+    """The value of a file's load without a value of its own: the module of the load."""
 
     def __init__(self, name: str, path: str) -> None:
         self._text = f"<module {name!r} from {path!r}>"
@@ -103,14 +103,14 @@ class KernelAnswers:
             "recorded": self._recorded,
         }
         self._recording: LiveRecording | None = None
-        """Of the calls that code makes, begun before it and ended after it."""
+        """The recording of code's calls, begun before it and ended after it."""
         self._examined: tuple[BaseException, BaseException | None] | None = None
-        """The error whose frames are looked at, and the one that code in them raised last."""
+        """The error with the examined frames, and the last error raised by code in them."""
         self._spaces = FrameSpaces()
         self._look_after_cells()
 
     def _look_after_cells(self) -> None:
-        """Look at what cells and threads load: before the kernel tells that a cell has ended, where it is IPython."""
+        """Look at the loads of cells and threads: in IPython before the kernel tells the end of a cell."""
 
         def look(*_result: object) -> None:
             self._texts.note()
@@ -123,7 +123,7 @@ class KernelAnswers:
     def ask(self, question: str, /, **fields: Any) -> Told:
         """The answer to a question as `{"data": ...}`, or `{"failed": ...}` with type and message of the error.
 
-        Nothing is raised, as a kernel keeps what a question raises for its user's last error.
+        Nothing is raised, as a kernel takes a question's error for its user's last error.
         """
         try:
             return Told({"data": self._questions[question](**fields)})
@@ -133,9 +133,9 @@ class KernelAnswers:
     def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
         """Run a file: of a module that is loaded from it what changed, there; any other in the home namespace.
 
-        `how`: `whole` runs all of the module again, `keep` leaves names alone that somebody bound anew. With `lines`,
-        of a module whose former text is not known only the statements that begin there. What changes is kept under
-        the id `hold`. The value of the last statement is given, where it ran and is an expression.
+        `how`: `whole` runs the whole module again, `keep` leaves names alone that somebody bound anew. With `lines`, a
+        module of unknown former text runs only the statements that begin there. Changes are kept under the id `hold`.
+        The result is the value of the last statement, if that ran and is an expression.
         """
         __tracebackhide__ = True  # IPython shows this frame to nobody
         name = module_name(path, [os.getcwd()])
@@ -170,7 +170,7 @@ class KernelAnswers:
     def frame(self, code: str, number: int, *, test: bool = False) -> object:
         """The value of code in a frame of the last error, or red test; None for code that ends in a statement.
 
-        An error of that code is not the last error: the one whose frames are looked at still is.
+        An error of that code does not become the last error: the one with the examined frames stays.
         """
         __tracebackhide__ = True
         error = self._last_error()
@@ -272,7 +272,7 @@ class KernelAnswers:
         return {"rows": [*renewed, *self._drift.rows(root, only)]}
 
     def _tell_edited(self, code: str) -> list[str]:
-        """The modules that a cell used and whose files were edited since their load, in words."""
+        """The used modules of a cell whose files were edited since their load, in words."""
         try:
             tree = ast.parse(_shell().transform_cell(code))
         except (SyntaxError, ValueError, RecursionError, AttributeError):
@@ -289,7 +289,7 @@ class KernelAnswers:
         """The stacks of the threads that do not belong to the kernel alone."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
         dumps = []
-        for ident, frame in sys._current_frames().items():  # noqa: SLF001  # there is no other way to them
+        for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
             own = _own(traceback.extract_stack(frame))
             if own and ident != threading.get_ident():
                 lines = "".join(traceback.format_list(own)[-FRAMES:])
@@ -297,7 +297,7 @@ class KernelAnswers:
         return "\n".join(dumps)
 
     def _error(self, characters: int) -> object:
-        """The last error in parts, as a worker tells it, and its locals, where they are to be so long."""
+        """The last error in a worker's parts, with its locals of at most this length."""
         error = self._last_error()
         if error is None:
             return None
@@ -313,7 +313,7 @@ class KernelAnswers:
         return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
 
     def _locals(self, cell: int) -> list[str]:
-        """The plain locals of the place at which that cell failed; none if the last error is another cell's."""
+        """The plain locals at the place where that cell failed; none if the last error is another cell's."""
         error = self._last_error()
         if error is None:
             return []
@@ -327,7 +327,7 @@ class KernelAnswers:
 
 
 def cell_name(file: str) -> str:
-    """The name of a file; of a cell that of its number, `In[1]`, as tracebacks have it."""
+    """The name of a file; for a cell its number, `In[1]`, as in tracebacks."""
     compiler = getattr(_shell(), "compile", None)
     with contextlib.suppress(Exception):
         words = compiler.format_code_name(file)  # type: ignore[union-attr]  # of another IPython it raises
@@ -337,7 +337,7 @@ def cell_name(file: str) -> str:
 
 
 def _frames_told(error: BaseException | None) -> list[types.FrameType]:
-    """The frames of an error as `_error` tells them."""
+    """The frames of an error in the form of `_error`."""
     calls = set() if error is None else _calls_of_load(error)
 
     def is_left_out(file: str, line: int, name: str) -> bool:
@@ -357,7 +357,7 @@ def _lies_around(text: str) -> bool:
 
 
 def _calls_of_load(error: BaseException) -> set[str]:
-    """The frames outside of our own `load`, where one was on the way: the cell that only calls it."""
+    """The frames outside of our own `load`, of a cell that only calls it."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = [place for place, one in enumerate(frames) if is_worker(one.filename)]
     return {f"{one.name} ({one.filename}:{one.lineno})" for one in frames[: inner[-1]]} if inner else set()
@@ -382,7 +382,7 @@ def _module(name: str) -> types.ModuleType | None:
 
 
 def _hidden() -> set[str]:
-    """The names that IPython itself has put into the user's namespace."""
+    """The names that IPython itself put into the user's namespace."""
     hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home().__dict__
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
 
@@ -395,7 +395,7 @@ def _place(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
 
 
 def _own(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """The frames of user code and of what it calls: those inside of the kernel's; none of a thread that has none."""
+    """The frames of user code and of code called by it: inside of the kernel's; none for a thread without any."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
     own = [one for one in frames[len(frames) - inner :] if not is_worker(one.filename)]
     if not any(not is_library(one.filename) for one in own):
@@ -411,7 +411,7 @@ def _is_kernel(file: str) -> bool:
 
 @contextlib.contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
-    """The project's folder as the current one, where the kernel's machine has it."""
+    """A context with the project's folder as the current one, if the kernel's machine has it."""
     before = os.getcwd()
     if folder and os.path.isdir(folder):
         os.chdir(folder)
@@ -423,7 +423,7 @@ def _in_folder(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _outside_loop() -> Iterator[None]:
-    """A time in which no event loop seems to run here: tests begin one of their own within the kernel's."""
+    """A context in which no event loop seems to run: tests begin one of their own within the kernel's."""
     import asyncio
 
     loop = asyncio._get_running_loop()  # noqa: SLF001

@@ -1,14 +1,15 @@
 """Recordings while code runs: the functions that each test executed, the calls under a request, the changed lines.
 
-What each test executed is known of the runs of tests that this process has seen. A function that is called often in a
-test has its events disabled until another test begins. They are events of its own code. One of the whole interpreter
-finds the codes, each of which disables it at once; that codes of libraries stay so is no loss to the next run, and a
-recorder of calls enables them by `refresh`. Before Python 3.12 nothing is noted but where coverage is asked for, by a
-profile function, with which a run takes 1.4 times as long: what is loaded by whom says less, and costs nothing.
+The functions that each test executed are known for the test runs of this process. A function that is called often in a
+test has its events disabled until another test begins. These are events of the function's own code. An event of the
+whole interpreter finds the codes, and is disabled for each at once; codes of libraries stay disabled without loss to
+the next run, and a recorder of calls enables them by `refresh`. Before Python 3.12 functions are noted only if coverage
+is asked for, by a profile function, which makes a run take 1.4 times as long: the imports between modules tell less,
+and cost nothing.
 
-A recording of calls is begun before the request and ended after it, whatever becomes of the request. Lines are those of
-functions that changed since the last commit, and are noted by `sys.monitoring`: each once, as its event is disabled
-then. Lines outside of functions run when a file is loaded, which no test has to do, and are left out.
+A recording of calls is begun before the request and ended after it, whatever becomes of the request. Recorded lines
+belong to functions changed since the last commit, and are noted by `sys.monitoring`, each once, as its event is then
+disabled. Lines outside of functions run when a file is loaded, not in a test, and are left out.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ if TYPE_CHECKING:
 
 MOST_TESTS = 20_000
 OFTEN = 16
-"""So often a function is told in one test, and then disabled: to enable it for the next costs as much as ten calls."""
+"""The calls after which a function is disabled in one test: enabling it for the next costs as much as ten calls."""
 NO_TOOL = "no tool id of sys.monitoring is free, as debuggers, profilers or coverage have them"
 OUTSIDE = ("", "")
-"""The test that functions belong to which run in no test, nor for one."""
+"""The stand-in test for functions that run outside of any test."""
 TRACE = "codriver/trace"
-"""The field by which a request asks for a recording: the names that are recorded, none for all of the project's own."""
+"""The field by which a request asks for a recording: the names to record, none for all of the project's own."""
 RUN = "codriver/run"
-"""The field that tells one, as JSON: see `Recording.report`; or `refused`, with the reason."""
+"""The field with a recording, as JSON: see `Recording.report`; or `refused`, with the reason."""
 
 
 COVER = "codriver/cover"
 PROFILE = "codriver/profile"
-"""The fields by which a request asks for the changed lines that no code ran, and for the slowest functions."""
+"""The fields by which a request asks for changed lines without a run, and for the slowest functions."""
 PROFILED = 10
 
 
@@ -66,32 +67,32 @@ class ExecutedFunctions:
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
         self._numbers: dict[int, int] = {}
-        """By the id of a code, while it lives: the number of its function."""
+        """The number of a code's function, by the id of the living code."""
         self._functions: list[tuple[str, str]] = []
-        """File and qualified name of each."""
+        """File and qualified name of each function."""
         self._known: dict[tuple[str, str], int] = {}
         self._codes: dict[int, weakref.ref[types.CodeType]] = {}
         self._passed: list[weakref.ref[types.CodeType]] = []
-        """Codes of libraries, whose events are disabled."""
+        """Codes of libraries with disabled events."""
         self._current: dict[int, int] = {}
-        """By the number of a function how often it ended since the last test began, as far as that is told."""
+        """The told ends of each function since the last test began, by its number."""
         self._hit: list[types.CodeType] = []
         self._place: tuple[str, ...] = OUTSIDE
         self._sets: dict[tuple[str, ...], array[int]] = {}
-        """By test, module or fixture what ran for it."""
+        """The functions that ran for each test, module or fixture."""
         self._uses: dict[Test, tuple[str, tuple[str, ...]]] = {}
-        """By namespace and name of a test: its file, and the fixtures that others may use too."""
+        """A test's file and shared fixtures, by its namespace and name."""
         self._lock = threading.Lock()
         self.is_asked = False
-        """Whether a profile function may note, where there is nothing that costs less."""
+        """Whether a profile function may note, for lack of anything cheaper."""
         self._profile: Any = None
         self._unseen = ""
-        """In words why the last run was not noted; empty for a run that was, or could not be."""
+        """The reason in words why the last run was not noted; empty if it was, or could not be."""
 
     # While tests run
 
     def begin(self, folder: str = "") -> bool:
-        """Note from now on the project's code that runs, also in `folder`; false if this Python cannot note any."""
+        """Note the project's running code from now on, also in `folder`; False if this Python cannot."""
         monitoring = self._monitoring
         if folder and folder not in self._roots:
             self._roots.append(folder)
@@ -128,7 +129,7 @@ class ExecutedFunctions:
             self._monitoring.set_local_events(self._tool, code, events.PY_RETURN | events.PY_YIELD)
 
     def uses(self, namespace: str, test: str, file: str, fixtures: Iterable[str]) -> None:
-        """A test of a file uses these fixtures."""
+        """Note the fixtures that a test of a file uses."""
         if self._is_noting() and len(self._uses) < MOST_TESTS:
             self._uses[namespace, test] = file, tuple(fixtures)
             self._sets.pop((namespace, test), None)
@@ -154,11 +155,11 @@ class ExecutedFunctions:
         return self._tool >= 0 or self._profile is not None
 
     def _begin_profile(self) -> bool:
-        """Note the calls of this thread, and of those that are started from now on; false if a profiler is at work."""
+        """Note the calls of this thread, and of threads started from now on; False if a profiler is at work."""
         if self._profile is not None or sys.getprofile() is not None:
             return False
         numbers = self._numbers
-        passed: dict[int, types.CodeType] = {}  # no other code gets the number of one that lives
+        passed: dict[int, types.CodeType] = {}  # no other code gets the id of a living one
 
         def profile(frame: types.FrameType, event: str, _value: object) -> None:
             if event == "call" and id(frame.f_code) not in passed:
@@ -171,7 +172,7 @@ class ExecutedFunctions:
                     passed[id(code)] = code
 
         self._current, self._place = {}, OUTSIDE
-        self._living()  # forgets the numbers of codes that are no more
+        self._living()  # forgets the numbers of dead codes
         self._profile = profile
         threading.setprofile(profile)
         sys.setprofile(profile)
@@ -185,7 +186,7 @@ class ExecutedFunctions:
         self._profile = None
 
     def refresh(self, tool: int) -> None:
-        """Enable the events of this tool again that are disabled in codes of libraries."""
+        """Enable this tool's disabled events in codes of libraries again."""
         passed, self._passed = self._passed, []
         for one in passed:
             code = one()
@@ -198,7 +199,7 @@ class ExecutedFunctions:
     def tests_of(self, functions: Iterable[Sequence[str]]) -> dict[str, list[list[str]]]:
         """The tests that executed one of these functions, each a file and a qualified name; the files of all tests.
 
-        A function stands for those within it, too. `unseen` says why the last run is not among those that were noted.
+        A function includes its inner functions. `unseen` says why the last run was not noted.
         """
         asked = [(file, name) for file, name in functions]
         wanted = {
@@ -234,7 +235,7 @@ class ExecutedFunctions:
         return found
 
     def _look(self, code: types.CodeType) -> int:
-        """The number of a function of the project that is seen for the first time; -1 of any other."""
+        """The number of a newly seen function of the project; -1 for any other."""
         name = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
         if not self._wanted.takes(code, "", name):
             if self._tool >= 0:
@@ -285,18 +286,18 @@ class ExecutedFunctions:
 
 
 def offer(executed: ExecutedFunctions) -> None:
-    """Let the program that runs tests find it, which is none of the worker's modules."""
+    """Let the test program, which is none of the worker's modules, find the record."""
     package = sys.modules.get(__name__.partition(".")[0])
     with contextlib.suppress(AttributeError):
         package.executed = executed  # type: ignore[union-attr]  # the package's own name
 
 
 def offered() -> ExecutedFunctions | None:
-    """The one of this process, if there is one."""
+    """The record of this process, if there is one."""
     return getattr(sys.modules.get(__name__.partition(".")[0]), "executed", None)
 
 
-class recorded:  # noqa: N801  # it is used as a function is
+class recorded:  # noqa: N801  # it is used like a function
     """A context in which the calls of a job are recorded, if its request asks for that."""
 
     __slots__ = ("_dialect", "_job", "_live")
@@ -347,7 +348,7 @@ class LiveRecording:
             self._begin_profile()
 
     def _begin_profile(self) -> None:
-        import cProfile  # it takes long to load
+        import cProfile  # the module takes long to load
 
         self._profile = cProfile.Profile()
         try:
@@ -356,7 +357,7 @@ class LiveRecording:
             self._profile, self._refused = None, str(error)
 
     def end(self) -> dict[str, Any]:
-        """End it; its report, or why there is none."""
+        """End the recording; its report, or the reason why there is none."""
         if self._executed is not None:
             self._executed.is_asked = False
         if self._profile is not None:
@@ -384,7 +385,7 @@ def slowest(profile: Any, wanted: Wanted) -> list[list[Any]]:
 
 
 def recorder_of(recording: Recording, executed: ExecutedFunctions | None) -> Any:
-    """The recorder that this interpreter has means for. `executed`: what may have disabled events."""
+    """The recorder that this interpreter supports. `executed`: the record that may have disabled events."""
     if hasattr(sys, "monitoring"):
         return CallMonitor(recording, executed.refresh if executed is not None else None)
     return CallProfiler(recording)
@@ -398,21 +399,21 @@ MOST_FILES = 200
 
 
 class LineCoverage:
-    """The changed lines of one run's project that no code ran, between `begin` and `end`."""
+    """The changed lines of a project that did not run between `begin` and `end`."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
         self._wanted: dict[str, set[int] | None] = {}
-        """By real path the changed lines; None for all."""
+        """The changed lines by real path; None for all lines."""
         self._real: dict[str, str] = {}
         self._seen: dict[str, set[int]] = {}
         self._codes: list[types.CodeType] = []
         self._others: list[types.CodeType] = []
 
     def begin(self) -> str:
-        """Note lines from now on; else in words why that cannot be."""
+        """Note lines from now on; the reason in words if that is impossible."""
         monitoring = self._monitoring
         if monitoring is None:
             return TOO_OLD
@@ -431,7 +432,7 @@ class LineCoverage:
         return ""
 
     def end(self) -> list[list[Any]]:
-        """Note no more; the files with the lines that nothing ran."""
+        """Stop noting; the files with their lines that did not run."""
         monitoring, tool = self._monitoring, self._tool
         if tool < 0:
             return []
@@ -470,10 +471,10 @@ class LineCoverage:
 
 
 def changed_lines(root: str) -> dict[str, set[int] | None]:
-    """By real path of a file of Python the lines that differ from the last commit; of a file that is in none, None.
+    """The lines that differ from the last commit, by real path of a Python file; None for an uncommitted file.
 
     Raises:
-        OSError, subprocess.SubprocessError: there is no Git, or no repository.
+        OSError, subprocess.SubprocessError: Git or the repository is missing.
     """
     plain = ["diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--", "*.py"]
     found: dict[str, set[int] | None] = {}
@@ -498,7 +499,7 @@ def _git(root: str, words: list[str]) -> str:
 
 
 def lines_of_functions(file: str) -> tuple[int, ...]:
-    """The lines of a file's functions that run where these are called; none of a file that cannot be read."""
+    """The lines of a file's functions that a call may run; none for an unreadable file."""
     try:
         status = os.stat(file)
     except OSError:
@@ -508,7 +509,7 @@ def lines_of_functions(file: str) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=MOST_FILES)
 def _lines_of_text(file: str, *_stamp: int) -> tuple[int, ...]:
-    """The lines of a file as long as its stamp is the same: to compile it takes a tenth of what its tests take."""
+    """The lines of a file, kept while its stamp stays: compiling takes a tenth of the time of its tests."""
     try:
         found = bytes_of(file)
         waiting = [] if found is None else [compile(found[1], file, "exec", dont_inherit=True)]

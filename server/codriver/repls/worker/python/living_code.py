@@ -1,9 +1,9 @@
-"""Living code: the functions of a file that live, found by the place of their code in the text that was loaded.
+"""Living code: the living functions of a file, found by the place of their code in the loaded text.
 
-Whoever holds them does not matter: wrappers, closures, partials, registries, mapped classes. They are given the code of
-a new text, all of them, so that their lines are right as well; nothing of the text is run. Members of an enumeration
-are added, changed and taken out in the class that lives: one whose definition is as it was stays the object that it is,
-so that what holds it is still equal to it.
+Their holders do not matter: wrappers, closures, partials, registries, mapped classes. All these functions get the code
+of a new text, so that their lines are right too; nothing of the text is run. Members of an enumeration are added,
+changed and removed in the living class: a member with an unchanged definition stays the same object, so that references
+to it stay equal.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MOST_WRAPPERS = 32
 """Functions that are looked at within one cache."""
 EMPTY_CELL = types.CellType()
-"""Equal to those of a name that is not bound yet; with this one, no value is asked whether it is equal."""
+"""The cell of an unbound name; comparing with it asks no value for equality."""
 CACHED = type(functools.lru_cache()(int))
 NEW_LOCALS, NESTED = 0x2, 0x10
 """Flags of codes: of functions, and of those within functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
@@ -53,7 +53,7 @@ RUNNING = {
 
 
 class FileCodes:
-    """The codes of a text of a file, as Python compiles it."""
+    """The codes of a file's text, as compiled by Python."""
 
     def __init__(self, text: SourceText, file: str) -> None:
         self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
@@ -75,7 +75,7 @@ PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, ty
 
 
 def reached(space: dict[str, Any]) -> Iterator[object]:
-    """The objects that the names of a module hold, however far, up to a number; not those that other modules own."""
+    """The objects that the names of a module hold, directly or not, up to a number; without other modules' own."""
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
     while level and len(seen) < MOST_REACHED:
         inner: list[object] = []
@@ -96,7 +96,7 @@ def reached(space: dict[str, Any]) -> Iterator[object]:
 
 
 def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
-    """By id of each code of the old text that code, and the one of the new text that is to be in its place.
+    """Each code of the old text and its successor in the new text, by the old code's id.
 
     `same`: the statements that are in both texts, `changed` the functions that differ.
     """
@@ -114,7 +114,7 @@ def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: It
 
 
 def _pair(old: types.CodeType, new: types.CodeType, found: Codes) -> None:
-    """Pair two codes and, by their names, those within; unnamed ones where there are as many."""
+    """Pair two codes and, by name, their inner codes; unnamed ones if their numbers are equal."""
     found[id(old)] = old, new
     before, now = _by_name(old), _by_name(new)
     for name, codes in before.items():
@@ -140,9 +140,9 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class LivingCode:
-    """The functions of one file that live, and what else holds its code, at one moment.
+    """The living functions of one file, and other holders of its code, at one moment.
 
-    `space`: the names of its module, from which they are looked for as well where the collector tells of none.
+    `space`: the names of its module, searched too if the collector tells nothing.
     """
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ class LivingCode:
         self._running: dict[int, list[str]] = {}
         self._caches: list[Any] = []
         self._known: set[int] = set()
-        # In a fork that tries something the collector tells of no object that was there before.
+        # In the fork of a try, the collector tells no object from before.
         objects = gc.get_objects()
         self._is_whole = are_all(objects)
         self._take(objects)
@@ -162,7 +162,7 @@ class LivingCode:
             self._take(reached(space))
 
     def _take(self, found: Iterable[Any]) -> None:
-        """Take what is code of the file, and all caches, each once."""
+        """Take all code of the file, and all caches, each once."""
         for one in found:
             kind = type(one)
             if kind is CACHED:
@@ -185,11 +185,11 @@ class LivingCode:
         return self._functions.get(id(code), [])
 
     def running(self, code: types.CodeType) -> list[str]:
-        """The words for generators and coroutines that run on with a code of the old text."""
+        """The words for generators and coroutines that still run a code of the old text."""
         return self._running.get(id(code), [])
 
     def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:
-        """Give each living function the code that is to be in place of its own; those that cannot have it."""
+        """Give each living function its new code; the functions that cannot take it."""
         left = []
         if not self._is_whole and any(self._may_miss(code, heir) for code, heir in codes.values()):
             self._take(referring(self._space, CACHED))
@@ -203,14 +203,14 @@ class LivingCode:
         return left
 
     def _may_miss(self, code: types.CodeType, heir: types.CodeType) -> bool:
-        """True where functions that no name of the module leads to may have a code that changes."""
+        """True if functions without a path from the module's names may have a changing code."""
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
             return False
         return bool(code.co_flags & NESTED) or not self.functions(code)
 
     def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
-        """Empty the caches around functions; the name of each that held something, and how many values."""
+        """Empty the caches around functions; the names of those that held values, with their numbers."""
         touched = {id(one): one for one in functions}
         for cache in self._caches if touched else ():
             inner = next((touched[id(one)] for one in _wrapped_in(cache) if id(one) in touched), None)
@@ -221,7 +221,7 @@ class LivingCode:
 
 
 def _wrapped_in(cache: Any) -> list[Any]:
-    """The functions that a cache calls, and those that their wrappers hold, under `__wrapped__` or in a closure."""
+    """The functions that a cache calls, and the functions in their wrappers, under `__wrapped__` or in a closure."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
     for one in found:
         if type(one) is types.FunctionType and len(found) < MOST_WRAPPERS:
@@ -233,12 +233,12 @@ def _wrapped_in(cache: Any) -> list[Any]:
 
 
 def keeping(kind: type, name: str) -> int:
-    """The number of a class' instances that keep a value under a name, as those of a cached property do."""
+    """The number of a class' instances that keep a value under a name, as a cached property does."""
     return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in own_space(one))
 
 
 def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
-    """Give a function a code, and its documentation where it had that of its own code."""
+    """Give a function a code, and the code's documentation if it had its own code's before."""
     before, doc = function.__code__, function.__doc__
     is_own_doc = doc == _doc_of(before)
     function.__code__ = code
@@ -260,7 +260,7 @@ def _doc_of(code: types.CodeType) -> str | None:
 
 
 def _as_loaded(code: types.CodeType, file: str, places: dict[Place, list[types.CodeType]]) -> types.CodeType | None:
-    """The code of the loaded text that a living one is."""
+    """The code of the loaded text for a living code."""
     code = own_code(code)
     if code.co_filename != file:
         return None
@@ -272,7 +272,7 @@ def _as_loaded(code: types.CodeType, file: str, places: dict[Place, list[types.C
 
 MAPS = ("_member_map_", "_value2member_map_")
 OF_CLASS = ("_flag_mask_", "_singles_mask_", "_all_bits_", "_inverted_", "_unhashable_values_", "_hashable_values_")
-"""The attributes of an enumeration that its members add up to. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
+"""The attributes of an enumeration made from its members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
 
 
 def is_enum(kind: object) -> bool:
@@ -282,12 +282,12 @@ def is_enum(kind: object) -> bool:
 
 
 def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
-    """Give a living class the members of a new one, but those of its own whose definition is as it was.
+    """Give a living class the members of a new one, keeping its own with an unchanged definition.
 
-    `changed`: the names whose definition is another one. The names of members that are other objects now.
+    `changed`: the names with a changed definition. The result: the names of members that are new objects.
 
     Raises:
-        TypeError: the members cannot be those of the living class.
+        TypeError: the living class cannot take the members.
     """
     has_changed, space = frozenset(changed), space_of(old)
     before, fresh = dict(space["_member_map_"]), space_of(new)["_member_map_"]
@@ -295,7 +295,7 @@ def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
     made_by: dict[int, Any] = {}
     for name, member in fresh.items():
         is_kept = name in before and name not in has_changed
-        if id(member) not in made_by:  # else another name of one that came before
+        if id(member) not in made_by:  # otherwise an alias of an earlier member
             made_by[id(member)] = before[name] if is_kept else _adopted(member, old)
         members[name] = made_by[id(member)]
     _note(old, before, note)
@@ -322,7 +322,7 @@ def _adopted(member: Any, kind: Any) -> Any:
 
 
 def _give_names(old: Any, new: Any, before: dict[str, Any], members: dict[str, Any]) -> None:
-    """Have the attributes of a class say what its members are; before Python 3.11 it has none for them."""
+    """Make attributes of a class for its members; before Python 3.11 it has none for them."""
     for name, member in before.items():
         if name in space_of(old) and members.get(name) is not member:
             type.__delattr__(old, name)
@@ -339,7 +339,7 @@ def _fill(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
 
 
 def _note(old: Any, before: dict[str, Any], note: Note) -> None:
-    """Keep what the class is, so that it can be put back."""
+    """Keep the state of the class, so that it can be put back."""
     space = space_of(old)
     values, names = dict(space["_value2member_map_"]), list(space["_member_names_"])
     own = {name: space[name] for name in (*before, *OF_CLASS) if name in space}

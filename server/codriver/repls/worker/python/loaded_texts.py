@@ -1,12 +1,12 @@
-"""The texts that modules were loaded from, remembered: by the file's stamp at the load, and by its bytes soon after.
+"""The loaded texts of modules, remembered: by the file's stamp at the load, and by its bytes soon after.
 
-A text that is read later counts while the file's stamp is still that of the load; else it is not known, and nothing is
-said to equal it. What came by a loader that is not seen counts by its file's age. Stamps are taken where the loader
-asks for them; no frame of it stays.
+A text that is read later counts while the file still has the stamp of the load; otherwise the text is unknown, and
+equals nothing. A load by an unseen loader counts by its file's age. Stamps are taken when the loader asks for them; no
+frame of ours stays.
 
-Python itself takes compiled code for that of a file whose second and size are the same. Of the project's files, code
-that is not settled is not believed: written before its source, or so soon after that a process may have read a former
-text, or read it again, within the second of an edit.
+Python itself accepts compiled code for any file of the same second and size. For the project's files unsettled code is
+not believed: code written before its source, or so soon after it that a process may have read a former text within the
+second of an edit.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ if TYPE_CHECKING:
 
 
 CLOCKS_NS = 3 * 10**9
-"""The distance that the clocks of files and of this process may have."""
+"""The possible difference between the clocks of files and of this process."""
 MOST_AT_ONCE = 20
 """Files that are read before an answer is sent; those of a large package afterwards."""
 PACKED = 1
 """The level of compression: 7 ms a megabyte, and 0.3 bytes a byte."""
 QUIET_S = 0.3
-"""How long nothing is loaded before texts are read on a thread: the import that goes on is not held up."""
+"""The quiet time without loads before texts are read on a thread, so that a running import is not held up."""
 MOST_TEXT = 2**20
-"""Bytes of a file whose statements are looked at: a longer one was made, and not written."""
+"""The most bytes of a file whose statements are looked at: a longer one was generated."""
 EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 REWRITERS = ("AssertionRewritingHook",)
-"""Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
+"""Loaders whose code differs from the file's. Source: pytest, `_pytest.assertion.rewrite`."""
 
 
 class Load:
     """One load of a module: its file as it was, and the names as the load left them.
 
-    `stamp`: None if it is not known. `gone`: the names that loads since have taken out of the module.
+    `stamp`: None if unknown. `gone`: the names that later loads took out of the module.
     """
 
     __slots__ = ("_before", "_bound", "_data", "file", "gone", "is_read", "is_rewritten", "left", "module", "stamp")
@@ -81,7 +81,7 @@ class Load:
         self._bound: BoundNames | None = None
 
     def read(self) -> None:
-        """Read the text, which is that of the load while the file has its stamp."""
+        """Read the text, which is the loaded one while the file has the load's stamp."""
         if self.is_read:
             return
         self.is_read = True
@@ -93,7 +93,7 @@ class Load:
                 self.keep(found[1], before)
 
     def keep(self, data: bytes, before: Load | None = None) -> None:
-        """Remember the text that was loaded. `before`: the load in whose place it came."""
+        """Remember the loaded text. `before`: the load that it replaces."""
         self._data, self._bound, self.is_read = zlib.compress(data, PACKED), None, True
         if before is not None and (before.gone or before.data != data):
             old, new = before.bound(), self.bound()
@@ -101,7 +101,7 @@ class Load:
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
     def with_names_of_now(self) -> Load:
-        """A load of that text, with the names as they are by now."""
+        """A load of the same text, with the present names."""
         module = self.module()
         if module is None:
             return self
@@ -112,12 +112,12 @@ class Load:
 
     @property
     def data(self) -> bytes | None:
-        """The text that was loaded, as bytes of the file; None for an unknown text."""
+        """The loaded text, as bytes of the file; None for an unknown text."""
         return None if self._data is None else zlib.decompress(self._data)
 
     @property
     def packed(self) -> bytes | None:
-        """The text that was loaded, as it is kept."""
+        """The loaded text, in its packed form."""
         return self._data
 
     @property
@@ -131,16 +131,16 @@ class Load:
         if data is not None and len(data) <= MOST_TEXT:
             try:
                 self._bound = BoundNames(SourceText(data, self.file).tree)
-            except UNPARSABLE:  # it was loaded by another reader than Python's
+            except UNPARSABLE:  # another reader than Python's loaded the text
                 return None
         return self._bound
 
 
 MOST_FORMER = 20
 MOST_COMPARED = 3
-"""Of the texts of one file: to compile one takes a microsecond a byte."""
+"""The most bytes of texts of one file that are compared: compiling takes a microsecond a byte."""
 MOST_FORMER_BYTES = 2**20
-"""Of the texts that loads replaced, packed: those of the newest loads are kept."""
+"""The most bytes of replaced texts, packed: those of the newest loads are kept."""
 
 
 class LoadedTexts:
@@ -160,7 +160,7 @@ class LoadedTexts:
         self._looked_ns = began_ns()
 
     def begin(self) -> None:
-        """Take stamps from now on. What is loaded already counts if its file is older than the process."""
+        """Take stamps from now on. Modules loaded before count if their file is older than the process."""
         self.stamps.install()
         self.note()
         self.settle()
@@ -170,7 +170,7 @@ class LoadedTexts:
         self.stamps.remove()
 
     def serve(self) -> None:
-        """Read texts whenever something was loaded, for ever: for programs that load outside of evaluations."""
+        """Read texts after each load, for ever: for programs that load outside of evaluations."""
         while True:
             self._news.wait()
             self._news.clear()
@@ -184,14 +184,14 @@ class LoadedTexts:
             self._news.set()
 
     def note(self) -> None:
-        """Remember the names of what was loaded since, as it is now. To be called where no import is under way."""
+        """Remember the present names of modules loaded since. To be called while no import is under way."""
         seen = self.stamps.count, len(sys.modules)
         if seen == self._seen:
             return
         self.look()
 
     def look(self) -> None:
-        """Note what was loaded since, however it was."""
+        """Note all new loads, of any kind."""
         with self._lock:
             began, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
             own = list(self._modules())
@@ -214,7 +214,7 @@ class LoadedTexts:
             self._looked_ns = began
 
     def settle(self, most: int | None = None) -> None:
-        """Read the texts of what was noted, where they are no more than `most` files."""
+        """Read the texts of noted loads, if they are at most `most` files."""
         with self._lock:
             waiting = [one for one in self.loads.values() if not one.is_read]
             if most is None or len(waiting) <= most:
@@ -224,7 +224,7 @@ class LoadedTexts:
     def loaded(
         self, name: str, module: types.ModuleType, file: str, text: str, standing: Mapping[str, Kept | None] = EMPTY
     ) -> Load:
-        """Remember that a text was loaded in a module as that of its file; `standing`, names it has left alone."""
+        """Remember that a file's text was loaded in a module; `standing`: names left alone."""
         with self._lock:
             self.look()
             known = self.loads.get(name)
@@ -245,7 +245,7 @@ class LoadedTexts:
             del self._replaced[0]
 
     def former_since(self, when_ms: int) -> dict[str, bytes]:
-        """By file the text that was loaded at that time, for files of which another text was loaded since."""
+        """By file the text loaded at that time, for files with another text loaded since."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
             if replaced_ms >= when_ms:
@@ -253,7 +253,7 @@ class LoadedTexts:
         return found
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """The ms at which a load last gave a function of its file the code that it has; 0 for none known."""
+        """The ms at which a load last gave a function its present code; 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
         replaced = replaced[-MOST_COMPARED:]
@@ -263,7 +263,7 @@ class LoadedTexts:
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
     def rebind(self, name: str, own: str) -> Callable[[], None] | None:
-        """Remember that a load gave a module another object by a name of its own; the way back, if there is one."""
+        """Remember that a load gave a name of a module another object; the undoing, if there is one."""
         load = self.loads.get(name)
         module = None if load is None else load.module()
         if load is None or module is None:
@@ -273,7 +273,7 @@ class LoadedTexts:
         return lambda: load.left.put_back(own, before)
 
     def of(self, name: str) -> Load | None:
-        """The last load of a module, where the module is still that one; its text is read."""
+        """The last load of a module, if the module is still the same; its text is read."""
         with self._lock:
             self.look()
             load = self.loads.get(name)
@@ -299,7 +299,7 @@ class LoadedTexts:
     def _by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
         """The stamp of a file whose load was not seen, if it is older than the last look around; else None.
 
-        Where it is hardly older, its clock may be another: then no function may live that is not of its text.
+        If the file is hardly older, its clock may differ: then all living functions have to be of its text.
         """
         try:
             status = os.stat(file)
@@ -320,7 +320,7 @@ class LoadedTexts:
 
 @functools.lru_cache(maxsize=2 * MOST_FORMER)
 def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
-    """By the names of the functions of a text what stands for their codes."""
+    """The marks of a text's functions, by name."""
     found: dict[str, set[int]] = {}
     try:
         codes = [compile(zlib.decompress(packed), file, "exec", dont_inherit=True)]
@@ -355,12 +355,12 @@ def _is_being_loaded(module: types.ModuleType) -> bool:
 
 
 def _is_from(value: object, module: str) -> bool:
-    """True if an object of a former load may be that module's own, and is not only known to it."""
+    """True if an object of a former load may be that module's own, not an import."""
     return home_of(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
 def take_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
-    """The bytes of a text that was loaded: those of the file, whose stamp is the load's then, if it says the same."""
+    """The bytes of a loaded text: the file's, which then has the load's stamp, if its text is the same."""
     if found is not None:
         try:
             if text_of(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
@@ -373,7 +373,7 @@ def take_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes
 
 
 def read_file(file: str) -> tuple[Stamp, bytes] | None:
-    """The stamp and the bytes of a regular file that is not too long; None for any other."""
+    """The stamp and the bytes of a regular file of bounded length; None for any other."""
     try:
         found = bytes_of(file)
     except (OSError, ValueError):
@@ -384,19 +384,19 @@ def read_file(file: str) -> tuple[Stamp, bytes] | None:
 LOADER: Any = importlib.machinery.SourceFileLoader
 STANDARD = os.path.dirname(os.__file__) + os.sep
 NO_SIZE = -1
-"""No file has it, so that compiled code of any is passed over, and written anew. Source: `SourceLoader.get_code`."""
+"""No file has this size, so compiled code with it is ignored, and written anew. Source: `SourceLoader.get_code`."""
 SETTLED_NS = 10 * 10**9
 """The longest compilation: code compiled this long after its source was written is of no former text."""
 FRAMES = 4
-"""Between the loader's question and its `exec_module`, also where a subclass has functions of its own."""
+"""The most frames between the loader's question and its `exec_module`, also with functions of a subclass."""
 
 
 class ImportStamps:
-    """The stamp of each file as it was loaded last, from `install` on. Files of what is installed are left out."""
+    """The stamp of each file at its last load, from `install` on. Installed files are left out."""
 
     def __init__(self, tell: Callable[[], object]) -> None:
         self.count = 0
-        """Of loads, for who wants to know whether there were any."""
+        """The number of loads, by which callers notice new ones."""
         self.of: dict[str, Stamp] = {}
         self._tell = tell
         self._is_own: dict[str, bool] = {}
@@ -445,12 +445,12 @@ class ImportStamps:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """The stamp of a file's status: another one, the file was written since."""
+    """The stamp of a file's status: another stamp means that the file was written since."""
     return status.st_mtime_ns, status_ns(status), status.st_size, status.st_ino
 
 
 def _is_load(frame: types.FrameType | None) -> bool:
-    """True if the loader asks because it loads: others ask it for code as well, and run none."""
+    """True if the loader asks because of a load: others ask for code as well, and run none."""
     for _ in range(FRAMES):
         if frame is None:
             return False
@@ -461,7 +461,7 @@ def _is_load(frame: types.FrameType | None) -> bool:
 
 
 def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
-    """True if compiled code was written well after its source; true where there is none."""
+    """True if compiled code was written well after its source, or is missing."""
     place = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
     try:
         compiled = os.stat(place or importlib.util.cache_from_source(path))

@@ -1,7 +1,7 @@
-"""A minimal load: of a file whose former text is known, what changed takes effect, and nothing else runs.
+"""A minimal load: the changes in a file of known former text take effect, and nothing else runs.
 
-New code goes into the functions that live. Where that is not enough the smallest statement runs: a default, an
-attribute of a class, a definition with its decorators, a statement of the module, a class. What could not be renewed is
+New code goes into the living functions. If that is not enough, the smallest statement runs: a default, an attribute of
+a class, a definition with its decorators, a statement of the module, a class. Parts that could not be renewed are
 named.
 """
 
@@ -44,7 +44,7 @@ for _name in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _name).compiler_flag
 TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override",
                "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager")  # fmt: skip
-"""Decorators that do not look at the signature of what they are given."""
+"""Decorators that do not look at their function's signature."""
 CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
 """Names of a class body that count when the class is made."""
 
@@ -59,8 +59,8 @@ class Step:
 class MinimalLoad:
     """The load of one text in place of another, in a module that lives.
 
-    `anew`: the dotted names of definitions that somebody bound anew, and that are given what the file says. `kept`: the
-    names that are left to who bound them.
+    `anew`: the dotted names of definitions that somebody bound anew, and that get the file's definition. `kept`: the
+    names left as somebody bound them.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class MinimalLoad:
         self._members: dict[str, set[str]] = {}
         self._attributes: dict[int, tuple[str, Statement]] = {}
         self.stays: list[tuple[str, str]] = []
-        """Names, and what of them was not renewed, in words."""
+        """Names, each with its parts that were not renewed, in words."""
         self.left: list[tuple[str, types.FunctionType]] = []
-        """Functions that enclose other variables than the new code, by the name of what made them."""
+        """Functions that enclose other variables than the new code, by the name of their maker."""
         self.emptied: list[tuple[str, int]] = []
-        """Cached functions, and how many values their caches held."""
+        """Cached functions, and the number of values in their caches."""
         self._touched: list[types.FunctionType] = []
         self._removed: list[str] = []
         self._anew = list(anew)
 
     @property
     def is_possible(self) -> bool:
-        """True where both texts are compiled in one way."""
+        """True if both texts are compiled in one way."""
         old, new = self._codes
         return old.code.co_flags & FUTURE == new.code.co_flags & FUTURE
 
@@ -109,13 +109,13 @@ class MinimalLoad:
 
     @property
     def is_idle(self) -> bool:
-        """True where there is nothing to do."""
+        """True if there is nothing to do."""
         return not (self.comparison.changes or self.comparison.moved or self._anew)
 
     # Without a run of the user's code
 
     def renew(self) -> list[Step]:
-        """Give living functions their new code; what is left to run, in the order of the text."""
+        """Give living functions their new code; the steps left to run, in the order of the text."""
         functions = [(one.old, one.new) for one in self.comparison.changes if one.old and one.new]
         functions = [pair for pair in functions if pair[0].kind == pair[1].kind == FUNCTION]
         self._former = {id(new.node): old for old, new in functions}
@@ -196,7 +196,7 @@ class MinimalLoad:
             self._tops.add(new.top)
 
     def _plan_anew(self, name: str) -> None:
-        """Have a name what the file says, which somebody has given something else."""
+        """Give a name that somebody bound anew the file's definition again."""
         found = [one for one in self._all if name in [one.owner + own for own in targets(one.node)] or one.name == name]
         for one in found[-1:]:
             if one.guard or (one.kind == CLASS and one.owner):
@@ -209,7 +209,7 @@ class MinimalLoad:
                 self._tops.add(one.top)
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
-        """True where functions live that have the code of a statement, and all were given the new one."""
+        """True if living functions had the code of a statement, and all got the new one."""
         living = self._living
         code = self._codes[0].of(old.node)
         if living is None or code is None:
@@ -224,7 +224,7 @@ class MinimalLoad:
         return bool(functions) and not any(one in stale for one in functions)
 
     def _is_done(self, change: Change) -> bool:
-        """True where a function needs no more than its code, and the defaults that it is given here.
+        """True if a function needs only its new code, and the defaults that it gets here.
 
         Defaults are evaluated: this runs them.
         """
@@ -248,7 +248,7 @@ class MinimalLoad:
                 self.stays.append((new.name, f"{count} instances keep the value that they have cached"))
 
     def _follow_decorators(self) -> None:
-        """Define again also the functions whose decorators are of one that is, as a property's setter is."""
+        """Also define functions again whose decorators come from a redefined one, as a property's setter."""
         names = {one.name for one in self._defined.values()}
         for one in self._all if names else ():
             if one.kind == FUNCTION and not one.guard and one.name in names:
@@ -257,14 +257,14 @@ class MinimalLoad:
                     self._defined[id(one.node)] = one
 
     def _takes_attributes(self, kind: Any, one: Statement) -> bool:
-        """True where a class takes an attribute as well when it is there already."""
+        """True if an existing class takes an attribute just as a new one."""
         names = targets(one.node)
         if not names or any(name in CONSUMED or name[:2] == name[-2:] == "__" for name in names):
             return False
         return _is_plain_class(kind) or (type(kind) is not type and _has_setter(type(kind)))
 
     def _class(self, owner: str) -> Any:
-        """The class of the module that a scope, `C.` or `C.Inner.`, is; None where there is none."""
+        """The class of the module that a scope, `C.` or `C.Inner.`, is; None without one."""
         found: Any = self._value(owner[:-1])
         is_own = is_class(found) and (home_of(found), qualname_of(found)) == (self._module.__name__, owner[:-1])
         return found if is_own else None
@@ -287,7 +287,7 @@ class MinimalLoad:
             type.__setattr__(kind, "__doc__", text)
             self._held.note_attribute("", kind, "__doc__", before)
 
-    # Steps, which run code of the user's
+    # Steps that run user code
 
     def _steps(self) -> list[Step]:
         body = self._new.tree.body
@@ -359,7 +359,7 @@ class MinimalLoad:
         return define
 
     def _function(self, node: Any, code: types.CodeType, kind: Any, space: dict[str, Any]) -> types.FunctionType:
-        """The function of a statement in a class' body, which may ask for `super()`."""
+        """The function of a statement in a class body, which may use `super()`."""
         closure = tuple(types.CellType(kind) for _ in code.co_freevars)
         made = types.FunctionType(code, self._space, node.name, None, closure)
         made.__qualname__ = qualname_of(kind) + "." + node.name
@@ -454,7 +454,7 @@ class MinimalLoad:
         return run
 
     def derived(self, changed: Container[str]) -> Iterator[str]:
-        """The names of statements that did not run, and were computed from names that are other objects now."""
+        """The names of statements that did not run although they were computed from names with new objects."""
         ran = {*self._tops}
         for one in self._all:
             if one.kind == VALUE and not one.guard and one.top not in ran and id(one.node) not in self._attributes:
@@ -496,14 +496,14 @@ def _name_of(node: ast.expr) -> str:
 
 
 def _is_open(kind: Any, node: Any) -> bool:
-    """True where a class takes a method as well when it is there already."""
+    """True if an existing class takes a method just as a new one."""
     if node.name in CONSUMED:
         return False
     return _is_plain_class(kind) or all(_name_of(one) in TRANSPARENT for one in node.decorator_list)
 
 
 def _is_plain_class(kind: Any) -> bool:
-    """True where nothing but Python looked at the names of a class when it was made."""
+    """True if only Python looked at the names of a class when it was made."""
     if type(kind).__name__ not in ("type", "ABCMeta") or type(kind).__module__ not in ("builtins", "abc"):
         return False
     space = space_of(kind)
@@ -526,7 +526,7 @@ def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
 
 
 def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[str, Any]]:
-    """By name of a parameter its default, as it is written and as it is."""
+    """The default of each parameter by name: its source and its value."""
     plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()
     texts = [dump(one) for one in arguments.defaults]
@@ -540,7 +540,7 @@ def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[s
 
 
 def _evaluated(node: ast.AST) -> Iterator[str]:
-    """The names that an expression reads where it stands, not within its lambdas."""
+    """The names that an expression itself reads, not those within its lambdas."""
     waiting = [node]
     while waiting:
         one = waiting.pop()

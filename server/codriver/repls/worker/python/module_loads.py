@@ -1,4 +1,4 @@
-"""Loads of files as the modules that they are: which one, and what becomes of its former load."""
+"""Loads of files as modules: the module of each file, and the fate of its former load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
-    """The dotted name under which a file can be imported, from the project's `roots` or the path; None if it cannot."""
+    """The dotted name under which a file can be imported, from the project's `roots` or the path; None without one."""
     if not path.endswith(".py"):
         return None
     for root in sorted({*roots, *map(os.path.abspath, sys.path)}, key=len, reverse=True):
@@ -36,21 +36,21 @@ def module_name(path: str, roots: list[str]) -> str | None:
                 parts.pop()
             if all(part.isidentifier() for part in parts):
                 return ".".join(parts)
-    # The seam, which a client lays into a process whose project does not know it.
+    # The seam, which a client lays into a process of a project without it.
     return NAME if path.endswith(os.sep + FILE) else None
 
 
 def is_loaded(name: str | None, path: str) -> bool:
-    """Whether the module of that name is there, and from that file."""
+    """Whether the module of that name is loaded, and from that file."""
     module = sys.modules.get(name) if name else None
     return module is not None and os.path.abspath(getattr(module, "__file__", None) or "") == path
 
 
 class ModuleLoad:
-    """The load of a file, around whatever runs it: its `module`, None where the file is none and runs in `home`.
+    """The load of a file, around its run: its `module`, or None for a file that runs in `home`.
 
-    A new module that fails to load is not left behind. What others hold of a former load is `renewed` when it succeeds.
-    What changed is kept in `held` in any case. `keeps`: names that somebody bound anew are left as they are.
+    A new module that fails to load is not left behind. Other holders of a former load's objects are `renewed` when the
+    load succeeds. Changes are kept in `held` in any case. `keeps`: names that somebody bound anew stay as they are.
     """
 
     module: types.ModuleType | None = None
@@ -59,7 +59,7 @@ class ModuleLoad:
         self, name: str | None, path: str, text: str, held: Held, drift: Drift, *, home: types.ModuleType, keeps: bool
     ) -> None:
         self.renewed: list[dict[str, str]] = []
-        """Rows about objects that were renewed, emptied or removed, or were not, as `Drift.rows` has them."""
+        """Rows about objects that were renewed, emptied or removed, or not, in the form of `Drift.rows`."""
         self._name, self._path, self._text, self._held = name, path, text, held
         self._drift, self._texts = drift, drift.texts
         self._home = home
@@ -93,7 +93,7 @@ class ModuleLoad:
         return module
 
     def steps(self) -> list[Step] | None:
-        """All that is to run of a module whose former text is known; None where the whole of it is.
+        """The steps to run of a module of known former text; None if the whole module has to run.
 
         Living functions have their new code then.
         """
@@ -115,13 +115,13 @@ class ModuleLoad:
         if not minimal.is_possible:
             return None
         self._minimal = minimal
-        # Values that somebody gave to names of the module are its state.
+        # Values that somebody bound to names of the module are its state.
         left = standing if self._keeps else {*standing} - definitions - minimal.names
         self._standing = {one: standing[one] for one in left}
         return minimal.renew()
 
     def end(self, *, has_failed: bool) -> None:
-        """Bring others in line with what was loaded, and keep what changed."""
+        """Bring other modules in line with the load, and keep its changes."""
         module, name = self.module, self._name
         self._held.end_load(name or self._home.__name__)
         if module is None or name is None:
@@ -157,23 +157,24 @@ class ModuleLoad:
                 self.renewed += self._told(module, name, names)
 
     def _forget(self, module: types.ModuleType) -> list[str]:
-        if len(self._text) > MOST_TEXT:  # to make a tree of it would take longer than all else
+        if len(self._text) > MOST_TEXT:  # parsing it would take longer than all else
             written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
         else:
             written = set(BoundNames(SourceText(self._text, self._path).tree).kinds)
         return forget(module, self._snapshot.names, self._path, written) if self._snapshot is not None else []
 
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Give modules that import a name of this one by name the object that it has now, where they have the former.
+        """Give modules that imported a name of this one its new object, if they have the former.
 
-        Functions and classes are renewed wherever they are. Who imports it from those is renewed as well.
+        Functions and classes are renewed wherever they are. Modules that import the name from those are renewed as
+        well.
         """
         space = module.__dict__
         changed = {one for one in space if one[:2] != "__" and space[one] is not before.get(one, ABSENT)}
         former = [(own, reference()) for home, own, reference in self._texts.former if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
         for one in changed:
-            # One that was gone for a while has come back.
+            # A name that was gone for a while has come back.
             olds = [before[one]] if one in before else [value for own, value in former if own == one]
             pairs[one] = olds, space[one]
         waiting = [(name, pairs)]
@@ -191,7 +192,7 @@ class ModuleLoad:
             waiting += others.items()
 
     def _told(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """The caches that a load emptied, and names that it left as they were, or made anew without need."""
+        """The caches that a load emptied, and names that it left unchanged, or made anew without need."""
         minimal, space = self._minimal, module.__dict__
         changed = {one for one, old in before.items() if space.get(one, ABSENT) is not old}
         if minimal is None:
@@ -219,7 +220,7 @@ class ModuleLoad:
             if self._before is not ABSENT:
                 modules[name] = self._before
             return
-        if self._before is ABSENT:  # else it is one of those that were exchanged
+        if self._before is ABSENT:  # otherwise the value is among the exchanged ones
             self._held.note_key(name, modules, name, self._before)
         parent, _, child = name.rpartition(".")
         if parent:

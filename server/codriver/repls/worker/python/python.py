@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
 DISPLAYHOOK = sys.displayhook
-"""As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+"""The hook at the interpreter's start: another is the user's. Some systems set their own before that."""
 MOST_RENEWED = 100
 TREE_CHARACTERS = 2**20
-"""To make a syntax tree of a longer file takes longer than all else: 7 of 9 s for 300,000 lines."""
+"""Parsing a longer file takes longer than all else: 7 of 9 s for 300,000 lines."""
 CO_COROUTINE = 128
 """As in `inspect`, which takes long to import."""
 
@@ -45,7 +45,7 @@ CO_COROUTINE = 128
 class Python(Dialect):
     """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are.
 
-    `home`: the first module, where that is there already.
+    `home`: the first module, if it exists already.
     """
 
     has_hooks = True
@@ -69,7 +69,7 @@ class Python(Dialect):
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._kept: dict[str, object] = {}
-        """By module: what `_` was set to."""
+        """The value that `_` was set to, by module."""
         # Code that pickles its classes or starts processes finds them in `__main__`, and never the worker there.
         self.home = home or _new_module("__main__")
         sys.modules["__main__"] = self.home
@@ -82,7 +82,7 @@ class Python(Dialect):
 
     def new_home(self) -> types.ModuleType:
         module = _new_module(f"user{next(self._homes)}")
-        # It reads the names of the first module, and keeps what it writes to itself.
+        # The new module reads the names of the first one, and keeps its own assignments to itself.
         module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_kept)
         sys.modules[module.__name__] = module
         return module
@@ -104,7 +104,7 @@ class Python(Dialect):
     def evaluate(self, job: Job) -> None:
         namespace = self.name_of(job.session.namespace)
         if job.is_beside:
-            self._evaluate(job)  # figures that are drawn on meanwhile are those of what runs on the main thread
+            self._evaluate(job)  # figures drawn on meanwhile belong to the main thread's code
             return
         with self._figures.told_by(lambda text: self.kept.tell(job, None, text, namespace, ""), job.message.get(QUOTA)):
             if job.message["op"] == "load-file":
@@ -128,7 +128,7 @@ class Python(Dialect):
         steps = self._compile(message["code"], job)
         if frame is not None:
             frame.begin(code for code, _, _ in steps)
-        # Where a statement comes last, what it did is wanted, and no value of before.
+        # After a last statement its effect counts, and no earlier value.
         has_value = bool(steps) and steps[-1][1]
         try:
             self._run_steps(job, steps, module, frame, has_value=has_value)
@@ -208,13 +208,13 @@ class Python(Dialect):
         return found
 
     def module_of(self, path: str) -> str | None:
-        """The name of the module that a file is, by the folders that are searched; None for other files."""
+        """The name of a file's module, by the searched folders; None for other files."""
         return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:
-        """Run a file in the module that it is, so that what is defined there takes effect; else in the session's.
+        """Run a file in its own module, so that its definitions take effect; else in the session's.
 
-        What that changes is held where the request names a batch that may be put back.
+        Changes are held if the request names a batch that may be put back.
         """
         message = job.message
         path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
@@ -245,7 +245,7 @@ class Python(Dialect):
             self._figures.tell_changed(value)
             has_failed = False
         finally:
-            with job.shield:  # what was changed must be known
+            with job.shield:  # the changes must be known
                 load.end(has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
         sensitive_texts.note_load()
@@ -253,16 +253,16 @@ class Python(Dialect):
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 
     def runs(self, _node: ast.AST, _file: str) -> bool:
-        """True for a statement that runs if it changed."""
+        """True for a statement that runs after a change."""
         return True
 
     def _compile_file(
         self, path: str, job: Job, lines: list[int] | None
     ) -> tuple[types.CodeType, types.CodeType | None]:
-        """The code of a file, and apart from it that of its last statement where that is an expression to be told.
+        """The code of a file, and separately the code of its last statement, if that is an expression to tell.
 
-        A text alone, such as code that is commented out, is none. With `lines`, only the statements that begin there.
-        A very long file is compiled as a whole.
+        A bare text, such as commented-out code, does not count. With `lines`, only the statements that begin there. A
+        very long file is compiled as a whole.
         """
         source = job.message["file"]
         try:
@@ -296,7 +296,7 @@ class Python(Dialect):
 
     def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         length, depth = limits(job)
-        # Who asks for a part of a value is told that part, and not once more how its library would cut it.
+        # A request for a part of a value gets that part, not the library's shortened form again.
         asked = length if job.message["op"] == "codriver/value" else asked_limits(job)[0]
         printer = Printer(length, depth, asked)
         try:
@@ -329,15 +329,15 @@ class Python(Dialect):
         return names(wanted, namespace, self.home)
 
     def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """By file the text that was evaluated, or loaded, before what is now."""
+        """By file the text evaluated or loaded before the present one."""
         return {**self._drift.texts_of_evaluated(evaluated), **self._texts.former_since(since_ms)}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """The ms at which a load last changed what a function with this code does; 0 if none did."""
+        """The ms at which a load last changed the behaviour of a function with this code; 0 if none did."""
         return self._texts.changed_ms(code, mark)
 
     def take_streams(self) -> None:
-        """From here on the process is the user's, and what is loaded is seen."""
+        """Hand the process over to the user: from here on loads are seen."""
         self._texts.begin()
 
     def before_answer(self) -> None:
@@ -348,7 +348,7 @@ class Python(Dialect):
         self._texts.settle()
 
     def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
-        """The tests that executed functions, as their runs noted it."""
+        """The tests that executed functions, from the record of their runs."""
         return self._executed.tests_of(functions)
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
@@ -401,7 +401,7 @@ RUNS_A_LOOP = {"run", "run_until_complete", "run_forever"}
 
 
 def _wants_loop(node: ast.AST) -> bool:
-    """Whether a statement itself, outside the functions it defines, calls what needs a running event loop."""
+    """Whether a statement itself, outside of its inner functions, calls something that needs a running event loop."""
     called = set()
     nodes = [node]
     while nodes:
@@ -421,7 +421,7 @@ async def on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
 def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
     """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one.
 
-    A task that it begins there goes on while a later statement awaits, and at no other time.
+    A task begun there goes on only while a later statement awaits.
     """
     is_async = bool(code.co_flags & CO_COROUTINE)
     if not is_async and not (wants_loop and "asyncio" in sys.modules):
@@ -444,17 +444,17 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
 
 
 def _is_future(node: ast.stmt) -> bool:
-    """Whether a statement says how the others are to be compiled."""
+    """Whether a statement is a `__future__` import, which decides how the others are compiled."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _decorators_of(node: ast.stmt) -> list[ast.expr]:
-    """The decorators of a statement, which stand above the line that it is said to begin on."""
+    """The decorators of a statement, which stand above its reported first line."""
     found: list[ast.expr] = getattr(node, "decorator_list", [])
     return found
 
 
 def _form_at(line: int, lines: list[int]) -> int | None:
-    """The number of the statement that a line belongs to, by the lines on which they begin; None if two share it."""
+    """The number of a line's statement, by the statements' first lines; None if two share the line."""
     number = bisect.bisect_right(lines, line)
     return number if number and lines.count(lines[number - 1]) == 1 else None

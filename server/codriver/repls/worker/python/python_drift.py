@@ -1,7 +1,7 @@
-"""Drift: the differences between the project's modules as they are loaded and their files as they are now.
+"""Drift: the differences between the project's loaded modules and their present files.
 
-The text that was loaded is compared with the file's, statement by statement. What is live is looked at for two
-questions alone: whether a name was bound anew since its load, and what lives on of a former load. No user code is run.
+The loaded text is compared with the file's, statement by statement. Live objects are looked at for two questions alone:
+the names bound anew since their load, and the survivors of former loads. No user code is run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Differing = Tuple[str, str, str]
 
 USED = ("edited", "missing", "gone", "deleted", "unparsable")
-"""Kinds of differences that whoever uses the module may care for."""
+"""Kinds of differences that matter to users of the module."""
 MOST_USED = 5
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
@@ -53,13 +53,13 @@ name that its module has no more."""
 
 
 class Drift:
-    """The project's drift, asked again and again: what was found is kept until the file or the module changes."""
+    """The project's drift, asked again and again: findings are kept until the file or the module changes."""
 
     def __init__(self, texts: LoadedTexts | None = None) -> None:
         self.texts = texts or LoadedTexts()
         self.closures = FormerClosures()
         self._compared: dict[str, tuple[object, Stamp | None, list[Differing]]] = {}
-        """By module: the load and the file's stamp that were compared, and what came of it."""
+        """By module: the compared load and file's stamp, and the result."""
         self._is_within: dict[tuple[str, str], bool] = {}
 
     def rows(self, root: str, only: str = "") -> list[Row]:
@@ -67,8 +67,8 @@ class Drift:
 
         Those of a module's text have the `path` of its file.
 
-        `of`: the part that differs, or how many there are; of an old object the name that has its successor. `only`:
-        `old`, what lives on of former loads alone; `edited`, that and the differences of files.
+        `of`: the differing part, or a number; for an old object the name with its successor. `only`: `old` for
+        survivors of former loads alone; `edited` for these and the differences of files.
         """
         self.texts.look()
         self.texts.settle()
@@ -87,7 +87,7 @@ class Drift:
         return [*found, *self._old_instances(modules)]
 
     def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, Load]]:
-        """The loaded modules whose files are in a folder, and not installed there."""
+        """The loaded modules with files in a folder that are not installed there."""
         found = {}
         seen: set[int] = set()
         for name, load in sorted(self.texts.loads.items(), key=_is_alias):
@@ -160,7 +160,7 @@ class Drift:
             yield _row(name, own, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
 
     def _is_made_later(self, name: str, value: object, kept: Any, bound: Any) -> bool:
-        """True if a value, no definition, is one that the project's own functions change as they run."""
+        """True if a value, not a definition, is rebound by the project's own running functions."""
         if bound.kinds[name] == DEFINITION or (value is not ABSENT and is_evaluated(value)):
             return False
         own = name.rpartition(".")[2]
@@ -177,7 +177,7 @@ class Drift:
     def _old_names(
         self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """The names of modules that have an object of another one's former load, which has a newer one of that name."""
+        """The names of modules with an object of another module's former load, whose name there has a newer object."""
         former = [(home, own, one()) for home, own, one in self.texts.former]
         known = {id(value): (home, own) for home, own, value in (*former, *replaced) if value is not None}
         if not known:
@@ -195,7 +195,7 @@ class Drift:
                     yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))
 
     def _old_instances(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """The classes that have a successor, and instances that live on."""
+        """The classes with a successor and with living instances."""
         former: dict[int, tuple[str, str]] = {}
         living = []
         for home, name, reference in self.texts.former:
@@ -216,9 +216,9 @@ class Drift:
                 yield _row(*former[key], INSTANCES, of=str(count))
 
     def edited_of(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
-        """The modules whose objects code uses by these names, and whose files were edited since, in words.
+        """The modules used by code with these names whose files were edited since, in words.
 
-        Of nothing else a file is looked at. No user code is run.
+        Only these modules' files are looked at. No user code is run.
         """
         homes: dict[str, None] = {}
         for name in names:
@@ -249,7 +249,7 @@ class Drift:
         return {own: kept for own, (_, kept) in differing(space_of_module(module), load.left).items() if own in found}
 
     def texts_of_evaluated(self, evaluated: str) -> dict[str, bytes]:
-        """By file the loaded text of each module that has a name bound anew since, which evaluated code mentions."""
+        """By file the loaded text of each module with a rebound name that evaluated code mentions."""
         words = set(re.findall(r"\w+", evaluated))
         found: dict[str, bytes] = {}
         for name, load in list(self.texts.loads.items()) if words else ():
@@ -259,7 +259,7 @@ class Drift:
         return found
 
     def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
-        """The modules that import a name of a module by name: the name of each, the name there, and the one here."""
+        """The modules that import a name of a module: each module's name, the name there, and the name here."""
         last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
         for name, load in list(self.texts.loads.items()):
             data = load.data or b""
@@ -273,7 +273,7 @@ class Drift:
                         yield name, own, one
 
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """The names that modules import from another one, whose text has them no more: a new process fails there."""
+        """The names that modules import from a module whose text no longer has them: a new process would fail."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
             names = {own for own, kind, _ in self._of_file(name, load) if kind == GONE and "." not in own} | load.gone
@@ -308,7 +308,7 @@ def _is_alias(item: tuple[str, Load]) -> bool:
 
 
 def _names_in(file: str, names: set[str]) -> set[str]:
-    """The given names that a file binds; all of them if that cannot be told."""
+    """The given names that a file binds; all of them if unknown."""
     found = read_file(file)
     try:
         bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)

@@ -1,8 +1,8 @@
 """Names in Python's modules: completed, looked up with the text that defines them, listed by module, or by a pattern.
 
-Attributes are told as they lie there: no user code is run, so none is made up by a `__getattr__`, `__dir__` or
-metaclass of the user's. A module can read the names of another one, as a session apart reads those of the first
-session, and keeps its own to itself.
+Attributes are told as stored: no user code is run, so no `__getattr__`, `__dir__` or metaclass of the user's makes any
+up. A module can read the names of another one, as a separate session reads the first session's, and keeps its own to
+itself.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ else:
 OURS = __name__.partition(".")[0]
 """The worker's own package, which is none of the user's business."""
 INSTALLED = 2
-"""How far installed modules are from the user's code."""
+"""The distance of installed modules from the user's code."""
 PLAIN = (int, float, bool, str, bytes, type(None))
-"""Defaults of parameters that are shown; what others print is their class's own."""
+"""Types of shown defaults of parameters; other values print by code of their own class."""
 DEFINED = (type, types.FunctionType, types.BuiltinFunctionType)
-"""Values that know their module."""
+"""Types of values that know their module."""
 
 
 def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
-    """Names that begin with `prefix`; of `a.b` those of the value of `a`."""
+    """Names that begin with `prefix`; for `a.b` names of the value of `a`."""
     holder, dot, start = prefix.rpartition(".")
     names: dict[str, Any]
     if dot:
@@ -74,7 +74,7 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
         # The program may change it meanwhile.
         with contextlib.suppress(Exception):
             info.update(glimpse_of(value))
-    # The error about what cannot be called would ask it for its words.
+    # The error about a non-callable would ask the object for its words.
     with contextlib.suppress(TypeError, ValueError):
         if callable(value):
             import inspect
@@ -88,7 +88,7 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
 
 
 def _doc_of(value: object) -> str | None:
-    """The documentation of a value; of a class that has none, that of the next one it inherits from."""
+    """The documentation of a value; for a class without any, the next base class's."""
     import inspect
 
     if type(value) is types.FunctionType:
@@ -100,7 +100,7 @@ def _doc_of(value: object) -> str | None:
 
 
 def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
-    """The value of a dotted name, the module that it is in, and its name there; no module if it does not resolve."""
+    """The value of a dotted name, its module, and its name there; no module for an unresolved name."""
     value = _resolve(symbol, module)
     if value is MISSING:
         return None, None, symbol
@@ -115,7 +115,7 @@ def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleTyp
 
 
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
-    """The value of a dotted name, MISSING if there is none."""
+    """The value of a dotted name, MISSING without one."""
     first, *rest = dotted.split(".")
     value: Any = names_of(module).get(first, sys.modules.get(first, MISSING))
     for name in rest:
@@ -126,9 +126,9 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
 
 
 def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
-    """The public names of the module `wanted` or, where there is a `*` in it, names that match.
+    """The public names of the module `wanted` or, for a pattern with `*`, matching names.
 
-    Names of `here` and of `home`, the first module, are told as they are used there: without the module.
+    Names of `here` and of `home`, the first module, are told without the module, as code there uses them.
     """
     if "*" in wanted:
         found = _matching(wanted, here, home)
@@ -143,7 +143,7 @@ def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[
 
 
 def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
-    """Each module and each name, where it is defined, that matches; those nearest to the user's code first."""
+    """Each matching module, and each matching name in its defining module; the nearest to the user's code first."""
     first, dot, rest = pattern.partition(".")
     if dot and "*" not in first and is_module(known_as := _resolve(first, here)):
         pattern = str(space_of_module(known_as).get("__name__")) + dot + rest
@@ -170,7 +170,7 @@ def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> I
 
 
 def _modules(here: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
-    """The loaded modules by name: those that are evaluated in, the project's own, those that are installed."""
+    """The loaded modules by name: modules of evaluations, the project's own, installed ones."""
     first = [(one.__name__, one) for one in (here, home)]
     rest = [(name, one) for name, one in list(sys.modules.items()) if is_module(one) and name.partition(".")[0] != OURS]
     apart = {id(one): (name, one) for name, one in reversed([*first, *sorted(rest, key=lambda one: one[0])])}
@@ -209,7 +209,7 @@ def _own(module: types.ModuleType) -> dict[str, object]:
 
 
 def _module_of(value: Any) -> str | None:
-    """The name of the module that a class or a function is from; a class of the user's classes is not asked."""
+    """The name of a class's or function's module; no metaclass of the user's is asked."""
     return value.__module__ if type(value) in DEFINED else text_of(value, "__module__")
 
 
@@ -267,10 +267,10 @@ MOST_TEXT = 2**20
 def definition_of(
     value: object, dotted: str, module: types.ModuleType, texts: Iterable[str]
 ) -> tuple[str, str, int] | None:
-    """The text that defines a value, the file it is in and the line where it begins there; None if it is not known.
+    """The text that defines a value, its file and its first line there; None if unknown.
 
-    `dotted` is its name in the module, whose file is looked through for what cannot say where it is from, and the
-    evaluated `texts`, by name, in their order.
+    `dotted` is its name in the module. For a value that cannot tell its place, the module's file and the evaluated
+    `texts`, by name, are searched in order.
     """
     lines, line = lines_that_define(value)
     if lines:
@@ -288,7 +288,7 @@ def definition_of(
 
 
 def file_of(value: object) -> str | None:
-    """The source file of a module, class or function, or the name of its evaluated text; None where there is none."""
+    """The source file of a module, class or function, or the name of its evaluated text; None without any."""
     function = function_of(value)
     module = sys.modules.get(str(home_of(value))) if is_class(value) else value
     if function is not None:
@@ -301,13 +301,13 @@ def file_of(value: object) -> str | None:
 
 
 def function_of(value: object) -> types.FunctionType | None:
-    """The function that a value is, or that it was made of by decorators that tell so."""
+    """The function behind a value, through decorators with `__wrapped__`."""
     functions = list(unwrapped(value.__func__ if type(value) is types.MethodType else value))
     return functions[-1] if functions else None
 
 
 def lines_that_define(value: object) -> tuple[list[str], int]:
-    """The lines that define a module, class or function in the file that it names, and the first one's number."""
+    """The lines that define a module, class or function in its file, and the first one's number."""
     file, function = file_of(value), function_of(value)
     lines = lines_of(file) if file else []
     if is_module(value):
@@ -349,7 +349,7 @@ def _within(text: str, dotted: str) -> tuple[int, int] | None:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements and those within them, but for what is in functions and classes."""
+    """Statements and inner statements, except those in functions and classes."""
     for node in body:
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -373,18 +373,18 @@ OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def is_module(value: object) -> bool:
-    """True for a module. `isinstance` would ask it, and run what it answers with."""
+    """True for a module. `isinstance` would ask the value, and may run user code."""
     return issubclass(type(value), types.ModuleType)
 
 
 def classes_of(kind: Any) -> tuple[type, ...]:
-    """A class and those it inherits from, in the order in which names are looked for."""
+    """A class and its bases, in the order of name look-up."""
     classes: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
     return classes
 
 
 def own_space(value: object) -> dict[str, Any]:
-    """The attributes that an object itself has; none where its class makes up a `__dict__`."""
+    """The attributes that an object itself has; none if its class makes up a `__dict__`."""
     for kind in classes_of(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
@@ -405,7 +405,7 @@ def names_in(value: object) -> list[str]:
 
 
 def attribute(value: object, name: str) -> Any:
-    """An attribute as its object, or one of the classes, holds it; MISSING where none does. A method is a function."""
+    """An attribute as stored in the object, or in one of its classes; else MISSING. A method is a function."""
     spaces = map(space_of, classes_of(value)) if is_class(value) else iter((own_space(value),))
     for space in (*spaces, *map(space_of, classes_of(type(value)))):
         if name in space:
@@ -419,22 +419,22 @@ def text_of(value: object, name: str) -> str | None:
     if type(found) in OF_C:
         try:
             found = found.__get__(value, type(value))
-        except Exception:  # it is of another class, or a library's own
+        except Exception:  # the value is of another class, or a library's own
             return None
     return found if type(found) is str else None
 
 
 SPACE_OF_MODULE: Any = vars(types.ModuleType)["__dict__"]
-"""Asked for it, a module of the user's own kind may run what it likes."""
+"""A module of the user's own class may run any code when asked for its space."""
 
 
 class SharedNames(Names):
-    """The `__builtins__` of a module that reads the names of another one, `home`, wherever it has none of its own.
+    """The `__builtins__` of a module that reads the names of another module, `home`, unless it has its own.
 
-    Python asks them for every name that is neither local nor the module's, at the top, in functions, classes and
-    comprehensions alike, and by `__missing__` too, as this is no plain dict. What is assigned, declared `global` or
-    deleted stays with the module, whose own `__dict__` is the plain one of any module. Dunder names, and those of which
-    `is_hidden` says so, are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME` and `LOAD_GLOBAL`.
+    Python asks the builtins for every name that is neither local nor the module's, at the top, in functions, classes
+    and comprehensions alike, and by `__missing__` too, as this is no plain dict. Assignments, `global` declarations and
+    deletions stay with the module, which has a plain `__dict__`. Dunder names, and names for which `is_hidden` is true,
+    are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME` and `LOAD_GLOBAL`.
     """
 
     def __init__(self, home: dict[str, Any], is_hidden: Callable[[str], bool]) -> None:
@@ -444,14 +444,14 @@ class SharedNames(Names):
         self.refresh()
 
     def refresh(self) -> None:
-        """Hold Python's own builtins, as some are taken without asking, but those that `home` has another thing for."""
+        """Hold Python's own builtins, as some are read directly, except those that `home` redefines."""
         held = {name: value for name, value in vars(builtins).items() if not self._shares(name)}
         for name in set(self).difference(held):
             del self[name]
         self.update(held)
 
     def shared(self) -> dict[str, Any]:
-        """The names of `home` that are read here, and what they are."""
+        """The names of `home` that are read here, with their values."""
         return {name: value for name, value in list(self._home.items()) if self._shares(name)}
 
     def _shares(self, name: object) -> bool:
@@ -469,8 +469,8 @@ class SharedNames(Names):
 
 
 def space_of_module(module: Any) -> dict[str, Any]:
-    """The names of a module: one that is to be loaded when it is used is not."""
-    # IPython's class of first modules has the names in another place, as have objects in the place of a module.
+    """The names of a module, without triggering the load of a lazy one."""
+    # IPython's class of first modules has the names in another place, and so have objects that stand in for a module.
     made_in = type.__dict__["__module__"].__get__(type(module))
     is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"
     space: dict[str, Any] = SPACE_OF_MODULE.__get__(module) if is_module else module.__dict__
@@ -478,7 +478,7 @@ def space_of_module(module: Any) -> dict[str, Any]:
 
 
 def names_of(module: types.ModuleType) -> dict[str, Any]:
-    """Every name that code in a module can use, and what it is."""
+    """Every name that code in a module can use, with its value."""
     own = space_of_module(module)
     names = own.get("__builtins__")
     shared = names.shared() if type(names) is SharedNames else {}

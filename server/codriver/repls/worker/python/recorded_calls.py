@@ -1,8 +1,8 @@
-"""Calls of the project's own functions while something runs, recorded: which are told, and the record as JSON.
+"""Recorded calls of the project's own functions: the choice of functions, and the record as JSON.
 
 The recorders are in `call_monitor`. Arguments and results become short texts while the program runs: quickly, and
-without running any of it. Classes are compared by identity and read past their own attributes, as a class may have a
-class that answers for it.
+without running any of its code. Classes are compared by identity and read past their own attributes, as a metaclass may
+answer for a class.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     Record = list[Any]
 
 MOST_CALLS = 10_000
-"""Of one recording: 250 bytes an event, of which a call has two."""
+"""The most calls of one recording: 250 bytes an event, two events a call."""
 MOST_EACH = 200
 """Calls of one function that are recorded. A bound on the whole alone would not bound the time."""
 MOST_REST = 8
-"""Of the arguments behind the named ones of a function of a Lisp."""
+"""The most arguments behind the named ones of a Lisp function."""
 FUNCTION, PARENT, THREAD, BEGAN_NS, ENDED_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
 """The places in a record. `PARENT` is the record of the caller, `ENDED_NS` is 0 while the call goes on."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
-"""Flags of a code of a function, of one that takes `*args`, and of one that takes `**kwargs`. Source: `inspect`."""
+"""Flags of codes: of a function, with `*args`, with `**kwargs`. Source: `inspect`."""
 ENTERED = ("<eval ", "<ipython-input-", "<cell ")
-"""Beginnings of the names of code that was entered, and is in no file."""
+"""Beginnings of the names of evaluated code outside of files."""
 CELLS = os.sep + "ipykernel_"
 """Part of the paths that ipykernel gives to cells."""
 
 
 class Function:
-    """A function as a recording knows it, by its code. `arguments`: the names of its parameters."""
+    """A function in a recording, known by its code. `arguments`: the names of its parameters."""
 
     __slots__ = (
         "arguments",
@@ -65,27 +65,27 @@ class Function:
         self.arguments = code.co_varnames[:count]
         self.hidden: frozenset[str] = frozenset()
         self.makes = code.co_name == "__init__" and bool(self.arguments)
-        """True for one whose first argument is told in the place of its result: the object that it made."""
+        """Whether the first argument is told in place of the result: the object that it made."""
         self.count = self.open = 0
         self.most = MOST_EACH
         self.is_over = False
-        """True for one that was called more often than is recorded."""
+        """Whether the function was called more often than is recorded."""
 
 
 class Wanted:
-    """The functions that are recorded: the project's own below `roots`, or those that `names` name.
+    """The functions to record: the project's own below `roots`, or those named by `names`.
 
-    A name is that of a module, a class or a function, whole or from its module on; of libraries whole names alone.
+    A name is a module's, class's or function's, whole or from its module on; libraries need whole names.
     """
 
     def __init__(self, roots: Iterable[str], names: Iterable[str] = ()) -> None:
         self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
-        # A function of a Lisp is named with a stroke behind its namespace.
+        # A Lisp function's name has a slash behind its namespace.
         self._names = tuple([one.replace("/", ".") for one in names])
         self._is_own: dict[str, bool] = {}
 
     def takes(self, code: types.CodeType, module: str, name: str) -> bool:
-        """True where calls of a function are recorded."""
+        """True if calls of a function are recorded."""
         # The body of a class has no variables of its own.
         if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker(code.co_filename):
             return False
@@ -96,7 +96,7 @@ class Wanted:
         return any(whole.startswith(one + ".") or (is_own and f".{one}." in f".{name}.") for one in self._names)
 
     def is_own(self, file: str) -> bool:
-        """True where a file, as code names it, is the project's, or what somebody entered."""
+        """True if a code's file is the project's, or evaluated code."""
         known = self._is_own.get(file)
         if known is None:
             known = file.startswith(ENTERED) or CELLS in file or self._is_in_project(file)
@@ -108,14 +108,14 @@ class Wanted:
             return False
         real = os.path.realpath(file)
         root = next((one for one in self._roots if real.startswith(one)), None)
-        # A hidden folder, as an environment's, holds nothing of the project's own.
+        # A hidden folder, such as an environment, holds nothing of the project's own.
         return root is not None and not any(part.startswith(".") for part in real[len(root) :].split(os.sep)[:-1])
 
 
 class Recording:
-    """The calls of one run. Only recorders write any. `dialect`: of the REPL that records, where it has one.
+    """The calls of one run. Only recorders write any. `dialect`: the dialect of the recording REPL, if any.
 
-    `changed_ms` tells of a function's code and its mark when a load changed that, as `Dialect` has it.
+    `changed_ms` gives the time at which a load changed a function, by its code and mark, as in `Dialect`.
     """
 
     def __init__(
@@ -130,13 +130,13 @@ class Recording:
         self._is_lisp = dialect is not None and dialect.is_lisp
         self.texts = CallTexts(dialect.plain_printer if dialect is not None and dialect.is_lisp else None)
         self.functions: dict[int, Function] = {}
-        """By the id of its code: all that were seen, wanted or not."""
+        """All functions seen, wanted or not, by the id of their code."""
         self.calls: list[Record] = []
         self.first_thread = threading.get_ident()
         self.notes: list[str] = []
 
     def look(self, code: types.CodeType, frame: types.FrameType) -> Function:
-        """A function that is seen for the first time."""
+        """Take a function that is seen for the first time."""
         module = frame.f_globals.get("__name__")
         module = module if type(module) is str else ""
         name = getattr(code, "co_qualname", code.co_name)
@@ -153,7 +153,7 @@ class Recording:
         values, short, names = frame.f_locals, self.texts.short, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
-            # As they are written in a call of a Lisp, which `Function.named` of the server knows.
+            # In the form of a Lisp call, which the server's `Function.named` knows.
             rest = [HIDDEN if names[-1] in function.hidden else short(one) for one in values[names[-1]][:MOST_REST]]
             names = names[:-1]
         if function.hidden:
@@ -165,12 +165,12 @@ class Recording:
         return self.texts.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
-        """All of it: `functions`, `calls` in the order in which they began, `threads` and `notes`.
+        """The whole record: `functions`, `calls` in the order of their beginning, `threads` and `notes`.
 
-        A function: module, name, file, line, parameters, calls counted, whether there were more, and, but for a Lisp's,
-        what stands for its code and when a load changed that. A call: the place of its function, that of its caller's
-        call or -1, that of its thread, microseconds from the beginning, its duration or -1 for one that goes on, texts
-        of arguments, result and error, and how often it yielded.
+        A function: module, name, file, line, parameters, calls counted, whether there were more, and, except for a
+        Lisp's, the code's mark and the time of its last change by a load. A call: the place of its function, that of
+        its caller's call or -1, that of its thread, microseconds from the beginning, its duration or -1 for one that
+        goes on, texts of arguments, result and error, and how often it yielded.
         """
         places: dict[int, int] = {}
         functions: list[list[Any]] = []
@@ -185,7 +185,7 @@ class Recording:
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
                 marks: list[int] = []
-                if not self._is_lisp:  # names in a Lisp's code are made anew at each load
+                if not self._is_lisp:  # names in a Lisp's code change at each load
                     mark = mark_of(code)
                     marks = [mark, self._changed_ms(code, mark)]
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
@@ -205,7 +205,7 @@ class Recording:
         return {**told, "lisp": True} if self._is_lisp else told
 
     def _parameters(self, function: Function) -> list[Any]:
-        """The names of its parameters; of a Lisp a list of them for this arity, `&` before the rest."""
+        """The names of a function's parameters; for a Lisp a list for this arity, with `&` before the rest."""
         if not self._is_lisp or self._dialect is None:
             return list(function.arguments)
         names = [self._dialect.local_name(one) or one for one in function.arguments]
@@ -215,7 +215,7 @@ class Recording:
 
 
 def mark_of(code: types.CodeType) -> int:
-    """A number that stands for what a code does, wherever it stands in its file."""
+    """A number for the behaviour of a code, independent of its place in the file."""
     import binascii
 
     parts = [mark_of(one) if isinstance(one, types.CodeType) else _plain(one) for one in code.co_consts]
@@ -223,7 +223,7 @@ def mark_of(code: types.CodeType) -> int:
 
 
 def _plain(constant: object) -> object:
-    """A constant as it is printed alike in each load."""
+    """A constant in a form that is the same in each load."""
     return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
@@ -245,25 +245,25 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
 
 
 CHARACTERS = 80
-"""Of the longest text."""
+"""The characters of the longest text."""
 SMALL_CHARACTERS = 24
-"""Of a text within a collection."""
+"""The characters of a text within a collection."""
 KEPT_CHARACTERS = 60
-"""Of a text that is longer, from its beginning."""
+"""The characters kept from the beginning of a longer text."""
 PARTS = 4
-"""Elements of the longest collection that is told by its elements."""
+"""The elements of the longest collection told by its elements."""
 LEVELS = 2
 HIDDEN = "<not shown>"
 BASES = (str, int, float, tuple, list, dict, set, frozenset, bytes)
-"""Built-in classes whose values are told where a class derives from one."""
+"""Built-in classes whose value is told for instances of a derived class."""
 AROUND = {list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 ALL = slice(None)
 PLAIN: dict[type, Callable[[Any], Any]] = {
     str: str.__str__, int: int.__int__, float: float.__float__, bytes: lambda value: bytes.__getitem__(value, ALL),
 }  # fmt: skip
-"""The value of the built-in class that one of a class derived from it is."""
+"""The built-in value of an instance of a derived class."""
 SECRET_VARIABLE = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
-"""Names of environment variables whose values the server takes out of all that it is told, where they are whole."""
+"""Names of environment variables whose values the server takes out of all texts, if they are whole."""
 LEAST_SECRET = 6
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
@@ -271,9 +271,9 @@ space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
 class CallTexts:
-    """The texts of one recording: `short` of a value, and `error` of what was raised.
+    """The texts of one recording: `short` for a value, and `error` for an exception.
 
-    `printer`: of a language whose values are no Python's.
+    `printer`: of a language with values of its own.
     """
 
     def __init__(self, printer: PlainPrinter | None = None) -> None:
@@ -281,7 +281,7 @@ class CallTexts:
         secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name.upper()))
         self._secrets = [value for value in secrets if len(value) >= LEAST_SECRET]
         self._kinds: dict[int, tuple[type, type | None, Callable[[object], Any] | None, str]] = {}
-        """By the id of a class: the class, the built-in one that it derives from, its instances' fields, its name."""
+        """By the id of a class: the class, its built-in base, its instances' fields, its name."""
         self._is_secret: dict[str, bool] = {}
 
     def short(self, value: Any) -> str:
@@ -311,13 +311,13 @@ class CallTexts:
         return printer.text(value, CHARACTERS)
 
     def error(self, error: BaseException) -> str:
-        """The class of an error with what it was made of."""
+        """The class of an error with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # past a property of the same name
         shown = [self._within(one, 1) for one in arguments[:PARTS]] if type(arguments) is tuple else []
         return _bounded(f"{name_of(type(error))}({', '.join(shown)})")
 
     def is_secret(self, name: str) -> bool:
-        """True where a name looks like that of a secret."""
+        """True if a name looks like a secret's."""
         known = self._is_secret.get(name)
         if known is None:
             known = self._is_secret[name] = SECRET.search(name) is not None
@@ -326,7 +326,7 @@ class CallTexts:
     def _text(self, value: Any, most: int, kept: int) -> str:
         if len(value) <= most:
             return repr(value)
-        # Half of a secret would not be known for what it is.
+        # Half of a secret would not be recognised.
         if type(value) is str and any(one in value for one in self._secrets):
             return HIDDEN
         return f"{value[:kept]!r}+{len(value) - kept}"
@@ -362,7 +362,7 @@ class CallTexts:
         return HIDDEN if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
 
     def _object(self, value: Any, kind: type, level: int) -> str:
-        """An instance by its class, and by the built-in value or the first fields that it holds."""
+        """An instance by its class, and its built-in value or its first fields."""
         _, base, fields, name = self._kinds.get(id(kind)) or self._look(kind)
         if base is not None:
             if base in PLAIN:
@@ -386,7 +386,7 @@ class CallTexts:
             if type(found) is types.GetSetDescriptorType:
                 fields = found.__get__
                 break
-        # A module is told by its name, a class as one, a function by its own: their fields are code.
+        # A module, a class or a function is told by its name: their fields are code.
         if kind is types.ModuleType or kind is types.FunctionType or any(one is type for one in bases):
             fields = None
         known = self._kinds[id(kind)] = kind, base, fields, name_of(kind)

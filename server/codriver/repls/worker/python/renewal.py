@@ -1,9 +1,9 @@
-"""Renewal: after a module is loaded again, what others hold of its former load is made that of the new one.
+"""Renewal: after a module is loaded again, other holders of its former load's objects get the new ones.
 
-Names that other modules imported get the new functions and classes; functions that are held elsewhere, as callbacks
-are, get the new code, instances the new class, subclasses the new base. Closures that a function made are found by
-their code, which is among its constants. Code objects are compared by what they do: comments, layout and places do not
-count. What cannot be renewed stays as it was, and `Drift` tells of it.
+Names that other modules imported get the new functions and classes; functions held elsewhere, as callbacks, get the new
+code, instances the new class, subclasses the new base. Closures of a function are found by their code, which is among
+the function's constants. Code objects are compared by their behaviour: comments, layout and places do not count.
+Objects that cannot be renewed stay as they are, and `Drift` tells them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str, Callable[[], bool], Callable[[], None]], None]
 
-    """Keeps a change: its name, whether it still holds, and what takes it back."""
+    """Keeps a change: its name, a test whether it still holds, and its undoing."""
 
     Path = tuple[tuple[str, int], ...]
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 def renew(
     module: types.ModuleType, before: dict[str, Any], held: Held | None = None, former: FormerClosures | None = None
 ) -> list[dict[str, str]]:
-    """Renew what is held of the objects that the names of a module had `before` it was loaded again.
+    """Renew the held objects of a module's names from `before` its new load.
 
-    A row for each name in another module, each class whose instances are renewed and each function whose closures are,
-    as `Drift.rows` has them, of the kind `renewed`. No user code is run. What is changed is kept in `held`, closures
-    that cannot be renewed in `former`.
+    The rows, in the form of `Drift.rows` and of the kind `renewed`, are one for each name in another module, each class
+    with renewed instances and each function with renewed closures. No user code is run. Changes are kept in `held`,
+    closures that cannot be renewed in `former`.
     """
     held, former = held or Held([], holds=False), former or FormerClosures()
     pairs = {
@@ -67,9 +67,9 @@ def renew(
 
 
 def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[str]:
-    """Take out of a module the functions and classes of the former load of its file that are not `written` there now.
+    """Take functions and classes of the former load out of a module if its file no longer has them `written`.
 
-    The names of those. What was evaluated in the REPL stays.
+    The result is their names. Evaluated definitions stay.
     """
     rows = []
     for name, value in before.items():
@@ -84,7 +84,7 @@ def forget(module: types.ModuleType, before: dict[str, Any], file: str, written:
 
 
 def _is_heir(new: object, old: object, home: str) -> bool:
-    """Whether both are functions, or both are classes of one kind, of that module and of one name there."""
+    """Whether both are functions, or classes of one kind, with the same name in that module."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
     places = [(home_of(one), qualname_of(one)) for one in (old, new)]
@@ -95,7 +95,7 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: He
     for name, other in list(sys.modules.items()):
         if other is module or not isinstance(other, types.ModuleType):
             continue
-        # Most modules have none of them: to see that, only the values are touched, and not all of their names.
+        # Most modules have none of them, which the values alone show, without their names.
         if pairs.keys().isdisjoint(map(id, other.__dict__.values())):
             continue
         for own, value in list(other.__dict__.items()):
@@ -118,7 +118,7 @@ def _closures(
 
 
 def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.FunctionType, types.FunctionType]]:
-    """Each function and method, by name, of the former load and of the new one."""
+    """Each function and method of the former and of the new load, by name."""
     for old, new in pairs.values():
         if not is_class(old):
             yield from ((qualname_of(old), *both) for both in zip(unwrapped(old), unwrapped(new)))
@@ -146,7 +146,7 @@ def _function(old: types.FunctionType, new: types.FunctionType, held: Held) -> N
 
 
 def _note_function(old: types.FunctionType, new: types.FunctionType, held: Held) -> None:
-    """Keep what a function is before it is given the code of another."""
+    """Keep a function's state before it gets another code."""
     before = old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__
     now = new.__code__
 
@@ -157,8 +157,8 @@ def _note_function(old: types.FunctionType, new: types.FunctionType, held: Held)
 
 
 def _wrapped_function(cell: types.CellType, other: types.CellType, held: Held) -> None:
-    """Let a wrapper call the function that the new one calls; whatever else it encloses is its own."""
-    with contextlib.suppress(ValueError):  # of a cell that is empty
+    """Let a wrapper call the new wrapper's function; its other enclosed variables are its own."""
+    with contextlib.suppress(ValueError):  # of an empty cell
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
             before, now = cell.cell_contents, other.cell_contents
             cell.cell_contents = now
@@ -166,7 +166,7 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, held: Held) -
 
 
 def _methods(old: type, new: type, undone: Held) -> None:
-    """Give the methods of a class, which may be held, the code of those of another."""
+    """Give the methods of a class, which may be held elsewhere, the code of another class's methods."""
     for name, held in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(held) in (staticmethod, classmethod) and type(other) is type(held):
@@ -215,17 +215,17 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], he
 
 
 class FormerClosures:
-    """The closures of former loads that could not be given the code of the new one, as long as they live."""
+    """The living closures of former loads that could not get the new code."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, str, weakref.ref[types.FunctionType]]] = []
 
     def add(self, module: str, name: str, closure: types.FunctionType) -> None:
-        """Remember a closure that a function of that name, methods by a dotted one, has made."""
+        """Remember a closure made by a function of that name, dotted for methods."""
         self._known.append((module, name, weakref.ref(closure)))
 
     def counts(self, modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[tuple[types.ModuleType, str, int]]:
-        """The number of closures that a function would not make so now, by module and function."""
+        """The number of closures that their function would now make otherwise, by module and function."""
         self._known = [one for one in self._known if one[2]() is not None]
         found: dict[tuple[str, str], int] = {}
         for module, name, reference in self._known:
@@ -239,10 +239,11 @@ class FormerClosures:
 def renew_closures(
     module: str, functions: Iterable[tuple[str, types.FunctionType, types.FunctionType]], note: Note
 ) -> tuple[dict[str, int], list[tuple[str, types.FunctionType]]]:
-    """Give the closures of functions, by name the old one and the new, the code that the new ones give theirs.
+    """Give the closures of old functions the code of the new functions' closures; both functions come by name.
 
-    How many were given it by the name of their function, and those that cannot have it: they enclose other variables,
-    or there is none of their name. To be called while the old functions have their code. Each change goes to `note`.
+    The result is the number of renewed closures by function, and the closures that cannot be renewed: they enclose
+    other variables, or the name is gone. To be called while the old functions have their code. Each change goes to
+    `note`.
     """
     codes: dict[int, tuple[types.CodeType, str, types.CodeType | None]] = {}
     for name, old, new in functions:
@@ -275,7 +276,7 @@ def _give(closure: types.FunctionType, code: types.CodeType, note: Note) -> None
 
 
 def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types.CodeType]]:
-    """The codes within a code, by their names and which of that name each is."""
+    """The codes within a code, by their names and their number among those of one name."""
     seen: dict[str, int] = {}
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
@@ -286,7 +287,7 @@ def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
-    """Whether the function of that name would make such a closure now."""
+    """Whether the present function of that name would make such a closure."""
     maker: Any = module.__dict__.get(name.partition(".")[0])
     if "." in name:
         maker = type.__dict__["__dict__"].__get__(maker).get(name.rpartition(".")[2]) if type(maker) is type else None
@@ -298,17 +299,17 @@ def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType
 
 
 def are_all(objects: list[Any]) -> bool:
-    """Whether the objects of which the collector tells are all that there are, and none is frozen.
+    """Whether the collector tells all objects, with none frozen.
 
-    The oldest mapping is among them then. To count those that are frozen takes as long as to look at each of them.
+    Then the oldest mapping is among them. Counting the frozen objects takes as long as looking at each.
     """
     return any(one is sys.__dict__ for one in objects)
 
 
 def referring(*objects: object) -> list[Any]:
-    """The objects that refer to some, those as well that were frozen, as in a fork that tries something.
+    """The objects that refer to some objects, also frozen ones, as in the fork of a try.
 
-    It only reads them: to list all objects would copy the pages of all that the worker holds.
+    Objects are only read: listing all of them would copy the worker's memory pages.
     """
     return gc.get_referrers(*objects) if are_all(gc.get_objects()) else _referring_frozen(*objects)
 
@@ -326,7 +327,7 @@ def _referring_frozen(*objects: object) -> list[Any]:
 
 
 def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether two codes do the same."""
+    """Whether two codes have the same behaviour."""
     one, other = own_code(one), own_code(other)
     if one is other:
         return True
@@ -336,10 +337,10 @@ def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
 
 
 def own_code(code: types.CodeType) -> types.CodeType:
-    """The code itself, where the seam of an application put a copy in its place to capture calls."""
+    """The original code, if the seam of an application put a copy in its place to capture calls."""
     last = code.co_consts[-1] if code.co_consts else None
     is_copy = type(last).__module__ == "codriver_seam.copies"
-    return last.code if is_copy else code  # type: ignore[union-attr]  # it is a class of an application's
+    return last.code if is_copy else code  # type: ignore[union-attr]  # it is an application's class
 
 
 def _shape(code: types.CodeType) -> tuple[Any, ...]:

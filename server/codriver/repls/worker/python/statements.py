@@ -1,11 +1,11 @@
 """The statements of a Python text, where two texts of one file differ, and the names that somebody bound anew.
 
-Comments and layout are no difference. The guards around a statement are a part of it, and so is its order among those
-that are no definitions. Texts are parsed, never run.
+Comments and layout are no difference. The guards around a statement are a part of it, and so is its order among
+statements other than definitions. Texts are parsed, never run.
 
-A name counts as bound anew that a statement of the loaded text binds and that has another value since. Values do not
-that the project's own functions rebind. A new name counts where its function came from an evaluation: libraries put
-many names into modules as they go.
+A name counts as bound anew if a statement of the loaded text binds it and it has another value since. Values that the
+project's own functions rebind do not count. A new name counts only if its function came from an evaluation: libraries
+put many names into modules as they go.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "the guard around it",
 )
 MOST_WORDS = 60
-"""Characters of a source line that stands for a statement without a name."""
+"""The characters of a source line in place of a statement's name."""
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class Statement:
-    """One statement as a text has it. `parts`: by name what of it is compared, the whole under an empty one.
+    """One statement of a text. `parts`: its compared parts by name, the whole under an empty name.
 
-    `name` is dotted, that of a method with its class; where a statement binds no name, its first line. `top`: the
-    place among the text's statements of the outermost one around it.
+    `name` is dotted, a method's with its class; for a statement without a name, its first line. `top`: the place of its
+    outermost statement among the text's statements.
     """
 
     __slots__ = ("guard", "kind", "name", "node", "owner", "parts", "top")
@@ -74,14 +74,14 @@ class Statement:
 
     @property
     def key(self) -> Key:
-        """The statement, as another one is the same as it."""
+        """The key by which equal statements are equal."""
         return self.guard, self.owner, self.kind, tuple(sorted(self.parts.items()))
 
 
 class Change:
-    """A statement that differs: `old` is None where only the new text has it, `new` where only the old one does.
+    """A differing statement: `old` is None if only the new text has it, `new` if only the old one does.
 
-    `parts`: the names of those that differ.
+    `parts`: the names of the differing parts.
     """
 
     __slots__ = ("new", "old", "parts")
@@ -92,7 +92,7 @@ class Change:
 
     @property
     def some(self) -> Statement:
-        """The statement, as the newest text has it."""
+        """The statement in the newest text that has it."""
         found = self.new or self.old
         assert found is not None  # noqa: S101  # a change is of something
         return found
@@ -102,11 +102,11 @@ class SourceText:
     """A parsed text.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it does not parse.
+        SyntaxError, ValueError, RecursionError, MemoryError: the text does not parse.
     """
 
     def __init__(self, data: bytes | str, file: str) -> None:
-        """`data`: of a text that is not of its file, the text itself."""
+        """`data`: the text itself, for one that is not its file's."""
         self.data = data
         self.tree: ast.Module = ast.parse(data, file)
         self.lines = io.StringIO(data if isinstance(data, str) else text_of(data), newline=None).readlines()
@@ -118,7 +118,7 @@ class SourceText:
         return words if len(words) <= MOST_WORDS else words[:MOST_WORDS] + "…"
 
     def segments(self) -> list[str]:
-        """The lines of each of the text's own statements; empty for those that share a line with another."""
+        """The lines of each of the text's own statements; empty for statements that share a line."""
         spans = [span_of(node) for node in self.tree.body]
         found = []
         for number, (first, last) in enumerate(spans):
@@ -177,10 +177,10 @@ class SourceText:
 
 
 class Comparison:
-    """The differences of two texts: `changes`, those of the new text in its order and then those that it lacks.
+    """The differences of two texts: `changes`, in the order of the new text, then the missing statements.
 
-    `same`: the statements that are in both. `moved`: the name of the first of them that stands at another place among
-    the others; empty where all do as before.
+    `same`: the statements that are in both. `moved`: the name of the first statement at another place among the others;
+    empty if the order is the same.
     """
 
     def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: str) -> None:
@@ -208,7 +208,7 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
 
 
 def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
-    """Name, kind and part of each difference that is to be told: one for what stands in something that is told."""
+    """Name, kind and part of each difference to tell; parts of a told statement are not told again."""
     told, moved = comparison.changes, comparison.moved
     whole = {one.some.name + "." for one in told if one.some.kind == CLASS and (one.old is None or one.new is None)}
     has_guard = any(one.some.kind == GUARD for one in told)
@@ -274,7 +274,7 @@ def _parts_of_class(node: ast.ClassDef) -> Parts:
 
 
 def dump(node: Any) -> str:
-    """A node, or nodes, as a text that is another one where the code is."""
+    """A node, or nodes, as a text that differs exactly if the code differs."""
     if isinstance(node, list):
         return "[" + ", ".join(map(dump, node)) + "]"
     if not isinstance(node, ast.AST):
@@ -287,7 +287,7 @@ def dump(node: Any) -> str:
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """True if a statement is a text alone."""
+    """True if a statement is only a text."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
@@ -346,7 +346,7 @@ def _dotted(node: ast.AST) -> str:
 
 
 def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
-    """The names that a module's own statements import from others: from which, which, and the name here."""
+    """The names that a module's own statements import: the module, the name there, and the name here."""
     waiting: list[Any] = list(tree.body)
     while waiting:
         node = waiting.pop(0)
@@ -369,7 +369,7 @@ def text_of(data: bytes) -> str:
     """The text of a Python file's bytes.
 
     Raises:
-        SyntaxError, ValueError: it is in no encoding that is known, or not in the one that it names.
+        SyntaxError, ValueError: the text's encoding is unknown, or not the one that it names.
     """
     import tokenize
 
@@ -379,14 +379,14 @@ def text_of(data: bytes) -> str:
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None))
 EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\/](ipykernel|xpython)_\d+[\\/]")
-"""Names of the files that evaluated code seems to be from. Source: the worker; `code`; IPython; ipykernel; xeus."""
+"""Names of the seeming files of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
 BLOCKS = ("body", "orelse", "finalbody", "handlers")
 ABSENT = object()
 
 
 class Kept:
-    """A value that is remembered without being kept alive: plain ones as they are, others by a weak reference or id."""
+    """A value remembered without keeping it alive: a plain one as it is, any other by a weak reference or id."""
 
     __slots__ = ("_held", "_is_weak")
 
@@ -400,7 +400,7 @@ class Kept:
                 self._held = _Identity(value)
 
     def is_still(self, value: object) -> bool:
-        """True if a value is the one that is remembered, or an equal plain one."""
+        """True if a value is the remembered one, or an equal plain one."""
         held = self._held
         if self._is_weak:
             return held() is value
@@ -409,12 +409,12 @@ class Kept:
         return held is value or (type(held) is type(value) and is_plain(value) and repr(held) == repr(value))
 
     def living(self) -> object:
-        """The object itself; None for a plain value, or an object that may be gone."""
+        """The remembered object; None for a plain value, or an object that may be gone."""
         return self._held() if self._is_weak else None
 
     @property
     def was_none(self) -> bool:
-        """True if it was None: a place for what is made later."""
+        """True if the value was None: a place for a later value."""
         return self._held is None
 
 
@@ -442,10 +442,10 @@ class Names:
         self._kept: dict[str, Kept] = {}
 
     def settle(self) -> dict[str, Kept]:
-        """Keep nothing alive from now on; what is kept."""
+        """Keep no value alive from now on; the remembered values."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
-            # A value that somebody evaluated was made by no load, even if one ran around the evaluation.
+            # An evaluated value was made by no load, even if a load ran around the evaluation.
             self._kept = {
                 name: Kept(value) for name, value in raw.items() if not _is_dunder(name) and not is_evaluated(value)
             }
@@ -457,7 +457,7 @@ class Names:
         return self._kept
 
     def keep(self, name: str, value: object = ABSENT) -> None:
-        """Remember that a dotted name has another value by now, or none; it was a load that did it."""
+        """Remember that a load gave a dotted name another value, or none."""
         kept = self.settle()
         if value is ABSENT:
             kept.pop(name, None)
@@ -471,7 +471,7 @@ class Names:
                     kept[name + "." + own] = Kept(held)
 
     def put_back(self, name: str, kept: Kept | None) -> None:
-        """Remember of a name what was remembered before."""
+        """Restore the remembered value of a name."""
         if kept is None:
             self.settle().pop(name, None)
         else:
@@ -479,7 +479,7 @@ class Names:
 
 
 def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Kept | None]]:
-    """By dotted name the value now, ABSENT where there is none, and what a load left there, None for a new name."""
+    """The present value of each differing dotted name, ABSENT for none, and the loaded one, None for a new name."""
     kept, found = left.settle(), {}
     live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
     for name, value in list(live.items()):
@@ -539,14 +539,14 @@ class BoundNames:
 
 
 def stores(name: str) -> re.Pattern[str]:
-    """The pattern of code that gives something else to an attribute or global of a name; it may find too much."""
+    """The pattern of code that assigns to an attribute or global of a name; it may find too much."""
     own = re.escape(name)
     assigned = rf"\.{own}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
     return re.compile(rf"{assigned}|attr\([^\n]*[\"']{own}[\"']|\bdel\b[^\n]*\.{own}\b|\bglobal\b[^\n]*\b{own}\b")
 
 
 def code_file(value: object) -> str:
-    """The file that a function, or what wraps one, or a class' first function, seems to be from; empty if unknown."""
+    """The seeming file of a function, a wrapper, or a class' first function; empty if unknown."""
     if type(value) is types.FunctionType:
         return value.__code__.co_filename
     found = [function_in(one) for one in list(space_of(value).values())] if is_class(value) else [function_in(value)]
@@ -557,7 +557,7 @@ def code_file(value: object) -> str:
 
 
 def is_evaluated(value: object) -> bool:
-    """True if a function or class was made by code that somebody evaluated."""
+    """True if evaluated code made a function or class."""
     return EVALUATED.match(code_file(value)) is not None
 
 

@@ -1,8 +1,7 @@
 """Python within a running program: its `__main__` is the first module, and its hooks, streams and loop stay its own.
 
-What an evaluation prints is its own, all else passes by. An evaluation is known by a context variable, which its
-asyncio tasks inherit and threads that it starts do not. Child processes and C code print to the program's own
-descriptors.
+An evaluation gets its own output, all other output passes by. A context variable identifies the evaluation; its asyncio
+tasks inherit the variable, its threads do not. Child processes and C code print to the program's own descriptors.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Shield
 
 CANCELLED_S = 0.5
-"""How long what is awaited may take to be cancelled, before it is taken for code that never lets its loop go on."""
+"""The time for a cancellation of awaited code, before the code counts as one that never lets its loop go on."""
 
 
 class AppFigures(Figures):
@@ -45,7 +44,7 @@ class AppFigures(Figures):
 
 
 class AppPython(Python):
-    """Evaluates Python in the modules of the program that it runs in. `loop`: the program's own, if it has one."""
+    """Evaluates Python in the modules of its program. `loop`: the program's own, if it has one."""
 
     has_hooks = False
     tries = False
@@ -57,7 +56,7 @@ class AppPython(Python):
         start_thread(self._texts.serve)
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code; what awaits or needs a loop on the program's own, while that runs. See `Python`."""
+        """Run code; code that awaits or needs a loop runs on the program's own, if that runs. See `Python`."""
         is_async = bool(code.co_flags & CO_COROUTINE)
         if not (is_async or (wants_loop and "asyncio" in sys.modules)):
             return super().run(code, space, job, wants_loop=wants_loop)
@@ -71,7 +70,7 @@ class AppPython(Python):
         import asyncio
 
         session = job.session
-        # One that was abandoned still runs on its thread.
+        # An abandoned evaluation still runs on its thread.
         if session.loop is None or session.loop.is_closed() or session.loop.is_running():
             session.loop = asyncio.new_event_loop()
         loop = session.loop
@@ -104,7 +103,7 @@ class AppPython(Python):
 
 
 def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs on the main thread, by the frames that run it; None where there is none.
+    """The event loop that runs on the main thread, by the frames that run it; None without one.
 
     Servers such as uvicorn import the application before their loop runs.
     """
@@ -123,7 +122,7 @@ def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
 
 
 def _starts_program(node: ast.stmt) -> bool:
-    """Whether a statement is `if __name__ == "__main__": …`: it ran when the program started."""
+    """Whether a statement is `if __name__ == "__main__": …`, which ran at the program's start."""
     if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
         return False
     sides = [node.test.left, *node.test.comparators]
@@ -166,7 +165,7 @@ def _await_there(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, o
 
 
 def _end_endless(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
-    """Cancel a task that never lets its loop go on: there it is the one that runs."""
+    """Cancel a task that never lets its loop go on: it is the running one there."""
     import asyncio
 
     if asyncio.current_task(loop) is task:
@@ -177,7 +176,7 @@ JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriver_job",
 
 
 class Nowhere(io.TextIOBase):
-    """The stream of a program that has none, as `pythonw` starts it."""
+    """The stream of a program without one, as under `pythonw`."""
 
     def write(self, text: str) -> int:
         """See `io.TextIOBase`."""
@@ -230,7 +229,7 @@ class WokenIn(In):
 
 
 class Router:
-    """`sys.stdout`, `sys.stderr` or `sys.stdin`: `ours` within an evaluation, elsewhere what was there before."""
+    """`sys.stdout`, `sys.stderr` or `sys.stdin`: `ours` within an evaluation, elsewhere the former stream."""
 
     def __init__(self, before: Any, ours: Any, job_here: Callable[[], Job | None]) -> None:
         self.before = before
@@ -276,14 +275,14 @@ class RoutedOutput(Output):
         self.begin(job)
 
     def take_streams(self) -> None:
-        """Stand before the program's streams, whatever they are now."""
+        """Put our routers before the program's present streams."""
         for name, ours in self._ours().items():
             now = getattr(sys, name)
             if not isinstance(now, Router) or now.ours is not ours:
                 setattr(sys, name, Router(now, ours, self.job_here))
 
     def give_back(self) -> None:
-        """Leave the program its streams, where nobody has put others before them since."""
+        """Give the program its streams back, unless others were put before them since."""
         for name, ours in self._ours().items():
             now = getattr(sys, name)
             if isinstance(now, Router) and now.ours is ours:
@@ -293,5 +292,5 @@ class RoutedOutput(Output):
         return {"stdout": self._out, "stderr": self._err, "stdin": self._in}
 
     def job_here(self) -> Job | None:
-        """The evaluation that this code belongs to; None if it is the program's."""
+        """The evaluation of the running code; None for the program's own."""
         return None if self.is_child else JOB.get()

@@ -1,7 +1,7 @@
-"""A REPL in a running program: the worker's server on threads of its own, for whoever may connect from this machine.
+"""A REPL in a running program: the worker's server on threads of its own, for allowed peers of this machine.
 
-It touches no signal, no descriptor and no thread of the program's, and its streams only once something is evaluated. It
-lives until the program ends, until `stop`, or until a process that serves in its place asks it to withdraw.
+The REPL touches no signal, descriptor or thread of the program's, and its streams only from the first evaluation on. It
+lives until the program ends, until `stop`, or until a process that serves in its place asks the REPL to withdraw.
 
 Each process that really serves has a port file, and none is left behind. A reloader runs the program twice, in a parent
 that waits and a child that serves: the child takes the parent's place. A process that a program starts to help it, by
@@ -56,27 +56,27 @@ class EmbeddedRepl(Server):
         self._folder = folder
         self.port = 0
         self.port_file: str | None = None
-        """The file in which the port stands; None if none could be written."""
+        """The file with the port; None if none could be written."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it still takes clients, in the process that started it."""
+        """Whether the REPL still takes clients, in the process that started it."""
         return self.port != 0 and self.process_id == os.getpid()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run `await` at the top of what is evaluated on that loop from now on."""
+        """Run top-level `await` of evaluated code on that loop from now on."""
         self._python.loop = loop
 
     def start(self) -> None:
         """Listen and evaluate from now on, and write the port file.
 
         Raises:
-            FileExistsError: this process helps another, whose REPL is the one to talk to. Nothing was started.
-            OSError: nothing can listen here, or nothing be written in the folder: then it is started all the same.
+            FileExistsError: this process helps another, whose REPL serves for both. Nothing was started.
+            OSError: listening failed, or the folder is not writable; then the REPL is started all the same.
         """
         listener = socket.create_server((HOST, 0))
         self.port = listener.getsockname()[1]
-        # The answer to whoever asks which process this is must be there before its port is.
+        # The answer to the question for this process must exist before its port is published.
         self.serve(listener)
         self._start_evaluating()
         if hasattr(os, "register_at_fork"):
@@ -112,7 +112,7 @@ class EmbeddedRepl(Server):
             withdraw(self.port_file, self.port)
 
     def _after_fork(self) -> None:
-        """A forked child is no REPL: what it prints, and the port file, are the program's."""
+        """Make a forked child no REPL: its output, and the port file, are the program's."""
         self._output.is_child = True
         for connection in self._connections:
             connection.forget()
@@ -120,7 +120,7 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _withdraw(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Make room for the process that serves in this one's place."""
+        """Withdraw in favour of the process that serves in this one's place."""
         self._shut()
         connection.answer(message, {"status": ["done"]})
         self.stop()
@@ -131,7 +131,7 @@ class EmbeddedRepl(Server):
         START_THREAD(threading.Thread(target=self.run, name=EVALUATING, daemon=True))
 
     def run(self) -> None:
-        """Evaluate until the REPL is stopped, or until what runs was abandoned."""
+        """Evaluate until the REPL is stopped, or until the running job was abandoned."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             with self._lock:
@@ -153,7 +153,7 @@ class EmbeddedRepl(Server):
 
 
 def program() -> str:
-    """The name of the program, as its command begins; a package that was run is known by its own."""
+    """The name of the program from its command; for a package run as a program, the package's name."""
     path = sys.argv[0] if sys.argv else ""
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)
@@ -161,7 +161,7 @@ def program() -> str:
 
 
 def _leave_with_helper(leave: Callable[[], object]) -> None:
-    """Have a process of `multiprocessing` remove its port file: one that was forked ends without `atexit`."""
+    """Have a process of `multiprocessing` remove its port file: a forked one ends without `atexit`."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and processes.parent_process() is not None:
         from multiprocessing.util import Finalize
@@ -170,12 +170,12 @@ def _leave_with_helper(leave: Callable[[], object]) -> None:
 
 
 HOST = "127.0.0.1"
-"""The only one that a REPL in a program listens on."""
+"""The only host on which a REPL in a program listens."""
 OWN_FOLDER = ".codriver"
 NAMES = (".nrepl-port", *(os.path.join(OWN_FOLDER, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
-"""The files in which a port may stand, below the project's folder; the first that no living REPL has is taken."""
+"""The possible port files, below the project's folder; the first without a living REPL is taken."""
 ASK_S = 2.0
-"""How long a REPL on this machine may take to say who it is."""
+"""The time for a REPL on this machine to identify itself."""
 RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
 """Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 PREFORK = "gunicorn.arbiter"
@@ -184,18 +184,18 @@ SUPERVISORS = ("uvicorn",)
 """Packages whose processes of `multiprocessing` serve, while the parent waits."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""Flags to open a file that may have become a pipe, whose writer would be waited for, or a link."""
+"""Flags to open a file that may have become a link, or a pipe, which would wait for its writer."""
 HAS_OPEN_FOLDERS = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""Whether files can be opened, removed and replaced in a folder that is held open. Windows has no such calls."""
+"""Whether files can be opened, removed and replaced in a folder held open. Windows has no such calls."""
 ELSEWHERE = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, as a junction does. Source: [MS-FSCC], 2.1.2.1."""
 
 
 def place_of_parent() -> tuple[int, bool]:
-    """The process whose REPL this one's would stand beside, 0 if any may; and whether this one takes its place."""
+    """The process whose REPL conflicts with this one's, 0 if none does; and whether this one takes its place."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
-        return os.getppid(), False  # it imports the program, and does not know yet what for
+        return os.getppid(), False  # the process imports the program, and does not know yet what for
     parent = processes.parent_process() if processes is not None else None
     if parent is not None:
         target = getattr(processes.current_process(), "_target", None)
@@ -206,13 +206,13 @@ def place_of_parent() -> tuple[int, bool]:
 
 
 def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | None:
-    """Write the port where servers find it, and give the file; None where all places are taken.
+    """Write the port where servers find it; the file, or None if all places are taken.
 
-    The REPL of the process `parent` is asked to withdraw first where this one takes its place.
+    The REPL of the process `parent` is first asked to withdraw if this one takes its place.
 
     Raises:
         FileExistsError: the REPL of that process serves, and this one is its helper.
-        OSError: nothing can be written there.
+        OSError: no file can be written there.
     """
     with _alone(folder):
         paths = [os.path.join(folder, name) for name in NAMES]
@@ -233,7 +233,7 @@ def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | Non
         if free is not None:
             _write(free, port)
         else:
-            with _folder_of(paths[-1]):  # where our folder is a link, it raises
+            with _folder_of(paths[-1]):  # a link in place of our folder raises
                 pass
         return free
 
@@ -247,7 +247,7 @@ def withdraw(path: str, port: int) -> None:
 
 
 def ask(port: int, op: str) -> dict[str, Any] | None:
-    """The answer of the REPL at a port of this machine; empty if there is none, None if nothing listens there."""
+    """The answer of the REPL at a port of this machine; empty without an answer, None without a listener."""
     try:
         with socket.create_connection((HOST, port), timeout=ASK_S) as sock:
             sock.sendall(encode({"op": op, "id": "1"}))
@@ -262,10 +262,10 @@ def ask(port: int, op: str) -> dict[str, Any] | None:
 
 
 def _read(path: str) -> int | None:
-    """The port that a file names, 0 if it names none or is no regular file; None where there is no file."""
+    """The port in a file, 0 if it has none or is no regular file; None for a missing file."""
     try:
         with _folder_of(path) as (name, within):
-            # Asked before it is opened: to open some devices is to do something.
+            # Asked before the opening: some devices act when they are opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
             descriptor = patiently(lambda: os.open(name, READING, dir_fd=within))
@@ -284,7 +284,7 @@ def _write(path: str, port: int) -> None:
     """Write the file anew, as a draft that then takes its place.
 
     Raises:
-        OSError: it cannot be written. Never FileExistsError, which says something else of a claim.
+        OSError: the file cannot be written. Never FileExistsError, which means something else for a claim.
     """
     with contextlib.suppress(FileExistsError):
         if os.path.basename(os.path.dirname(path)) == OWN_FOLDER:
@@ -311,12 +311,13 @@ def _write(path: str, port: int) -> None:
 def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
     """Hold the folder of a port file open; the name by which the file is called there, and the folder's descriptor.
 
-    Where the system calls no file by its folder, the path and None. The project's folder may be a link, ours in it not.
+    On systems without descriptors of folders, the path and None. The project's folder may be a link, ours in it may
+    not.
 
     Raises:
-        FileNotFoundError: there is no such folder.
+        FileNotFoundError: the folder is missing.
         NotADirectoryError: a link, or something else, is in place of ours.
-        OSError: it cannot be opened.
+        OSError: the folder cannot be opened.
     """
     folder, name = os.path.split(path)
     is_ours = os.path.basename(folder) == OWN_FOLDER
@@ -337,7 +338,7 @@ def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
 
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """Keep other processes that claim a place here waiting, where folders can be locked."""
+    """Keep other processes that claim a place here waiting, if folders can be locked."""
     descriptor = os.open(folder, os.O_RDONLY) if HAS_OPEN_FOLDERS else None
     try:
         if descriptor is not None:

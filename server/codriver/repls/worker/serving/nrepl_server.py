@@ -40,9 +40,9 @@ VERSION = "0.2.0"
 PACKAGE = sys.modules[__package__.partition(".serving")[0]]
 """This worker, where an application's wish for a REPL of its own is counted."""
 EXCEPTHOOK = sys.excepthook
-"""As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+"""The hook at the interpreter's start: another is the user's. Some systems set their own before that."""
 LOCAL_CHARACTERS = 120
-"""Of a local's value, where a request does not say how many."""
+"""The characters of a local's value, without a number in the request."""
 AGAIN_S = 0.1
 """The wait for room where a connection cannot be accepted, as the process has too many files open."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
@@ -71,7 +71,7 @@ class Server:
         self._threads = RequestThreads()
         self._reruns = Reruns(dialect)
         self._open: list[Job] = []
-        """The jobs that run or wait, in the order in which they came."""
+        """The running and waiting jobs, in the order of arrival."""
         self.at_first: list[Callable[[], object]] = []
         """Called before the first evaluation."""
         self.while_evaluating: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
@@ -126,7 +126,7 @@ class Server:
         sensitive_texts.offer()
 
     def _after_fork(self) -> None:
-        """Leave the sockets to the parent; the pipes bring it the output of this child as of any other."""
+        """Leave the sockets to the parent; the pipes bring the parent this child's output."""
         self._output.is_child, self._output.last_job = True, None
         for connection in self._connections:
             connection.forget()
@@ -213,7 +213,7 @@ class Server:
             self._queue.put(job)
 
     def _rerun(self, message: Message, connection: Connection, session: Session) -> None:
-        """Put a rerun in the queue. It is no job: whatever is there comes first, and nobody waits for it."""
+        """Put a rerun in the queue. A rerun is no job: all other jobs come first, and nobody waits for it."""
         self._queue.put(Job(message, connection, session, self._interrupts.shield, self._output.dirty.put))
 
     def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
@@ -236,10 +236,10 @@ class Server:
                 note = {"codriver/note": running.abandoned or ABANDONED} if running.is_abandoned else {}
                 connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
 
-            # It may take its time, and this thread reads the client's next requests.
+            # This may take its time, and the thread reads the client's next requests.
             start_thread(stop)
         else:
-            # The main thread passes over it.
+            # The main thread skips the job.
             self._end(job, ["done", "interrupted"])
             connection.answer(message, {"status": ["done"]})
 
@@ -285,7 +285,7 @@ class Server:
         connection.answer(message, {**found, "status": ["done"]})
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Put back what the loads of a batch changed, or with `keep` forget what it was."""
+        """Put back the definitions that a batch's loads changed, or with `keep` forget the former ones."""
         left = self._dialect.holds.end(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.answer(message, {"left": left, "status": ["done"]})
 
@@ -300,7 +300,7 @@ class Server:
         def ask() -> None:
             try:
                 if name == "subscribe":
-                    # What comes of it is pushed under this message's id, for as long as the client is there.
+                    # Frames are pushed under this message's id, as long as the client is there.
                     push = connection.pusher(message, "codriver/app-events")
                     told = sensitive_texts.subscribe(
                         arguments, message.get("origin") or "null", push, connection.at_end
@@ -349,7 +349,7 @@ class Server:
         self._interrupts.install()
         error = self._interrupts.perform(job, lambda: self._act(job))
         if self._output.is_child:
-            # User code forked, and this is the child that came back from it: the REPL is its parent's.
+            # User code forked, and this is the returning child: the REPL is its parent's.
             leave_child(error)
         self._dialect.before_answer()
         if not job.is_abandoned:
@@ -382,20 +382,20 @@ class Server:
         return job.interrupts or self._interrupts
 
     def _abandon(self, job: Job, words: str) -> None:
-        """Say that a job on a thread of its own goes on for good, as far as anybody knows."""
+        """Report that a job on a thread of its own may go on for good."""
         job.abandoned = words
         job.send({"err": "codriver: " + words + "\n"})
         self._end(job, ["done", "interrupted"])
 
     def _conclude(self, job: Job, error: BaseException | None) -> None:
-        """Tell how an evaluation ended."""
+        """Tell the end of an evaluation."""
         if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
             status = ["done", "interrupted"]
         else:
             status = ["done"] if error is None else self._failed(job, error)
         if not job.is_beside:
             self._output.finish(job)
-        # Code without a value tells where it ran here.
+        # For code without a value, the namespace is told here.
         space = self._dialect.find(job.message.get("ns")) or job.session.namespace
         edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
         folder = working_folder()
@@ -406,19 +406,19 @@ class Server:
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:
             if job not in self._open:
-                return  # it was abandoned, and said so
+                return  # the job was abandoned, and reported as such
             self._open = [one for one in self._open if one is not job]
         job.send({"status": status, **(fields or {}), **sensitive_texts.told()})
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:
-        """Report why an evaluation failed; the status it ends with."""
+        """Report the failure of an evaluation; its final status."""
         if isinstance(error, KeyboardInterrupt) and job.is_interrupted:
             return ["done", "interrupted"]
         if isinstance(error, NamespaceMissingError):
             job.send({"err": str(error) + "\n"})
             return ["done", "error", "namespace-not-found"]
-        if job.message["op"] != FRAME:  # the error whose frames are looked at stays the last
+        if job.message["op"] != FRAME:  # the error with the examined frames stays the last
             job.session.error, job.session.spaces = error, FrameSpaces()
             keep(error)
         told: list[tuple[dict[str, Any], str]] = []
@@ -440,7 +440,7 @@ class Server:
         return ["done"]
 
     def _show(self, job: Job, error: BaseException, text: str) -> None:
-        """Print a failure: by the hook that the user set for that, else as `text`."""
+        """Print a failure: by the user's hook, else as `text`."""
         if sys.excepthook is EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
             job.send({"err": text})
             return
@@ -452,7 +452,7 @@ class Server:
 
 
 def working_folder() -> str:
-    """The working folder of the process; empty if it was deleted."""
+    """The working folder of the process; empty for a deleted one."""
     try:
         return os.getcwd()
     except OSError:

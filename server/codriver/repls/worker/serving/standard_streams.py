@@ -1,7 +1,7 @@
 """The standard streams of user code: output goes to the evaluation that printed it, soon; input comes from the client.
 
-By whatever way it is printed: `sys.stdout` and `sys.stderr` are replaced, and on POSIX pipes lie behind the descriptors
-1 and 2, for child processes and C code.
+All ways of printing count: `sys.stdout` and `sys.stderr` are replaced, and on POSIX pipes lie behind the descriptors 1
+and 2, for child processes and C code.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Out(io.TextIOBase):
         self._flush()
 
     def fileno(self) -> int:
-        """The descriptor that child processes and C code write to, if it is captured too."""
+        """The descriptor for child processes and C code, if it is captured too."""
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:
@@ -111,20 +111,20 @@ class In(io.TextIOBase):
         return job.session.input.get()
 
     def forget(self, session: Session) -> None:
-        """Drop what was not read, so that the next evaluation does not get it."""
+        """Drop unread input, so that the next evaluation does not get it."""
         self._rest = ""
         with contextlib.suppress(queue.Empty):
             while True:
                 session.input.get_nowait()
 
     def close(self) -> None:
-        """Nothing: `exit()` closes it, and the REPL goes on."""
+        """Nothing: `exit()` closes the stream, and the REPL goes on."""
 
 
 class Pipes:
     """Pipes behind the descriptors 1 and 2, for the life of the worker; `printed` is given stream and text.
 
-    The terminal or pipe that standard error was is left to `faulthandler`, whose last words would be lost here.
+    The original standard error is left to `faulthandler`, whose last words would be lost here.
     """
 
     def __init__(self, printed: Callable[[str, str], None]) -> None:
@@ -145,12 +145,12 @@ class Pipes:
         start_thread(self._watch)
 
     def drain(self) -> None:
-        """Pass on what was written until now."""
-        # Another thread that does it may be waiting for a client, and a finalizer may call this while it is done.
+        """Pass on the output written until now."""
+        # Another draining thread may be waiting for a client, and a finalizer may call this meanwhile.
         if not self._lock.acquire(timeout=0.2):
             return
         try:
-            # Bounded, because a child that floods would keep us here for ever.
+            # The loop is bounded, since a flooding child would keep us here for ever.
             for _ in range(32):
                 ready = readable(self._ends, waits=False)
                 for reading in ready:
@@ -165,7 +165,7 @@ class Pipes:
             self._lock.release()
 
     def finish(self) -> None:
-        """Pass on what an evaluation wrote, buffers included."""
+        """Pass on an evaluation's output, buffers included."""
         for stream in (sys.__stdout__, sys.__stderr__):
             with contextlib.suppress(Exception):
                 stream.flush()  # type: ignore[union-attr]  # user code may have set them to anything
@@ -179,7 +179,7 @@ class Pipes:
 
 
 def _line_buffered_c() -> Callable[[], object]:
-    """Let C code's lines arrive when they are printed; give what flushes the rest of one."""
+    """Let C code's lines arrive when they are printed; a function that flushes an unfinished line."""
     with contextlib.suppress(Exception):
         import ctypes
 
@@ -191,13 +191,13 @@ def _line_buffered_c() -> Callable[[], object]:
 
 
 FLUSH_S = 0.015
-"""How long printed text may wait for more, so that many small writes make few messages."""
+"""The time that printed text may wait for more, so that many small writes make few messages."""
 JOB = "codriver_job"
 """The attribute of a thread of user code that holds the evaluation which started it."""
 
 
 class Output:
-    """The standard streams of user code, for the life of the worker, and what they hold back for a moment."""
+    """The standard streams of user code, for the life of the worker, and the output held back for a moment."""
 
     def __init__(self, shield: Shield, make_out: Callable[..., Out] = Out) -> None:
         self._shield = shield
@@ -206,7 +206,7 @@ class Output:
         self.last_job: Job | None = None
         """The job that runs on the main thread, or ran there last."""
         self.is_child = False
-        """This is a process that user code forked: what it prints reaches the parent by the pipes."""
+        """Whether user code forked this process: its output reaches the parent by the pipes."""
         self._pipes: Pipes | None = None
         self._looks = Looks()
         self._out = make_out("out", self.printed, self.flush)
@@ -235,17 +235,17 @@ class Output:
         self.take_streams()
 
     def take_streams(self) -> None:
-        """Become standard output, error and input of user code, whatever it did to them."""
+        """Become standard output, error and input of user code, whatever the code did to them."""
         for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):
             setattr(sys, name, stream)
 
     def printed(self, stream: str, text: str) -> None:
-        """User code printed `text`."""
+        """Take `text` printed by user code."""
         self._looks.look()
         self._pass_on(stream, text, self.job_here())
 
     def _printed_below(self, stream: str, text: str) -> None:
-        """A child process or C code printed `text`, for what runs."""
+        """Take `text` printed by a child process or C code, for the running job."""
         self._pass_on(stream, text, self.last_job or self.job_here())
 
     def _pass_on(self, stream: str, text: str, job: Job | None) -> None:
@@ -255,7 +255,7 @@ class Output:
             os.write(1 if stream == "out" else 2, text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
-        """Send what was printed at once: the code that runs next may never let another thread run."""
+        """Send printed text at once: the next code may never let another thread run."""
         job = self.job_here()
         if job is None:
             return
@@ -268,20 +268,20 @@ class Output:
             job.flush()
 
     def finish(self, job: Job) -> None:
-        """Pass on what an evaluation that is over wrote, and drop what it did not read."""
+        """Pass on an ended evaluation's output, and drop its unread input."""
         if self._pipes is not None:
             self._pipes.finish()
         self._in.forget(job.session)
 
     def job_here(self) -> Job | None:
-        """The evaluation whose code runs on this thread, or which started it; else the last one."""
+        """The evaluation that runs on this thread, or started it; else the last one."""
         if threading.get_ident() == self._shield.main or self.is_child:
             return self.last_job
         job: Job | None = getattr(threading.current_thread(), JOB, None)
         return job or self.last_job
 
     def flush_often(self) -> None:
-        """Send what was printed, shortly after it was; for ever."""
+        """Send printed text shortly after its printing; for ever."""
         # The name is the worker's own: a test that mocks `time.sleep` would count these, and might fail this thread.
         while True:
             jobs = {self.dirty.get()}

@@ -1,7 +1,7 @@
 """Start of the worker: its options, its place in the project and in its checkout, and its end with the parent.
 
-An environment that was made for a checkout has the project's own packages installed from there, often as links to its
-folders. In a linked working tree, code that imports them runs what the checkout holds: such packages are found.
+An environment made for a checkout has the project's own packages installed from there, often as links to its folders.
+In a linked working tree, imports of such packages run the checkout's code, so the packages are found and told.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1
 """Source: prctl(2)."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with the PYTHONPATH of whoever had this started, as `codriver_relay.starter` names it."""
+"""The variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
 NO_BASILISP = 3
-"""The exit status when Lisp is asked for and Basilisp is not there."""
+"""The exit status when Lisp is asked for and Basilisp is missing."""
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     options = _parse()
     if options.supervised:
         _end_with_parent()
-    # What user code and its child processes read there would be the parent's.
+    # User code and its child processes would read the parent's input there.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -67,7 +67,7 @@ def main() -> None:
     sys.stdout.flush()
     server.take_process()
     server.serve(listener)
-    # Look-ups need it. Clients connect meanwhile, and later a module of the project's would come first.
+    # Look-ups need the module. It is loaded while clients connect; later a module of the project's would come first.
     importlib.import_module("inspect")
     if options.unaccepted:
         server.while_evaluating = Importable([*roots, *named_folders()])
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def find_modules(roots: list[str]) -> None:
-    """Let modules be found in the project, and where a PYTHONPATH says that this process was started without."""
+    """Let modules be found in the project, and in the client's PYTHONPATH, without which this process was started."""
     given = os.environ.get(CLIENTS_PATH, "")
     named = named_folders()
     if given:
@@ -94,7 +94,7 @@ def named_folders() -> list[str]:
 
 
 class Importable:
-    """A context in which modules are found in some folders, after those of all others: in none of a standard name."""
+    """A context in which modules are found in some folders, after all others; none with a standard name."""
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
@@ -106,7 +106,7 @@ class Importable:
 
     def __exit__(self, *_error: object) -> None:
         for folder in self._added:
-            if folder in sys.path:  # code may have taken it out, or put it first as well
+            if folder in sys.path:  # code may have removed the finder, or put it first
                 del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
@@ -123,9 +123,9 @@ def _parse() -> argparse.Namespace:
 
 
 def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
-    """The maker of the dialect that was asked for; of the two only that one is loaded.
+    """The maker of the requested dialect; only that one is loaded.
 
-    As all that the worker imports, it is before the project's modules can be found: a stranger's may have any name.
+    The import, as all of the worker's, comes before the project's modules can be found: a stranger's may have any name.
     """
     if name == "python":
         from ..python.python import Python
@@ -171,11 +171,11 @@ def find_roots(workspace: str) -> list[str]:
 
 
 def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
-    """The place, by name, of each package of the project that Python finds in `checkout` and not in the workspace.
+    """The place, by name, of each project package that Python finds in `checkout` instead of the workspace.
 
-    `roots`: the workspace, and what else of it will be searched first of all; it is not to be in `sys.path` yet.
-    A project's packages are in folders of the checkout that are searched, are led there by an importer of an editable
-    install, or were installed from there. Imports nothing of theirs.
+    `roots`: the workspace and its folders that will be searched first of all; they must not be in `sys.path` yet. A
+    project's packages are in searched folders of the checkout, behind an importer of an editable install, or installed
+    from there. None of them is imported.
     """
     workspace = roots[0]
     names = {*_in_searched_folders(workspace, checkout), *_of_importers(checkout), *_of_distributions(checkout)}
@@ -194,7 +194,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _in_searched_folders(workspace: str, checkout: str) -> Iterator[str]:
-    import pkgutil  # takes a tenth of the start, and a few worktrees ask
+    import pkgutil  # the import takes a tenth of the start, and few worktrees need it
 
     for folder in sys.path:
         if not folder or any(name in folder.split(os.sep) for name in INSTALLED) or _is_within(folder, sys.prefix):
@@ -214,7 +214,7 @@ def _of_importers(checkout: str) -> Iterator[str]:
 
 
 def _of_distributions(checkout: str) -> Iterator[str]:
-    """The packages that were installed from a folder of the checkout. Source: PEP 610, `direct_url.json`."""
+    """The packages installed from a folder of the checkout. Source: PEP 610, `direct_url.json`."""
     import json
     from importlib import metadata
     from urllib.parse import urlsplit
@@ -238,7 +238,7 @@ def _names_of(distribution: Any) -> Iterator[str]:
 
 
 def _places_of(name: str, roots: list[str]) -> list[str]:
-    """The folders of a package, or the file of a module; none for what is not found."""
+    """The folders of a package, or the file of a module; none for an unknown one."""
     spec = _spec_of(name, roots)
     if spec is None:
         return []

@@ -1,9 +1,8 @@
 """Background evaluations, and interrupts on threads that no signal reaches: an exception is raised in the thread.
 
-Such code runs on a thread of its own, beside what runs on the main thread. The exception is raised where the thread
-next runs Python code, so a call that blocks outside of Python is not ended; then the evaluation is abandoned, and its
-thread is named. Requests are answered on threads, too: a look-up that never ends keeps no other request from being
-read.
+Such code runs on a thread of its own, beside the main thread's code. The exception is raised when the thread next runs
+Python code, so a call that blocks outside of Python does not end; then the evaluation is abandoned, and its thread is
+named. Requests are answered on threads, too: a look-up that never ends keeps no other request from being read.
 
 Source: Python's C API, `PyThreadState_SetAsyncExc`.
 """
@@ -44,8 +43,9 @@ def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
     given = None if kind is None else ctypes.py_object(kind)
     is_done = bool(api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given) == 1)
     if sys.version_info[:2] == (3, 11):
-        # Until a thread takes an exception, the sign that one waits stays set, and there the next traced call of any
-        # thread never begins. So this one takes one. Nothing is called between, as this thread may be traced, too.
+        # Until a thread takes an exception, the flag for a waiting one stays set, and the next traced call of any
+        # thread never begins. So this thread takes one. Nothing is called in between, as this thread may be traced,
+        # too.
         try:
             api.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(_SignTaken))
             for _ in range(1000):
@@ -66,9 +66,9 @@ class ThreadShield(Shield):
         super().__init__()
         self.main = 0
         self.guard = threading.RLock()
-        """Held by whoever interrupts, and by the evaluating thread as code begins and ends that may be interrupted."""
+        """Held during an interrupt, and by the evaluating thread at the beginning and the end of interruptible code."""
         self.is_sent = False
-        """An exception was sent; perhaps it was not raised yet."""
+        """Whether an exception was sent, perhaps not raised yet."""
 
     def __enter__(self) -> None:
         if threading.get_ident() == self.main:
@@ -80,9 +80,9 @@ class ThreadShield(Shield):
 
 
 class ThreadInterrupts(Interrupts):
-    """Interrupts the evaluation that runs on the one thread that evaluates. Lives as long as its server.
+    """Interrupts the evaluation on the only evaluating thread. Lives as long as its server.
 
-    `replace` is told of a job that was abandoned, so that another thread evaluates from then on.
+    `replace` gets an abandoned job, so that another thread evaluates from then on.
     """
 
     shield: ThreadShield
@@ -93,15 +93,15 @@ class ThreadInterrupts(Interrupts):
         self._replace = replace
 
     def install(self) -> None:
-        """Let this thread be the one that evaluates."""
+        """Make this thread the evaluating one."""
         self.shield.main = threading.get_ident()
 
     def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
-        """Do what an interrupt may end, and give what it raised; no interrupt comes after it. On that thread."""
+        """Run an act that an interrupt may end; its exception, if any. No interrupt comes after it. On that thread."""
         error: BaseException | None = None
         is_begun = False
         while True:
-            # Once more after an interrupt that came while it ended.
+            # Repeated after an interrupt that came during the end.
             try:
                 if not is_begun:
                     is_begun = True
@@ -126,7 +126,7 @@ class ThreadInterrupts(Interrupts):
                 self._running, self.shield.is_sent, self.shield.is_late = None, False, False
 
     def stop(self, job: Job) -> bool:
-        """Interrupt what runs until it is over, for a while; abandon it then. Whether others can evaluate."""
+        """Interrupt the running job for a while, then abandon it; whether others can evaluate."""
         patience = monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
@@ -153,7 +153,7 @@ class ThreadInterrupts(Interrupts):
             if self._running is not job or shield.depth:
                 return job.over.is_set()
             job.is_abandoned = True
-            # What was sent stays with the thread: it ends when its call comes back.
+            # The exception stays with the thread, which ends when its call returns.
             self._running, shield.main, shield.is_sent = None, 0, False
         self._replace(job)
         return True
@@ -166,7 +166,7 @@ ABANDONED = (
 
 
 def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
-    """Run a job on a thread of its own. `abandon` is told of one that no interrupt ends, and the words for that."""
+    """Run a job on a thread of its own. `abandon` gets a job that no interrupt ends, and the words for that."""
     name = "codriver background " + str(job.message.get("id", ""))
     interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED % name))
     job.is_beside, job.interrupts, job.shield = True, interrupts, interrupts.shield
@@ -180,7 +180,7 @@ def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], 
 
 
 def _wake(job: Job) -> None:
-    """End the waits of a job that no exception reaches, though they are ours: for its event loop, and for input."""
+    """End a job's waits of our own that no exception reaches: for its event loop, and for input."""
     loop = job.session.loop
     if loop is not None and loop.is_running():
         loop.call_soon_threadsafe(lambda: None)
@@ -190,7 +190,7 @@ def _wake(job: Job) -> None:
 LOOK_UPS = frozenset(
     ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
 )
-"""Ops that read files, or what the user made."""
+"""Ops that read files, or the user's objects."""
 SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
 """Ops that show values without running anything."""
 MOST_THREADS = 64
@@ -198,14 +198,14 @@ MOST_THREADS = 64
 
 
 class RequestThreads:
-    """Threads that take one look-up after another, for the life of the worker. One is added where all are busy."""
+    """Threads that take one look-up after another, for the life of the worker. One is added when all are busy."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
         self._spare = 0
-        """Threads that wait for something to do, less what waits for a thread."""
+        """The number of idle threads, less the requests that wait for a thread."""
 
     def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
         """Answer a request: a look-up on one of the threads, any other here."""

@@ -1,7 +1,7 @@
-"""An attempt of candidates, from the worker's main thread: forks a supervisor, and waits for what it tells.
+"""An attempt of candidates, from the worker's main thread: forks a supervisor, and waits for its answers.
 
-Nothing of the worker changes by it: the candidates are the supervisor's children, with descriptors, shared memory and
-files of their own.
+Nothing of the worker changes: the candidates are the supervisor's children, with descriptors, shared memory and files
+of their own.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here
 
 SHARED_BYTES = 512 * 2**20
-"""Of shared memory that is copied."""
+"""The most bytes of shared memory that are copied."""
 GRACE_S = 30.0
-"""For the supervisor, beyond the time of the candidates: it loads what all of them need."""
+"""The supervisor's time beyond the candidates': it loads the modules that all of them need."""
 END_S = 1.5
-"""For the supervisor to end all, when it is told to."""
+"""The supervisor's time for ending all when told to."""
 ENDED = 70
 NEEDS_FILES = "files are not shielded here, so that only edits of loaded modules can be tried: use edit_files"
 SQLITE = ("-journal", "-wal")
-"""The ends of the names of files that an open database of SQLite has. Source: sqlite.org, "Temporary Files"."""
+"""The endings of the names of an open SQLite database's files. Source: sqlite.org, "Temporary Files"."""
 
 
 class Attempt:
@@ -65,7 +65,7 @@ class Attempt:
         state = _random_state()
         with guard:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of the threads that a fork does not have
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads that a fork does not have
                 self._process = os.fork()
             if self._process == 0:
                 try:
@@ -75,9 +75,9 @@ class Attempt:
             os.close(writing)
 
     def wait(self) -> dict[str, Any]:
-        """Wait until all are over: `told` of each, or why nothing was done as `refused`.
+        """Wait until all candidates are over: the answer `told` by each, or the reason as `refused`.
 
-        `notShielded` says why files are not. `threads` names those of the user's code, which a fork does not have.
+        `notShielded` says why files are not shielded. `threads` names the user's threads, which a fork does not have.
         """
         data = b""
         try:
@@ -93,13 +93,13 @@ class Attempt:
         return {**told, "threads": self._threads}
 
     def stop(self) -> None:
-        """Have all of them end soon; whoever waits is told nothing then. Any thread may call."""
+        """Have all candidates end soon; waiting callers get nothing then. Any thread may call."""
         with self._lock:
             if self._process:
                 os.kill(self._process, signal.SIGTERM)
 
     def _end(self) -> None:
-        """Have the supervisor end, which ends all that it began; at once if it has told all."""
+        """End the supervisor, and with it all candidates; at once if it has told all."""
         process, patience = self._process, monotonic() + END_S
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(process, signal.SIGTERM)
@@ -111,7 +111,7 @@ class Attempt:
                 sleep(0.001)
 
     def _is_over(self, how: int) -> bool:
-        with self._lock:  # its number may be another process's from then on
+        with self._lock:  # the process id may be another's from then on
             is_over = os.waitpid(self._process, how)[0] != 0
             self._process = 0 if is_over else self._process
         return is_over
@@ -122,7 +122,7 @@ def _is_main(thread: threading.Thread) -> bool:
 
 
 def _random_state() -> object:
-    """The state of the module's own generator, if the user's code has loaded it."""
+    """The state of the `random` module's own generator, if user code has loaded the module."""
     library: Any = sys.modules.get("random")
     return None if library is None else library.getstate()
 
@@ -147,12 +147,12 @@ def _raise_exit(*_signal: object) -> None:
 def _be_supervisor(
     prepare: Prepare, folders: Sequence[str], wall_s: float, state: object, writing: int, *, needs_files: bool
 ) -> None:
-    """Supervise as the process that was forked for it, and tell what came of it. Never returns."""
+    """Supervise, in the process forked for that, and tell the results. Never returns."""
     import gc
 
-    gc.freeze()  # a collection would copy the pages of all that the worker holds
+    gc.freeze()  # a collection would copy all of the worker's memory pages
     signal.signal(signal.SIGTERM, _raise_exit)
-    # It is imported here, as the worker itself needs none of it.
+    # Imported here, as the worker itself does not need it.
     from . import fork_tree
 
     fork_tree.control(fork_tree.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -192,7 +192,7 @@ def _supervised(
 
 
 def _enter(folders: Sequence[str]) -> str:
-    """Enter a space of our own, and see that overlays can be laid there; in words why not."""
+    """Enter a namespace of our own, and check that overlays can be laid there; the reason in words why not."""
     from . import fork_tree
 
     try:
@@ -207,7 +207,7 @@ def _enter(folders: Sequence[str]) -> str:
 
 
 def _of_memory(shared: Sequence[tuple[int, int, str]], named: set[str]) -> str:
-    """Why memory of this process cannot be parted from the worker's, in words."""
+    """The reason in words why this process's memory cannot be separated from the worker's."""
     torch: Any = sys.modules.get("torch")
     has_cuda = False
     with contextlib.suppress(Exception):

@@ -1,8 +1,8 @@
-"""The tree of forks of a try: a supervisor forks candidates, shielded from what is not theirs, and waits for them.
+"""The tree of forks of a try: a supervisor forks shielded candidates, and waits for them.
 
-It is the only child of the worker, and the parent of all that the candidates start and leave: nothing of them stays
-behind. Where a process stands that did not end in time is told by its dump of Python's `faulthandler`. By the shield
-around a forked process descriptors, shared memory and files become its own.
+The supervisor is the only child of the worker, and the parent of all processes that the candidates start and leave:
+none stays behind. The place of a process that did not end in time comes from a dump by Python's `faulthandler`. The
+shield around a forked process makes descriptors, shared memory and files its own.
 
 Sources: unshare(2), user_namespaces(7), mount_namespaces(7), prctl(2), mmap(2), proc(5); the kernel's documentation of
 overlayfs.
@@ -50,9 +50,9 @@ MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 READ_WRITE, PRIVATE_FIXED_ANONYMOUS = 3, 0x32
 UPPER_BYTES = "256m"
-"""Of all that a candidate writes."""
+"""The most bytes that a candidate may write."""
 SCRATCH = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
-"""Folders that nearly every system has; one that holds nothing of the overlaid ones is covered for a moment."""
+"""Folders that nearly every system has; one without overlaid folders is covered for a moment."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -75,7 +75,7 @@ def _check(status: int, step: str) -> None:
 
 
 def nothing() -> int:
-    """A descriptor of nowhere."""
+    """A descriptor of the null device."""
     return os.open(os.devnull, os.O_RDWR)
 
 
@@ -86,9 +86,9 @@ def memory_bytes() -> int:
 
 
 def part_descriptors(kept: set[int]) -> None:
-    """Make every inherited descriptor harmless: a file that is read has an offset of its own, any other is nowhere.
+    """Make every inherited descriptor harmless: a read file gets an offset of its own, any other the null device.
 
-    None is closed, as its number would be given to another file.
+    None is closed, as its number would go to another file.
     """
     nowhere = nothing()
     for name in os.listdir("/proc/self/fd"):
@@ -98,7 +98,7 @@ def part_descriptors(kept: set[int]) -> None:
         own = nowhere
         with contextlib.suppress(OSError):
             own = _reopened(number, nowhere)
-        with contextlib.suppress(OSError):  # that of the folder which is listed here
+        with contextlib.suppress(OSError):  # the descriptor of the folder listed here
             os.dup2(own, number, inheritable=os.get_inheritable(number))
         if own != nowhere:
             os.close(own)
@@ -126,12 +126,12 @@ def maps() -> Iterator[tuple[int, int, str, str]]:
 
 
 def shared_maps() -> list[tuple[int, int, str]]:
-    """The maps that a write would change for other processes, as `numpy.memmap` and locks of `multiprocessing` have."""
+    """The maps shared with other processes, as those of `numpy.memmap` and of `multiprocessing` locks."""
     return [(first, last, name) for first, last, flags, name in maps() if flags[:2] == "rw" and flags[3] == "s"]
 
 
 def copy_shared_maps() -> None:
-    """Put a copy of one's own in the place of each shared map."""
+    """Replace each shared map by a private copy."""
     for first, last, _ in shared_maps():
         size = last - first
         content = ctypes.string_at(first, size)
@@ -141,7 +141,7 @@ def copy_shared_maps() -> None:
 
 
 def own_space() -> None:
-    """Enter a user and mount namespace of one's own.
+    """Enter a separate user and mount namespace.
 
     Raises:
         OSError: the system does not allow that.
@@ -155,7 +155,7 @@ def own_space() -> None:
 
 
 def outermost(folders: Sequence[str]) -> list[str]:
-    """The folders that lie in none of the others, with their real paths."""
+    """The folders outside of all others, with their real paths."""
     real = sorted({os.path.realpath(one) for one in folders if os.path.isdir(one)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
 
@@ -166,9 +166,9 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def overlay(folders: Sequence[str]) -> None:
-    """Have whatever is written, edited or removed in the folders from now on be this process's and its children's.
+    """Make all writes, edits and removals in the folders from now on private to this process and its children.
 
-    It has to come before this process has a second thread.
+    Call this before the process has a second thread.
 
     Raises:
         OSError: the system does not allow that.
@@ -180,7 +180,7 @@ def overlay(folders: Sequence[str]) -> None:
 
 
 def lay(folders: Sequence[str]) -> None:
-    """Lay an overlay, whose upper layer is in memory, over each folder.
+    """Lay an overlay with its upper layer in memory over each folder.
 
     Raises:
         OSError: the system does not allow that.
@@ -216,12 +216,12 @@ def _touches(scratch: str, folders: Sequence[str]) -> bool:
 
 
 def _escaped(path: str) -> str:
-    """A path as the options of a mount have it."""
+    """A path, escaped for the options of a mount."""
     return "".join("\\" + one if one in "\\:," else one for one in path)
 
 
 def children() -> list[int]:
-    """The children of this process, those of its threads too."""
+    """The children of this process, also those of its threads."""
     found: list[int] = []
     for task in os.listdir("/proc/self/task"):
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
@@ -232,7 +232,7 @@ def children() -> list[int]:
 assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here
 
 MORE_BYTES = 2**30
-"""Of memory, beyond what the worker has."""
+"""The memory for a candidate beyond the worker's own."""
 FILE_BYTES = 256 * 2**20
 PROCESSES = 64
 RESULT_BYTES = 2**22
@@ -242,11 +242,11 @@ DUMPED_AT = 0.8
 """The part of its time after which a candidate tells its place."""
 SWEEP_S = 1.0
 FAILED = 70
-"""The exit status of a process that could tell nothing. Source: sysexits.h, `EX_SOFTWARE`."""
+"""The exit status of a process without an answer. Source: sysexits.h, `EX_SOFTWARE`."""
 
 
 class Limits:
-    """The limits and the surroundings of the candidates. `folders` are laid over where the space is their own."""
+    """The limits and the surroundings of the candidates. `folders` get overlays in a namespace of their own."""
 
     def __init__(self, folders: Sequence[str], wall_s: float, random_state: object, *, is_shielded: bool) -> None:
         self.folders = folders
@@ -256,12 +256,12 @@ class Limits:
 
 
 class Candidate:
-    """One candidate under way: its process, and the ends of the pipes that we read."""
+    """One candidate under way: its process, and our ends of its pipes."""
 
     def __init__(self, act: Act, limits: Limits) -> None:
         self.pipes = {name: os.pipe() for name in ("result", "printed", "dump")}
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of the threads that a fork does not have
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads that a fork does not have
             self.process = os.fork()
         if self.process == 0:
             try:
@@ -281,7 +281,7 @@ class Candidate:
         self._sources = act[1]
 
     def read(self, reading: int) -> bool:
-        """Read what has come; False at its end."""
+        """Read the received bytes; False at their end."""
         name = self.ends[reading]
         most = {"result": RESULT_BYTES, "printed": PRINTED_BYTES * 8, "dump": DUMP_BYTES}[name]
         try:
@@ -293,7 +293,7 @@ class Candidate:
         return bool(data)
 
     def finish(self) -> Told:
-        """End the process and all of its group; what it told, and how it ended."""
+        """End the process and all of its group; its answer, and its ending."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -330,8 +330,8 @@ class Candidate:
 
 
 def supervise(acts: Sequence[Act], limits: Limits) -> list[Told]:
-    """Do each act in a process of its own, all side by side; what came of each."""
-    control(PR_SET_CHILD_SUBREAPER, 1)  # what they leave comes to us, and not to init
+    """Do each act in a process of its own, all side by side; the result of each."""
+    control(PR_SET_CHILD_SUBREAPER, 1)  # orphans come to us, and not to init
     ends_at = time.monotonic() + limits.wall_s
     candidates = [Candidate(act, limits) for act in acts]
     try:
@@ -361,7 +361,7 @@ def _wait(candidates: Sequence[Candidate], ends_at: float) -> None:
 
 
 def _sweep() -> None:
-    """End what left the groups of the candidates."""
+    """End processes that left the groups of the candidates."""
     patience = time.monotonic() + SWEEP_S
     while (strays := children()) and time.monotonic() < patience:
         for process in strays:
@@ -371,9 +371,9 @@ def _sweep() -> None:
 
 
 def _be_candidate(act: Callable[[], Told], limits: Limits, ends: Mapping[str, int]) -> None:
-    """Do an act as the process that was forked for it, and tell what came of it. Never returns."""
+    """Do an act in the process forked for it, and tell the result. Never returns."""
     os.setpgid(0, 0)
-    gc.freeze()  # a collection would copy the pages of all that the worker holds
+    gc.freeze()  # a collection would copy all of the worker's memory pages
     if limits.is_shielded:
         overlay(limits.folders)
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -382,8 +382,8 @@ def _be_candidate(act: Callable[[], Told], limits: Limits, ends: Mapping[str, in
     _limit(limits)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if limits.random_state is not None:  # Python seeds it anew in every child
-        random.setstate(limits.random_state)  # type: ignore[arg-type]  # what `getstate` gave
+    if limits.random_state is not None:  # Python seeds the generator anew in every child
+        random.setstate(limits.random_state)  # type: ignore[arg-type]  # the result of `getstate`
     faulthandler.enable(ends["dump"])
     faulthandler.dump_traceback_later(max(limits.wall_s * DUMPED_AT, 0.05), file=ends["dump"])
     own = os.getpid()
@@ -392,7 +392,7 @@ def _be_candidate(act: Callable[[], Told], limits: Limits, ends: Mapping[str, in
     except BaseException as error:
         words = "".join(traceback.format_exception_only(type(error), error)).strip()
         told = {"error": {"message": words[:PRINTED_BYTES]}}
-    if os.getpid() != own:  # a child of the candidate came back: it has nothing to tell
+    if os.getpid() != own:  # a child of the candidate returned: it has nothing to tell
         os._exit(0)
     with contextlib.suppress(Exception):
         sys.stdout.flush()
@@ -427,7 +427,7 @@ def _lower(what: int, most: int) -> None:
 
 
 def _beginning(data: bytes) -> str:
-    """The beginning of what was printed, in whole characters."""
+    """The beginning of the output, in whole characters."""
     text = data[:PRINTED_BYTES].decode("utf-8", "ignore")
     return text + ("…" if len(data) > PRINTED_BYTES else "")
 
@@ -448,11 +448,11 @@ WAITING_LINE = re.compile(r"\.(?:acquire|get|put|result|join|wait)\(|^(?:async )
 class Stop:
     """The place of the innermost frame of the main thread, as `file:line in function`.
 
-    `waits`: it waits for another thread there.
+    `waits`: whether it waits for another thread.
     """
 
     def __init__(self, dump: str, sources: Mapping[str, str]) -> None:
-        """`sources`: the texts of code that is in no file here, or in another version, by name."""
+        """`sources`: the texts of code without a file here, or with another version of it, by name."""
         threads = re.split(r"^(?=(?:Current thread|Thread) )", dump, flags=re.MULTILINE)
         frames = [one.groupdict() for one in FRAME.finditer(threads[-1])]
         own = [one for one in frames if not (is_worker(one["file"]) or is_library(one["file"]))]

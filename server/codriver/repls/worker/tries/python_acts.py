@@ -1,4 +1,4 @@
-"""Candidates of Python: files written and loaded, code, and then tests or a check, as the worker itself does them."""
+"""Candidates of Python: files written and loaded, code, and then tests or a check, done by the worker's own code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Told = dict[str, Any]
 
     class UnderWay(Protocol):
-        """An `Attempt`, by a name that type checkers know on every system."""
+        """The type of an `Attempt`, by a name that type checkers know on every system."""
 
         def wait(self) -> Told: ...  # noqa: D102  # as there
         def stop(self) -> None: ...  # noqa: D102  # as there
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 TRY = "codriver/try"
 """The op that tries candidates: its field `code` is JSON, and so is its value."""
 RERUN = "codriver/rerun"
-"""The op that does so beside what comes next, with calls recorded; it tells nothing where anything waits to be done."""
+"""The op that tries candidates beside the next job, with calls recorded; it does nothing if a job waits."""
 CODE, CHECK = "<candidate>", "<check>"
 """The names of evaluated code in tracebacks."""
 VALUE_CHARACTERS = 2000
 TOLD_TESTS = 500
 FALSE = ("False", "np.False_")
-"""A check that ends in one of these values has failed; any other says nothing."""
+"""The values of a failed check; any other value says nothing."""
 TEMPORARY = "/tmp"  # noqa: S108  # as `tempfile` has it, where TMPDIR names no other
 PROGRAM = OWN_FOLDER + "tests.py"
-"""The name of the program that runs tests, by which its frames are not told."""
+"""The name of the test program, by which its frames are left out."""
 NO_CACHE = " -p no:cacheprovider"
 NO_PLUGINS = ["-p", "no:cacheprovider", "-p", "no:faulthandler"]
 
 
 class SilentJob(Job):
-    """A job within a candidate, whose values stay here: nobody is connected."""
+    """A job within a candidate; its values stay here, as nobody is connected."""
 
     def __init__(self, job: Job, **message: object) -> None:
         named = {"ns": job.message["ns"]} if job.message.get("ns") else {}
@@ -75,11 +75,11 @@ class SilentJob(Job):
         os.write(1 if stream == "out" else 2, text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Nothing: no text waits."""
 
 
 class Trial:
-    """The candidates of one request, and the way to do them; made in the worker, done in its forks."""
+    """The candidates of one request, and their execution; made in the worker, run in its forks."""
 
     def __init__(self, dialect: Dialect, job: Job, asked: Mapping[str, Any]) -> None:
         self._dialect = dialect
@@ -90,7 +90,7 @@ class Trial:
 
     @property
     def needs_files(self) -> bool:
-        """True where a file is edited that is no loaded module, so that the file itself has to change."""
+        """True if an edited file is no loaded module, so that the file itself has to change."""
         files = [file for one in self._asked["candidates"] for file in one["files"]]
         return any(file["data"] is None or not self._is_loaded(file["path"]) for file in files)
 
@@ -112,9 +112,9 @@ class Trial:
         return {**files, CODE: candidate["code"], CHECK: self._asked["check"]}
 
     def _do(self, candidate: Mapping[str, Any], *, is_shielded: bool) -> Told:
-        """Do a candidate, and test it; what came of it, and in which step it failed."""
+        """Run a candidate, and test it; the result, and the failed step."""
         told: Told = {}
-        self._job.session.loop = None  # that of the worker wakes nobody here
+        self._job.session.loop = None  # the worker's would wake nobody here
         if not is_shielded:
             os.environ["PYTEST_ADDOPTS"] = os.environ.get("PYTEST_ADDOPTS", "") + NO_CACHE
         job = SilentJob(self._job, op="eval", code="")
@@ -124,7 +124,7 @@ class Trial:
                 _write(file, is_shielded=is_shielded)
             importlib.invalidate_caches()
             for file in candidate["files"]:
-                # For a test that runs again only files that were loaded before are loaded.
+                # For a rerun, only files loaded before are loaded.
                 if file["text"] is not None and (not self._is_recorded or self._is_loaded(file["path"])):
                     job = SilentJob(self._job, **_load_message(file))
                     self._dialect.evaluate(job)
@@ -160,7 +160,7 @@ class Trial:
         return {**told, **{key: parts[key] for key in ("file", "line") if key in parts}}
 
     def _tested(self) -> Told:
-        """The outcome of each test, and the first that did not pass."""
+        """The outcome of each test, and the first one not passed."""
         told: Told = {}
         ended: dict[str, str] = {}
         for arguments in self._asked["tests"]:
@@ -184,12 +184,12 @@ class Trial:
 
 @functools.lru_cache(maxsize=1)
 def _compiled(program: str) -> types.CodeType:
-    """The program that runs tests: in the worker, as what its forks compile is gone with them."""
+    """The test program, compiled in the worker, as its forks' compiled code is gone with them."""
     return compile(program, PROGRAM, "exec", dont_inherit=True)
 
 
 def _warm_up(program: types.CodeType) -> None:
-    """Have pytest load its plugins, which takes long, once for all candidates: it is run on nothing."""
+    """Have pytest load its plugins, which takes long, once for all candidates, by a run without tests."""
     space: dict[str, Any] = {"__name__": "tests"}
     with contextlib.suppress(Exception):
         exec(program, space)
@@ -198,7 +198,7 @@ def _warm_up(program: types.CodeType) -> None:
 
 
 def _untold(*_run: object) -> None:
-    """Tell nothing of a run under way: nobody reads it."""
+    """Tell no progress of a run: nobody reads it."""
 
 
 def _short(row: Mapping[str, Any]) -> Told:
@@ -208,7 +208,7 @@ def _short(row: Mapping[str, Any]) -> Told:
 
 
 def _write(file: Mapping[str, Any], *, is_shielded: bool) -> None:
-    """Write a file of this process's own; without a shield have its new lines be shown."""
+    """Write a file in this process's overlay; without a shield only show its new lines in tracebacks."""
     path = file["path"]
     if not is_shielded:
         lines = (file["text"] or "").splitlines(keepends=True)
@@ -229,7 +229,7 @@ def _load_message(file: Mapping[str, Any]) -> dict[str, object]:
 
 
 def is_possible() -> bool:
-    """True where this system has the forks and the files of `/proc` that a try needs."""
+    """True if this system has the forks and the files of `/proc` that a try needs."""
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
@@ -241,14 +241,14 @@ def try_all(dialect: Dialect, job: Job) -> None:
 
 
 class Reruns:
-    """Tests that run again in forks while the worker goes on, one at a time. What is evaluated next ends it."""
+    """Reruns of tests in forks while the worker goes on, one at a time. The next evaluation ends a rerun."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._under_way: UnderWay | None = None
 
     def begin(self, job: Job, *, is_free: bool) -> None:
-        """Fork for a job, on the main thread; a thread of ours tells what came of it."""
+        """Fork for a job, on the main thread; a thread of ours tells the results."""
         try:
             asked = json.loads(job.message["code"])
             if not (is_free and is_possible() and _has_former(self._dialect, asked)):
@@ -266,7 +266,7 @@ class Reruns:
         start_thread(tell)
 
     def stop(self) -> None:
-        """End the one that is under way, if there is one."""
+        """End the rerun under way, if there is one."""
         if self._under_way is not None:
             self._under_way.stop()
             self._under_way = None
@@ -284,10 +284,10 @@ def _has_former(dialect: Dialect, asked: Mapping[str, Any]) -> bool:
 
 
 def _begun(dialect: Dialect, job: Job, asked: Mapping[str, Any], *, is_unasked: bool) -> UnderWay:
-    """The candidates of a request, under way. Those that nobody asked for never write files that are not shielded."""
+    """The candidates of a request, under way. Candidates that nobody asked for never write unshielded files."""
     trial = Trial(dialect, job, asked)
     folders = [*asked["folders"], os.environ.get("TMPDIR") or TEMPORARY]
     needs_files = is_unasked or trial.needs_files
     if sys.platform == "linux":
         return Attempt(trial.prepare, folders, asked["wallMs"] / 1000, job.shield, needs_files=needs_files)
-    raise NotImplementedError(sys.platform)  # nobody gets here: the op is not there
+    raise NotImplementedError(sys.platform)  # unreachable: the op does not exist here
