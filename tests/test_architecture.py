@@ -645,7 +645,7 @@ def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():
 # A first sentence names its subject, as somebody who searches would: "The forms that are sent", not "What is sent".
 # So many of these clauses are left, and there may be fewer only: whoever rewrites some lowers the number.
 CLAUSES_LEFT = {
-    "What": 0, "Who": 0, "How": 0, "Which": 0, "That": 0, "It": 0, "Those": 0, "Where": 1, "When": 0, "Whether": 232,
+    "What": 0, "Who": 0, "How": 0, "Which": 0, "That": 0, "It": 0, "Those": 0, "Where": 0, "When": 0, "Whether": 232,
     "The same": 0,
 }  # fmt: skip
 
@@ -696,7 +696,7 @@ def test_no_attribute_is_described_by_a_clause_or_a_pronoun():
 # "None where it is none" is a riddle: the noun says what is meant, as in "None for other files". No module has more of
 # these than the worst one, and all together no more than were left; whoever rewrites some lowers the numbers.
 RIDDLE = re.compile(r"\bwhere (?:it|that|one)\b")
-RIDDLES_LEFT, MOST_RIDDLES = 82, 4
+RIDDLES_LEFT, MOST_RIDDLES = 28, 1
 
 
 def test_no_more_sentences_have_a_pronoun_for_their_noun():

@@ -186,7 +186,7 @@ class Handshake:
     def await_answer(
         self, asked: Message, server: socket.socket, connection: Connection, output: Output, end: float
     ) -> None:
-        """Pass on what comes with the answer to the repeated request, which goes on only if the client has none yet.
+        """Pass on lines that come with the repeated request's answer; that goes on only if the client has none yet.
 
         Raises:
             OSError: the connection broke, or the server did not answer until `end`.

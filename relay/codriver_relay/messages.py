@@ -143,7 +143,7 @@ class Backlog:
 
 
 def survey(line: bytes) -> Message:
-    """The kind of message `line` is. It reads no further than it must; a line that is no object is only a line."""
+    """The kind of message `line` is. The line is read only as far as needed; without an object it is only a line."""
     return walk(line) or parse(line)
 
 

@@ -89,7 +89,7 @@ class Starter:
             self.fail(f"{command[0]} could not be started: {error}")
 
     def open_log(self) -> int:
-        """A descriptor of the server's log, in a folder that is made private; nothing there is followed or waited for.
+        """A descriptor of the server's log, in a folder made private; no link is followed, no pipe waited for.
 
         Raises:
             OSError: the log is something else, or cannot be written.

@@ -1,4 +1,4 @@
-"""The seam of a Python application: state, epochs, trace and changes, for an agent that looks into it while it runs.
+"""The seam of a Python application: state, epochs, trace and changes, for an agent that looks into it at run time.
 
 An application imports this package, calls `install`, and names its state by `frame`; its actions then reach callers who
 evaluate code in its process, by `call`. Standard library alone, Python 3.8 or later. Importing the package does

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         """Whether the listener wants nothing any more."""
 
         def begin(self, values: Any, caller: Any) -> Any:
-            """A call begins, with these variables, from the frame `caller`; what `end` is given, or None."""
+            """Take the beginning of a call, with these variables, from the frame `caller`; the argument of `end`."""
 
         def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
             """Take the end of a call; `value` is its `result`, or the exception `raised`."""

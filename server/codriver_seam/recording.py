@@ -103,7 +103,7 @@ def forget() -> None:
 
 
 def install(enabled: bool | None = None) -> bool:  # noqa: FBT001  # it is all that it takes
-    """Switch the seam on if `enabled`, or without that if the environment says CODRIVER_SEAM=1; whether it is on."""
+    """Switch the seam on if `enabled`, or by default if the environment has CODRIVER_SEAM=1; whether it is on."""
     if seam.session_id is None and (os.environ.get("CODRIVER_SEAM") == "1" if enabled is None else enabled):
         seam.installed_ms = int(time.time() * 1000)
         seam.session_id = str(uuid.uuid4())

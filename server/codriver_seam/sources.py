@@ -70,7 +70,7 @@ class _Handler(logging.Handler):
 
 
 def _kind_of(record: logging.LogRecord) -> str:
-    """The kind of a record's event. A library's warning is an issue of the application while that handles something.
+    """The kind of a record's event. A library's warning is an issue of the application during its handlers.
 
     Libraries also warn of themselves, as when their server starts.
     """

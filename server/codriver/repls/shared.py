@@ -309,7 +309,7 @@ class TestEvaluations:
 
 
 def alternatives(match: str) -> list[list[str]]:
-    """The words of `match` as alternatives of words that all hold, `!` before what must not; empty if it has more.
+    """The words of `match` as alternatives of words that all hold, `!` before forbidden ones; empty for more.
 
     In small letters, as names are compared in them.
     """

@@ -262,7 +262,7 @@ class Repls:
             return causes[0]
 
     async def _stay_with_ours(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
-        """Live through the connection to a process of ours; why it ended. A kernel does not say when it listens."""
+        """Live through the connection to a process of ours; the reason of its end. A kernel gives no sign."""
         deadline = anyio.current_time() + recipe.start_timeout_s
         while True:
             try:

@@ -418,7 +418,7 @@ class Kernel:
         return exchange.reply or self._lost()
 
     async def introduce(self, timeout_s: float) -> None:
-        """Ask who it is until it answers, and until what it publishes reaches us. One that is busy answers on control.
+        """Ask the kernel's name until it answers, and its published messages arrive. A busy one answers on control.
 
         Raises:
             NotAnReplError: the listener does not answer as a kernel does.

@@ -163,7 +163,7 @@ PIECE_BYTES: Final = 64 * 1024
 
 
 class HttpExchange:
-    """One exchange with the server at a URL, which `abort` ends from another thread: a server that drips would keep it.
+    """One exchange with the server at a URL. `abort` ends it from another thread: a slow server would hold it.
 
     `timeout_s` bounds the wait for each piece of the answer, and the answer as a whole.
     """

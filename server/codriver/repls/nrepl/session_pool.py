@@ -307,7 +307,7 @@ class SessionPool:
         return connection
 
     async def _read(self, connection: NreplConnection) -> None:
-        """Read until the connection is over, or all are closed: what is asked as we are cancelled is answered too."""
+        """Read until the connection is over, or all are closed: questions during a cancellation are answered too."""
         with anyio.CancelScope(shield=True) as scope:
             self._reading.add(scope)
             try:

@@ -352,7 +352,7 @@ class TestRunner:
     async def _answer(
         self, session: NreplSession, op: str, evaluation: str | None, **fields: bencode.Value
     ) -> list[Message]:
-        """The answer to what runs the user's code, whose output and requests for input are passed on as they come."""
+        """The answer to a request that runs user code; output and requests for input are passed on as they come."""
         messages: list[Message] = []
         reply = Reply(evaluation, self._listener)
         progress = self._progress.get(evaluation or "") or TestProgress()

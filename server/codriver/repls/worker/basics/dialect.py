@@ -253,7 +253,7 @@ class Sources:
         return list(reversed(self._files))
 
     def keep(self, file: str, text: str) -> None:
-        """Let tracebacks show the lines of code that is in no file; None as its time keeps it from being looked for."""
+        """Let tracebacks show the lines of code outside of files; the time `None` keeps it from being looked for."""
         if file.startswith("<") or not os.path.exists(file):
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
             self._files.append(file)

@@ -143,7 +143,7 @@ class Job:
                 self._touch()
 
     def write(self, stream: str, text: str) -> None:
-        """Printed text: it leaves soon. No lock is taken: a finalizer that prints runs anywhere, in our code too."""
+        """Take printed text, sent soon. No lock is taken: a printing finalizer may run anywhere, in our code too."""
         self._texts.append((stream, text))
         self._size += len(text)
         if not self._is_dirty:
@@ -228,7 +228,7 @@ class Interrupts:
             self._is_sent = False
 
     def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
-        """Do what an interrupt may end, and give what it raised; no interrupt comes after it. On the main thread."""
+        """Run an act that an interrupt may end; its exception. No interrupt comes after it. On the main thread."""
         self.shield.depth, self.shield.is_late = 0, False
         try:
             try:

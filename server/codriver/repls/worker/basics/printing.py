@@ -327,7 +327,7 @@ HELD = 8
 SHOWN = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
 """The paths for a value's own displays beside its text, and their methods. Source: IPython's display protocol."""
 REMEMBERED = 200
-"""So many are found as long as the program itself keeps them alive, where values of their class can say so."""
+"""The number of values found while the program keeps them alive, if their class allows weak references."""
 
 
 def shows(value: Any, kind: object) -> bool:

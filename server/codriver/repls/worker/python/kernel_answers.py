@@ -131,7 +131,7 @@ class KernelAnswers:
             return Told({"failed": words_of(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
-        """Run a file: of a module that is loaded from it what changed, there; any other in the home namespace.
+        """Run a file: of a loaded module the changes, in that module; any other file in the home namespace.
 
         `how`: `whole` runs the whole module again, `keep` leaves names alone that somebody bound anew. With `lines`, a
         module of unknown former text runs only the statements that begin there. Changes are kept under the id `hold`.

@@ -309,7 +309,7 @@ class MinimalLoad:
         return steps
 
     def remove(self) -> Iterator[str]:
-        """Take out the names that the text binds no more, unless somebody bound them anew; those of the module."""
+        """Remove names that the text no longer binds, unless somebody bound them anew; the module's removed ones."""
         for name in self._removed:
             owner, _, last = name.rpartition(".")
             if name in self._bound.kinds or last in self._bound.rebound or name in self._kept:

@@ -184,7 +184,7 @@ class Python(Dialect):
         return ast.parse(text, file).body
 
     def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
-        """The statements of `source`, as code; whether it is an expression, and wants a loop: all before any runs."""
+        """The statements of `source`, as code; each with whether it is an expression, and wants a loop."""
         session = job.session
         found: list[tuple[types.CodeType, bool, bool]] = []
         try:

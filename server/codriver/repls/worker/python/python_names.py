@@ -69,7 +69,7 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
     info["doc"] = _doc_of(value)
     if info["type"] == "variable":
-        if text_of(type(value), "__module__") == "builtins":  # it tells of the class alone, which is well known
+        if text_of(type(value), "__module__") == "builtins":  # it tells the well known class alone
             del info["doc"]
         # The program may change it meanwhile.
         with contextlib.suppress(Exception):
@@ -261,7 +261,7 @@ class _Dots:
 
 NO_SOURCE = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
 MOST_TEXT = 2**20
-"""Characters in which a class or a value is looked for: a syntax tree of more takes seconds, in which nothing runs."""
+"""The longest text in which a class or a value is looked for: parsing a longer one blocks all else for seconds."""
 
 
 def definition_of(

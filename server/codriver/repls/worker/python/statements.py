@@ -129,7 +129,7 @@ class SourceText:
         return found
 
     def statements(self, shared: Iterable[str] = ()) -> list[Statement]:
-        """All statements, outermost first. Those whose lines are `shared` with the other text stand for all in them."""
+        """All statements, outermost first. Those with lines `shared` by the other text stand for all in them."""
         known = frozenset(shared)
         segments = self.segments() if known else itertools.repeat("")
         found: list[Statement] = []

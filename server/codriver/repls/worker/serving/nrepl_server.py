@@ -46,7 +46,7 @@ LOCAL_CHARACTERS = 120
 AGAIN_S = 0.1
 """The wait for room where a connection cannot be accepted, as the process has too many files open."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
-"""How code ends that reads on after its input has ended; by name, as debuggers are not loaded before they are used."""
+"""The errors of code that reads on after its input's end; by name, as debuggers are loaded only when used."""
 
 
 class Server:
@@ -294,7 +294,7 @@ class Server:
         connection.answer(message, {**found, "status": ["done"]})
 
     def _seam(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Ask the application's seam, while code runs too. Its getters may wait: this thread reads what comes next."""
+        """Ask the application's seam, while code runs too. Its getters may wait, and this thread reads requests."""
         name, arguments = message.get("name") or "", message.get("args") or "{}"
 
         def ask() -> None:
@@ -319,7 +319,7 @@ class Server:
         connection.answer(message, {"stacks": stacks(), "status": ["done"]})
 
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
-        """Tell the locals of the session's last error. It runs no code of the user's, so it need not wait for any."""
+        """Tell the locals of the session's last error. No user code runs, so nothing has to be waited for."""
         most = message.get("characters")
         most = most if isinstance(most, int) and most > 0 else LOCAL_CHARACTERS
         told = [] if session.error is None else self._dialect.locals_of(session.error, most)

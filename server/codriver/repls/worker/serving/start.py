@@ -163,7 +163,7 @@ def _end_with_parent() -> None:
 
 
 def find_roots(workspace: str) -> list[str]:
-    """The folders of the project's modules: the workspace, and its `src` if that holds packages and is none itself."""
+    """The folders of the project's modules: the workspace, and its `src` if that holds packages and is no package."""
     source = os.path.join(workspace, "src")
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
         return [workspace, source]

@@ -36,7 +36,7 @@ except ImportError:  # an interpreter built without it: every interrupt then aba
 
 
 def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
-    """Raise an exception in another thread; None takes back one that was not raised yet. Whether it could be done."""
+    """Raise an exception in another thread; None takes back one that was not raised yet. True on success."""
     api = getattr(ctypes, "pythonapi", None)
     if api is None:
         return False

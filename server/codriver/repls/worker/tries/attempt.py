@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .fork_tree import Act
 
     Prepare = Callable[[bool], Sequence[Act]]
-    """Run in the supervisor: gives the acts, after what all of them need is done once; told if files are shielded."""
+    """Run in the supervisor: gives the acts, after their common preparation; it gets whether files are shielded."""
 
 assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here
 

@@ -273,7 +273,7 @@ class Reruns:
 
 
 def _has_former(dialect: Dialect, asked: Mapping[str, Any]) -> bool:
-    """Give the last candidate the texts that modules had, in the place of what it has of their files; if it has any."""
+    """Give the last candidate the modules' former texts in place of its own; whether it has any files then."""
     files = asked["candidates"][-1]["files"]
     former = dialect.former_texts(asked["sinceMs"], asked["evaluated"])
     files[:] = [one for one in files if one["path"] not in former]
