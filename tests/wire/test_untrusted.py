@@ -1,0 +1,74 @@
+"""Values of unknown shape: each reader gives its own kind of value, and nothing for all others."""
+
+import math
+
+import pytest
+
+from codriver.wire.untrusted import (
+    as_int,
+    as_list,
+    as_map,
+    as_maps,
+    as_number,
+    as_text,
+    as_texts,
+    mapping_of,
+    text_of,
+    texts_of,
+)
+
+OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
+
+
+@pytest.mark.parametrize(("given", "text"), [
+    ("", ""), ("ж", "ж"), ("ж".encode(), "ж"), (b"a\xffb", "a\\xffb"), (-3, "-3"), (2**80, str(2**80)),
+    (None, None), (1.5, None), (["a"], None), ({"a": 1}, None),
+])  # fmt: skip
+def test_a_text_is_one_of_characters_bytes_or_digits(given, text):
+    assert as_text(given) == text
+
+
+@pytest.mark.parametrize(("given", "number"), [
+    (0, 0), (-7, -7), ("12", 12), ("-12", -12), ("", None), ("-", None), ("1.5", None), ("--1", None), (b"12", None),
+    (True, None), (False, None), (1.0, None), (None, None),
+])  # fmt: skip
+def test_a_whole_number_is_one_or_its_digits_and_no_truth_value(given, number):
+    assert as_int(given) == number
+
+
+@pytest.mark.parametrize(("given", "number"), [
+    (2, 2.0), (-0.5, -0.5), (math.inf, None), (math.nan, None), (True, None), ("2", None), (None, None),
+])  # fmt: skip
+def test_a_number_is_one_that_json_can_say(given, number):
+    assert as_number(given) == number
+
+
+def test_lists_and_maps_are_themselves_and_all_else_is_empty():
+    assert as_list([1, None]) == [1, None]
+    assert as_map({"a": 1}) == {"a": 1}
+    for other in OTHERS:
+        assert as_list(other) == []
+        assert as_map(other) == {}
+        assert as_maps(other) == []
+        assert as_texts(other) == ()
+
+
+def test_of_a_list_those_of_the_wanted_kind_are_kept():
+    assert as_texts(["a", b"b", "", 3, None, ["c"]]) == ("a", "b", "3")
+    assert as_maps([{"a": 1}, [], None, {}]) == [{"a": 1}, {}]
+
+
+@pytest.mark.parametrize(("read", "good", "bad", "nothing"), [
+    (text_of, "words", 7, ""), (mapping_of, {"a": 1}, [1], {}), (texts_of, ["a", "b"], "ab", []),
+])  # fmt: skip
+def test_a_member_of_another_kind_counts_as_a_missing_one(read, good, bad, nothing):
+    def plain(value):
+        return list(value) if isinstance(value, tuple) else value
+
+    assert plain(read({"key": good}, "key")) == good
+    assert plain(read({"key": bad}, "key")) == nothing
+    assert plain(read({}, "key")) == nothing
+
+
+def test_texts_of_a_member_leave_out_what_is_none():
+    assert texts_of({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")
