@@ -26,7 +26,10 @@ from codriver.commands import cli
 assert sys.platform != "win32"
 
 MAX_BYTES = 1 << 20
-LATE = ("anyio._backends._asyncio", "platformdirs", "codriver.setup.doctor", "codriver.setup.init")
+LATE = (
+    "anyio._backends._asyncio", "platformdirs", "codriver.setup.doctor", "codriver.setup.init",
+    "codriver.protocol.sdk.sdk_server",
+)  # fmt: skip
 """What servers and commands import once they run."""
 FLUSH_FAILED = 120
 """The status of an interpreter whose last words nobody takes. Source: CPython, `Py_RunMain`."""
