@@ -121,7 +121,7 @@ def test_what_was_evaluated_is_compared_with_what_the_file_defines(client, price
     assert client.call("evaluate_code", code=code, namespace="prices")["ok"]
     red = run(client, load=False)
     until(lambda: told(client, red) == [SAID], "the difference")
-    assert client.call("evaluate_code", code="prices.rebate(20)")["result"] == "0.8"
+    assert client.call("evaluate_code", code="import prices; prices.rebate(20)")["result"] == "0.8"
 
 
 def test_a_red_test_is_not_compared_where_nothing_was_defined_since(client, prices):
