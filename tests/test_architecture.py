@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "documents": {"core", "errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "systems", "wire"},
+    "testing": {"core", "errors", "files", "repls", "systems"},
     "settings": {"errors", "files", "net", "repls", "systems"},
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems", "wire"},
     "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls"},

@@ -1,0 +1,33 @@
+"""The report that is built from the events of a run."""
+
+from codriver.testing import runs
+
+
+def report_of(*events):
+    builder = runs.ReportBuilder()
+    for event in events:
+        builder.add(event)
+    return builder.report()
+
+
+def test_a_run_under_way_reports_what_runs_and_what_has_not_started():
+    report = report_of(
+        runs.Collected(4, 1, ("a", "b", "c")),
+        runs.TestStarted("a"),
+        runs.TestFinished("a", "passed"),
+        runs.TestStarted("b"),
+    )
+    assert (report.running, report.not_started) == (("b",), ("c",))
+    assert (report.counts.passed, report.counts.collected, report.counts.deselected) == (1, 4, 1)
+    assert not report.passed
+
+
+def test_the_counts_of_a_finished_run_are_those_of_its_runner():
+    counts = runs.Counts(passed=1, errors=1, collected=1)
+    report = report_of(
+        runs.Collected(1, 0, ("a",)),
+        runs.TestFinished("a", "error"),
+        runs.RunFinished(exit_status=1, counts=counts),
+    )
+    assert report.counts == counts
+    assert [one.nodeid for one in report.failures] == ["a"]
