@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -91,8 +93,6 @@ def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
         ({**KERNEL, "shell_port": 0}, 0o600, "no `ip` and `shell_port`"),
         ({**KERNEL, "shell_port": "33"}, 0o600, "no `ip` and `shell_port`"),
         ({**KERNEL, "ip": None}, 0o600, "no `ip` and `shell_port`"),
-        (KERNEL, 0o644, "others|read"),
-        (KERNEL, 0o666, "write|others|read"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content, mode, words):
@@ -102,6 +102,51 @@ def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content
     ((told, why),) = found.problems
     assert told == path
     assert any(word in why for word in words.split("|")), why
+
+
+# VS Code writes the files itself, with the modes that the umask leaves.
+OPEN_MODES = [0o640, 0o644, 0o664, 0o666]
+
+
+@pytest.fixture
+def exposed():
+    """A directory that every user of the machine can read, in one where all can."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("mode", OPEN_MODES, ids=oct)
+def test_a_file_that_other_users_can_reach_has_to_be_closed_to_them(exposed, mode):
+    path = put(exposed, "kernel-1.json", KERNEL, mode)
+    found = RuntimeFolder(exposed).look()
+    assert not found.kernels
+    ((told, why),) = found.problems
+    assert told == path
+    assert "others" in why
+
+
+@pytest.mark.parametrize("mode", OPEN_MODES, ids=oct)
+@pytest.mark.parametrize("closed", [".", ".."])
+def test_the_mode_of_a_file_does_not_matter_where_no_other_user_can_reach_it(exposed, mode, closed):
+    runtime = exposed / "runtime"
+    runtime.mkdir(mode=0o755)
+    (runtime / closed).chmod(0o700)
+    put(runtime, "kernel-1.json", KERNEL, mode)
+    assert names(RuntimeFolder(runtime).look().kernels) == ["kernel-1.json"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups have numbers on POSIX alone")
+@pytest.mark.parametrize("is_own_group", [True, False])
+def test_a_group_of_the_users_own_is_nobody_else(exposed, is_own_group):
+    try:
+        os.chown(exposed, -1, os.geteuid() if is_own_group else os.geteuid() + 1)
+    except PermissionError:
+        pytest.skip("only root may use a group that it is not in")
+    exposed.chmod(0o750)
+    put(exposed, "kernel-1.json", KERNEL, 0o664)
+    assert bool(RuntimeFolder(exposed).look().kernels) is is_own_group
 
 
 def test_a_link_is_not_followed(tmp_path):

@@ -78,7 +78,9 @@ def test_a_kernel_whose_file_cannot_be_read_is_reached_through_its_server(found,
     asked = {"path": "sub/c.ipynb", "name": "c.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
     _status, session = jupyter.call("POST", "/api/sessions", asked)
     kernel = session["kernel"]["id"]
-    (jupyter.runtime / f"kernel-{kernel}.json").chmod(0o644)
+    file = jupyter.runtime / f"kernel-{kernel}.json"
+    file.rename(file.with_suffix(".moved"))
+    file.symlink_to(file.with_suffix(".moved"))
     with variables(JUPYTER_RUNTIME_DIR=jupyter.runtime), serving(tmp_path) as live:
         until(live.port_file.exists, "the server in the folder below")
         with live.client() as other:

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -21,7 +20,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Profile
 from codriver.repls.jupyter import kernel_discovery
-from codriver.repls.jupyter.connection_files import NotebookServer, folders_of_processes
+from codriver.repls.jupyter.connection_files import NotebookServer
 from codriver.repls.jupyter.kernel_discovery import (
     ASK_SERVERS_S,
     PROBE_S,
@@ -203,24 +202,6 @@ def test_a_kernel_that_only_a_server_tells_of_is_known_by_its_url(room, sessions
     assert by_server.origin.text == f"{sessions.url}api/kernels/2"
     assert by_server.address == f"jupyter+{sessions.url}api/kernels/2"
     assert "s3cret" not in repr(by_server)
-
-
-@contextmanager
-def waiting_process(folder, *words):
-    """A process with these words in its command line, until the context is left."""
-    code = "import sys; print(1, flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", code, *words]
-    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        yield
-        process.stdin.close()
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there does the system tell")
-def test_the_folder_of_a_process_is_the_systems_word(tmp_path):
-    file = tmp_path / "kernel-1.json"
-    with waiting_process(tmp_path, "-f", str(file)), waiting_process("/", "--existing", str(file)):
-        assert folders_of_processes([file, tmp_path / "other.json"]) == {file: tmp_path}
 
 
 # Whether it is there

@@ -7,11 +7,10 @@ installed for; here that is the project's, never the one that runs Codriver.
 
 The file of a kernel that a server starts keeps its ports and key over the kernel's restarts, so that a human's
 connected console stays connected. The file lies in Jupyter's runtime folder, where `jupyter console --existing` looks,
-until the server ends. Only some kernels tell their process id, for an interrupt: the process of any other is found by
-the connection file in its command, on systems with `/proc`.
+until the server ends.
 
 Source: jupyter_client's "Connection files" and "Making kernels for Jupyter", section "Kernel specs"; `jpserver-*.json`
-as jupyter_server 2 writes them; proc(5).
+as jupyter_server 2 writes them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ import shutil
 import socket
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -38,11 +36,12 @@ from codriver import files
 from codriver.errors import CodriverError, StartError
 from codriver.files import Links, Rules
 from codriver.net.server_record import LARGEST_PORT
-from codriver.systems.other_processes import interrupt, is_running
+from codriver.systems.file_system import TELLS_MODES, is_open, is_trusted
+from codriver.systems.other_processes import is_running
 from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.files import Stamp
 
@@ -50,8 +49,11 @@ if TYPE_CHECKING:
 OWN_PREFIX: Final = "kernel-codriver-"
 """The names of the files of kernels that Codriver servers start; the server's process id follows."""
 
-FILE_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE, is_granting=True, is_secret=True)
+MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
+EXPOSED_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
 """Connection files hold keys and tokens, and decide where code is sent: nobody else may read or write the files."""
+SHELTERED_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
+"""Rules for files that no other user can reach, whatever their modes: VS Code leaves them to the umask."""
 
 MAX_FILES: Final = 1000
 """The most files that are read: killed servers leave theirs, and nobody cleans up."""
@@ -156,15 +158,31 @@ class RuntimeFolder:
         return self._contents
 
 
+def is_sheltered(folder: Path) -> bool:
+    """Return whether a directory on the path keeps all other users away from the files below it."""
+    return TELLS_MODES and any(_keeps_others_out(above) for above in (folder, *folder.resolve().parents))
+
+
+def _keeps_others_out(folder: Path) -> bool:
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    # A group with the number of its user is the user's alone, by the convention of Debian, Fedora and others.
+    rights = 0o007 if status.st_gid == status.st_uid else 0o077
+    return is_trusted(status.st_uid) and not is_open(status, rights)
+
+
 def _read_all(folder: Path) -> Contents:
     kernels, servers, problems = [], [], []
+    rules = SHELTERED_RULES if is_sheltered(folder) else EXPOSED_RULES
     with contextlib.suppress(OSError):
         for path in sorted(folder.iterdir(), key=lambda path: path.name)[:MAX_FILES]:
             is_kernel = path.name.startswith("kernel-") and not path.name.startswith(OWN_PREFIX)
             if path.suffix != ".json" or not (is_kernel or path.name.startswith("jpserver-")):
                 continue
             try:
-                data, status = files.read_stamped(path, FILE_RULES, root=folder)
+                data, status = files.read_stamped(path, rules, root=folder)
                 if is_kernel:
                     kernels.append(read_connection_file(path, data, status.st_mtime_ns))
                 else:
@@ -431,69 +449,3 @@ def _request_shutdown(file: Path) -> None:
     finally:
         client.stop_channels()
         client.context.destroy(linger=0)
-
-
-PROCESSES: Final = Path("/proc")
-COMMAND_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE)
-PARENT: Final = 1
-GROUP: Final = 2
-"""Fields of `/proc/PID/stat` behind the command's name in brackets, from 0: state, parent, group."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelProcess:
-    """A process of this machine that runs a kernel."""
-
-    id: int
-    leads: bool
-    """Whether the process group is the kernel's alone: its leader is the kernel, or started only the kernel."""
-
-    @property
-    def folder(self) -> str | None:
-        """The kernel's current folder; None if the system does not show it."""
-        try:
-            return str((PROCESSES / str(self.id) / "cwd").readlink())
-        except OSError:
-            return None
-
-    def interrupt(self) -> bool:
-        """Send SIGINT to the kernel's group, or in a group of others to the kernel alone; whether that worked.
-
-        Only the group frees a kernel that waits for a child process.
-        """
-        return interrupt(self.id, is_group=self.leads)
-
-
-def find_process(connection_file: str) -> KernelProcess | None:
-    """The process started with this connection file, the innermost of several; None without one in sight."""
-    wanted, found = os.fsencode(connection_file), dict[int, tuple[int, int]]()
-    for folder, words in _commands():
-        if any(word == wanted or word.endswith(b"=" + wanted) for word in words):
-            with suppress(OSError, ValueError, IndexError):
-                fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-                found[int(folder.name)] = int(fields[PARENT]), int(fields[GROUP])
-    parents = {parent for parent, _ in found.values()}
-    innermost = [process for process in found if process not in parents]
-    if len(innermost) != 1:
-        return None
-    _, group = found[innermost[0]]
-    return KernelProcess(innermost[0], group in found)
-
-
-def folders_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
-    """The working directories of the kernels of these connection files; only Linux tells them."""
-    wanted, found = {os.fsencode(path): path for path in connection_files}, dict[Path, Path]()
-    for folder, words in _commands():
-        path = next((wanted[word] for word in words if word in wanted), None)
-        # A console of that kernel names its file as well.
-        if path is not None and b"--existing" not in words:
-            with suppress(OSError):
-                found[path] = (folder / "cwd").readlink()
-    return found
-
-
-def _commands() -> Iterator[tuple[Path, list[bytes]]]:
-    """Each process, as its folder, and the words of its command."""
-    for folder in PROCESSES.glob("[0-9]*"):
-        with suppress(OSError):
-            yield folder, files.read_head(folder / "cmdline", COMMAND_RULES).split(b"\0")

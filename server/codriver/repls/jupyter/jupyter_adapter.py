@@ -23,9 +23,9 @@ from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, End
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.reports import read_frame
 from codriver.repls.dialects import seam_providers
-from codriver.repls.jupyter.connection_files import KernelProcess
 from codriver.repls.jupyter.evaluator import Evaluator
 from codriver.repls.jupyter.kernel import Kernel, open_kernel
+from codriver.repls.jupyter.kernel_processes import KernelProcess
 from codriver.repls.jupyter.kernel_questions import KernelSeam, Questions, expression, leave_subshell
 from codriver.repls.jupyter.others_evaluations import OthersEvaluations
 from codriver.repls.jupyter.python_questions import KernelTestRunner, PythonQuestions, edited_in, in_frame, load

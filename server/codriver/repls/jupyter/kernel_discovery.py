@@ -39,11 +39,11 @@ from codriver.repls.jupyter.connection_files import (
     Contents,
     NotebookServer,
     RuntimeFolder,
-    folders_of_processes,
     key_of_kernel,
     key_of_notebook,
     runtime_folder,
 )
+from codriver.repls.jupyter.kernel_processes import folders_of_processes
 from codriver.repls.kinds import split_address
 from codriver.systems.other_processes import is_running
 

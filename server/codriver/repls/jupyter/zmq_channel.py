@@ -34,7 +34,8 @@ from codriver.repls.contract.adapter import (
     ReplUnreachableError,
     StrangeListenerError,
 )
-from codriver.repls.jupyter.connection_files import KernelProcess, find_process
+from codriver.repls.jupyter.connection_files import is_sheltered
+from codriver.repls.jupyter.kernel_processes import KernelProcess, find_process
 from codriver.repls.jupyter.messages import (
     LEFT_OUT,
     SHORT_BYTES,
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.messages import KeepUp, Message, OnMessage, Socket
 
 KERNEL: Final = "Jupyter kernel"
-FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
+EXPOSED_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
+SHELTERED_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE)
+"""Rules for a connection file that no other user can reach, whatever its mode."""
 """A connection file decides where code is sent, so nobody else may write the file."""
 
 PROBE_S: Final = 1.0
@@ -366,7 +369,8 @@ def _pieces_of(message: Message) -> Iterator[Message]:
 def _read(place: str) -> Mapping[str, object]:
     """The contents of the connection file."""
     try:
-        found = json.loads(files.read(Path(place), FILE_RULES))
+        path = Path(place)
+        found = json.loads(files.read(path, SHELTERED_RULES if is_sheltered(path.parent) else EXPOSED_RULES))
     except FileNotFoundError as error:
         raise ReplUnreachableError(place, "there is no such connection file: its kernel ended") from error
     except (OSError, ValueError, RecursionError) as error:
