@@ -11,7 +11,7 @@ from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRep
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import FOUND_TRIES
-from codriver.core.state import Life, Origin, Repl, State, without_merely_found
+from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve, server_of
 from codriver.tools.calls.syntax_check import meant, speaks_lisp
@@ -68,13 +68,12 @@ def test_a_call_that_names_no_session_means_the_repl_that_is_not_merely_found(ot
     assert resolve(state, "a-ipynb").key == "a-ipynb"
 
 
-def test_the_only_session_is_used_though_it_was_merely_found():
-    assert resolve(state_of(repl("a-ipynb")), None).key == "a-ipynb"
-
-
-def test_of_two_found_kernels_none_is_picked():
-    with refused_as("ambiguous-session"):
-        resolve(state_of(repl("a-ipynb"), repl("b-ipynb")), None)
+def test_a_found_kernel_is_never_chosen_for_a_call_that_names_none():
+    for kernels in ([repl("a-ipynb")], [repl("a-ipynb"), repl("b-ipynb")]):
+        for used in ((), ("kernel:a-ipynb",)):
+            with refused_as("no-repl") as refused:
+                resolve(state_of(*kernels), None, used=used)
+            assert refused.value.hint.endswith("give replSessionKey " + " or ".join(one.key for one in kernels))
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)
@@ -85,18 +84,10 @@ def test_a_found_kernel_stands_in_for_no_repl_that_was_given_up(named):
     assert "a-ipynb" not in refused.value.message
 
 
-def test_a_stale_port_file_keeps_nobody_from_the_only_kernel():
-    stale = replace(repl("nrepl", Origin("port-file", "/w/.nrepl-port"), phase="waiting"), generation=0)
-    assert resolve(state_of(repl("a-ipynb"), stale), None).key == "a-ipynb"
-
-
-def test_a_found_kernel_serves_files_only_where_there_is_no_other_repl(tmp_path):
+def test_a_found_kernel_serves_no_files(tmp_path):
     own = repl("py", Origin("process", "python"))
     assert server_of(tmp_path / "a.py", [repl("a-ipynb"), own], tmp_path) is own
-    kernel = repl("a-ipynb")
-    assert server_of(tmp_path / "a.py", [kernel], tmp_path) is kernel
-    stopped = repl("py", Origin("process", "python"), phase="stopped")
-    assert server_of(tmp_path / "a.py", [kernel, stopped], tmp_path) is None
+    assert server_of(tmp_path / "a.py", [repl("a-ipynb")], tmp_path) is None
 
 
 def test_code_for_no_session_is_read_in_the_language_of_the_repl_that_it_is_for():
@@ -104,7 +95,6 @@ def test_code_for_no_session_is_read_in_the_language_of_the_repl_that_it_is_for(
     state = state_of(repl("a-ipynb"), lisp)
     assert speaks_lisp(meant(state, None))
     assert not speaks_lisp(meant(state, "a-ipynb"))
-    assert without_merely_found([repl("a-ipynb")])
 
 
 def test_nobody_waits_for_a_found_kernel():

@@ -75,7 +75,7 @@ def test_flask_is_found_used_and_found_again_after_its_reloader(live, client):
         assert app.result_of("import os; str(os.getpid())") == repr(serving_process)
         assert serving_process != str(app.process.pid)
         (session,) = app.sessions()
-        assert (session["processId"], session["kind"]) == (int(serving_process), "port-file")
+        assert (session["key"], session["processId"], session["kind"]) == ("shop", int(serving_process), "port-file")
         refused = client.call("restart_repl", replSessionKey=session["key"])
         assert refused["reason"] == "capability-missing"
         endless = client.call("evaluate_code", code="while True: pass", timeoutMs=1000, replSessionKey=session["key"])
@@ -85,6 +85,32 @@ def test_flask_is_found_used_and_found_again_after_its_reloader(live, client):
         (live.workspace / "shop.py").write_text(SHOP.replace("orders = []", "orders = ['anew']"))
         until(lambda: app.result_of("import shop; shop.orders") == "['anew']", "the reloaded application")
         assert app.sessions()[0]["generation"] > session["generation"]
+
+
+def test_a_call_that_names_no_session_means_the_running_application(tmp_path):
+    environment()
+    with (
+        serving(tmp_path, "--repl", "python") as live,
+        live.client() as early,
+        live.client(name="late") as late,
+    ):
+        (live.workspace / "shop.py").write_text(SHOP)
+        assert early.call("evaluate_code", code="orders = 'of the REPL'")["ok"]
+        with application(live, early, "flask", "--app", "shop", "run", "--port", "PORT") as app:
+            app.get("/add/7")
+            until(app.sessions, "the application's REPL")
+            (session,) = app.sessions()
+            first = late.call("evaluate_code", code="import shop; shop.orders")
+            assert (first["result"], first["notes"]) == (
+                "[7]",
+                ["in shop, the running application; replSessionKey names another: py"],
+            )
+            assert not late.call("evaluate_code", code="shop.orders").get("notes")
+            assert early.call("evaluate_code", code="orders")["result"] == "'of the REPL'"
+            (live.workspace / "shop.py").write_text(SHOP.replace("return str", "return 'pid ' + str"))
+            loaded = late.call("load_file", filePath="shop.py")
+            assert (loaded["ok"], session["key"]) == (True, "shop")
+            assert app.get("/add/8").startswith("pid ")
 
 
 def test_an_asyncio_application_is_awaited_on_its_own_loop(live, client):

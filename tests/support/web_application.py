@@ -51,7 +51,9 @@ class Application:
     def sessions(self):
         """The sessions of applications that are connected."""
         rows = self.client.call("list_sessions")["sessions"]
-        return [row for row in rows if row["phase"] == "connected" and "runs in the application" in str(row["notes"])]
+        return [
+            row for row in rows if row["phase"] == "connected" and "runs in the application" in str(row.get("notes"))
+        ]
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ def test_an_edit_without_a_name_is_taken_back_under_the_name_that_was_given(live
         assert not path.exists()
 
 
-def test_only_who_never_chose_is_asked_which_session_he_means(live):
+def test_a_caller_stays_in_the_session_that_it_used_last(live):
     with live.client(name="chose") as chose, live.client(name="new") as new:
         py(chose, "chosen = 1")
         stays = chose.call("evaluate_code", code="chosen")
@@ -72,7 +72,8 @@ def test_only_who_never_chose_is_asked_which_session_he_means(live):
         assert not [note for note in again.get("notes", ()) if "lpy" in note]
         assert new.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
         assert chose.call("evaluate_code", code="(+ 1 2)", replSessionKey="lpy")["result"] == "3"
-        assert chose.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
+        follows = chose.call("evaluate_code", code="1")
+        assert (follows["result"], follows["sessionKey"]) == ("1", "lpy")
 
 
 def test_a_file_is_loaded_and_run_where_its_language_is_spoken_whatever_was_used(live):

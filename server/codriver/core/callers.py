@@ -145,16 +145,17 @@ def is_first(state: State, evaluation: Evaluation) -> bool:
 
 
 def with_used(state: State, client: str | None, who: str, repl: str) -> State:
-    """The state in which a caller has used a REPL."""
+    """Return the state in which a caller has used a REPL last."""
     known = state.clients.get(client or "")
-    if known is None or repl in known.used.get(who, ()):
+    before = known.used.get(who, ()) if known is not None else ()
+    if known is None or before[-1:] == (repl,):
         return state
-    used = _with_newest(known.used, who, (*known.used.get(who, ()), repl))
+    used = _with_newest(known.used, who, (*[one for one in before if one != repl], repl))
     return replace(state, clients=with_item(state.clients, known.id, replace(known, used=used)))
 
 
 def used_by(state: State, client: str, who: str) -> tuple[str, ...]:
-    """The ids of the REPLs that a caller has evaluated in."""
+    """Return the ids of the REPLs that a caller has evaluated in, the last used one last."""
     known = state.clients.get(client)
     return known.used.get(who, ()) if known is not None else ()
 

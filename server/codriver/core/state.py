@@ -15,7 +15,7 @@ from codriver.core.records import dataclass, replace
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from codriver.core.values import Evaluation, Lane, ListeningProgram, Profile
 
@@ -116,7 +116,7 @@ class Client:
     unnamed: str = ""
     """The `who` that was made up for a caller before it gave one."""
     used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`: the ids of the REPLs that the caller has evaluated in."""
+    """By `who`: the ids of the REPLs that the caller has evaluated in, the last used one last."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,9 @@ class Origin:
     stands_in: str = ""
     """The words, told to everybody, for a program of ours that stands in: which it is, and why the project's cannot
     start."""
+
+    is_unasked: bool = False
+    """True of a REPL that Codriver started because no REPL was found or requested."""
 
     @property
     def is_claim(self) -> bool:
@@ -359,12 +362,6 @@ class State:
         # Also of a REPL that waits for the user's yes, so that a client which lists once has the tool after the yes.
         waits = self.repl_needs_trust and any(r.owned and r.phase == "stopped" for r in self.waiting_for_trust())
         return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
-
-
-def without_merely_found(repls: Iterable[Repl]) -> list[Repl]:
-    """The REPLs without the kernels that were merely found; with them if there are no others."""
-    known = list(repls)
-    return [repl for repl in known if not repl.origin.is_merely_found] or known
 
 
 def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:

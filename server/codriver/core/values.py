@@ -80,6 +80,8 @@ class Profile:
     """Whether sessions of one connection, only separate connections, or nothing at all keep namespaces apart."""
     outside: str | None = None
     """A sentence on the project's packages that are found outside the project's working tree."""
+    application: str = ""
+    """The name of the running application that the REPL is part of; empty for any other REPL."""
     shares: str = ""
     """The things that an isolated session shares with the others, in words."""
     runs_beside: bool = False

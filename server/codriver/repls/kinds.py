@@ -203,6 +203,25 @@ def key_of_port_file(name: str) -> str:
     return keys.pop() if len(keys) == 1 else "nrepl"
 
 
+def is_provisional(key: str) -> bool:
+    """Return whether the key of a port file's REPL waits for what the connection shows.
+
+    `nrepl` becomes the key of the dialect. Only applications have a port file of the kind Python, and an application's
+    REPL is named after its program.
+    """
+    return key in ("nrepl", PYTHON.key)
+
+
+MOST_KEY_CHARS: Final = 40
+"""Maximum length of a key made from the name of an application."""
+
+
+def key_of(dialect: str, application: str) -> str:
+    """Return the session key for a REPL by what its connection shows: the application's name, or the dialect's key."""
+    name = re.sub(r"[^\w.-]+", "-", application).strip("-.")[:MOST_KEY_CHARS]
+    return name or key_of_dialect(dialect)
+
+
 def key_of_dialect(dialect: str) -> str:
     """The session key for a REPL of a dialect: the key of its likeliest kind; `repl` for an unknown dialect."""
     return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")

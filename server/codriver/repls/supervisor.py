@@ -295,7 +295,7 @@ class Repls:
                 self._adapters[repl_id] = adapter
                 try:
                     profile = without(await self._placed(repl_id, adapter.profile), withheld)
-                    key = kinds.key_of_dialect(profile.dialect)
+                    key = kinds.key_of(profile.dialect, profile.application)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
                     await anyio.to_thread.run_sync(give_back_large_blocks)
                     return await adapter.wait_closed()

@@ -147,7 +147,9 @@ class Discovery:
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
         found = _asked_command(choice.repl)
-        found = replace(found, problem=choice.problem, origin=replace(found.origin, stands_in=choice.stands_in))
+        found = replace(
+            found, problem=choice.problem, origin=replace(found.origin, stands_in=choice.stands_in, is_unasked=True)
+        )
         does = "codriver starts its own" if choice.problem is None else "codriver would start, and cannot,"
         words = f"no REPL was found and none asked for, so {does} {choice.title} REPL (key {found.key})"
         self._dispatch(Say(words), found)
@@ -177,7 +179,7 @@ class Discovery:
                 found.key,
                 Origin("port-file", path),
                 address,
-                keyed=found.key != "nrepl",
+                keyed=not kinds.is_provisional(found.key),
                 rewritten=self._written.get(identity, found.written_ns) != found.written_ns,
             )
         known = {repl.id: repl for repl in state.repls.values() if repl.origin.kind == "port-file"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.values import Capability, PrintLimits, Profile
@@ -169,15 +170,31 @@ def read_outside(answer: Sequence[Message]) -> str | None:
     )
 
 
-def read_app(answer: Sequence[Message]) -> str | None:
-    """The sentence on the application around the REPL, by our worker's word; None without one."""
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The application that a REPL runs in, as the worker describes it."""
+
+    name: str
+    """A short name, such as `manage` or `shop`."""
+    program: str
+    process_id: int | None
+
+    @property
+    def note(self) -> str:
+        """A sentence for whoever uses the REPL."""
+        return (
+            f"runs in the application {self.program}, process {self.process_id}: its modules are live, and its prints "
+            "stay its own"
+        )
+
+
+def read_application(answer: Sequence[Message]) -> Application | None:
+    """Return the application that the worker runs in; None for a REPL that is no part of an application."""
     for message in answer:
         app = as_map(message.fields.get("codriver/app"))
         if app:
-            return (
-                f"runs in the application {as_text(app.get('program'))}, process {as_int(app.get('pid'))}: its modules "
-                "are live, and its prints stay its own"
-            )
+            program = as_text(app.get("program")) or "python"
+            return Application(as_text(app.get("name")) or PurePath(program).stem, program, as_int(app.get("pid")))
     return None
 
 
@@ -203,8 +220,12 @@ async def probe(
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
     support = {name: how for name, how in support.items() if name not in lacking}
-    outside = read_outside(answer)
-    notes = (*dialect.notes, *_java_notes(facts, support), *filter(None, (outside, read_app(answer))))
+    outside, application = read_outside(answer), read_application(answer)
+    notes = (
+        *dialect.notes,
+        *_java_notes(facts, support),
+        *filter(None, (outside, application.note if application else None)),
+    )
     root = facts.get("root")
     found = seam_providers.found(dialect.name, facts.get("seam"))
     seam = next((text for message in answer if (text := message.text(SEAM_OP))), None)
@@ -219,6 +240,7 @@ async def probe(
         missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
         isolation=isolation,
         outside=outside,
+        application=application.name if application else "",
         shares=dialect.shares,
         runs_beside=BESIDE in ops or (isolation == "session" and not dialect.is_serial and "interrupt" in support),
         is_serial=dialect.is_serial,

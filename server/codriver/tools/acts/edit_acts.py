@@ -26,7 +26,7 @@ from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, l
 from codriver.tools.answers.drift_notes import PASSES, drift_or_none, told_of_lost
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of
+from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of, used_repls
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -402,7 +402,8 @@ class LiveSteps:
     def _server(self, path: Path) -> Repl | str:
         """The REPL that serves a file, or in words why none does."""
         call = self._call
-        return server_of(path, call.state.repls.values(), call.services.workspace) or ""
+        used = used_repls(call, self._who)
+        return server_of(path, call.state.repls.values(), call.services.workspace, used) or ""
 
 
 def told(put_back: PutBack) -> dict[str, object]:

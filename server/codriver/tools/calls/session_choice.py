@@ -1,4 +1,4 @@
-"""Choice of the session that a call means: the named one, else the caller's lane in the only REPL; never a guess."""
+"""Choice of the session that a call means: the one it names, otherwise one by a fixed order of rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 from codriver.core import callers
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.records import dataclass
-from codriver.core.state import Session, free_name, without_merely_found
+from codriver.core.state import Session, free_name
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.client_sessions import OWN_NAMES
@@ -39,9 +39,11 @@ class Target:
     lane: Lane | None = None
     """The caller's lane, if it is not the session: the REPL is not connected yet, or has no lane left."""
     beside: tuple[str, ...] = ()
-    """The keys of other REPLs that could be meant as well, if the caller has used this one."""
+    """The keys of the other REPLs that a call could mean."""
     gave_way: tuple[str, ...] = ()
     """The keys of the stand-ins that gave way to this REPL."""
+    reason: str = ""
+    """Why this REPL was chosen for a call that named none: see `preferred`."""
 
     @property
     def key(self) -> str:
@@ -108,28 +110,58 @@ def _other_tree(target: Target, tree: str) -> RefusedError:
 
 
 def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
-    """The session that `key` names, else the only one, else the one that `who` has used, if the caller used one only.
+    """Return the session that `key` names, otherwise the one that `resolve` chooses for this caller.
 
-    `file`: the path of the file to be loaded or run there: a session of another language is not meant.
+    `file`: the path of the file to be loaded or run there; a session of another language is not meant.
 
     Raises:
         RefusedError: as `resolve` says.
     """
-    state = call.services.core.state
-    used = callers.used_by(state, call.client, who) if key is None and len(state.repls) > 1 else ()
     dialects = dialects_by_suffix().get(Path(file).suffix, ()) if file else ()
-    return resolve(state, key, used=used, dialects=dialects)
+    return resolve(call.services.core.state, key, used=used_repls(call, who), dialects=dialects)
+
+
+def used_repls(call: Call, who: str) -> tuple[str, ...]:
+    """Return the ids of the REPLs that the caller `who` has evaluated in, the last used one last."""
+    state = call.services.core.state
+    return callers.used_by(state, call.client, who) if len(state.repls) > 1 else ()
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """The note, told once, for a caller that could mean another REPL: the other REPLs, or those that gave way."""
+    """Return the note, given once per caller, on which session was chosen where several could be meant."""
     if not target.beside and not target.gave_way:
         return ()
-    note = f"in {target.repl.key}, as before; replSessionKey names another: {', '.join(target.beside)}"
+    others = f"replSessionKey names another: {', '.join(target.beside)}"
+    note = f"in {target.repl.key}, {target.reason}; {others}"
     if target.gave_way:
-        stood_in = ", ".join(target.gave_way)
-        note = f"in {target.repl.key}, the project's own REPL, to which {stood_in} gave way; replSessionKey names that"
-    return (note,) if call.services.told.places.is_news(evaluation, note) else ()
+        others = f"{', '.join(target.gave_way)} gave way; replSessionKey names that"
+        note = f"in {target.repl.key}, the project's own REPL, to which {others}"
+    is_news = call.services.told.places.is_news(evaluation, f"in {target.repl.key}; {others}")
+    return (note,) if is_news else ()
+
+
+def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Repl], str]:
+    """Return the REPLs that a call which names none can mean, and why. More than one: the call has to name one.
+
+    The first of these rules that applies decides:
+
+    1. There is only one REPL.
+    2. The REPL that the caller used last. `used`: the ids of those it used, the last one last.
+    3. The running application; several applications are told apart by name only.
+    4. The REPLs of the project: those that were found, named or configured.
+    5. The REPL that Codriver started unasked.
+    """
+    if len(repls) == 1:
+        return list(repls), "the only REPL"
+    by_id = {repl.id: repl for repl in repls}
+    for identity in reversed(used):
+        if identity in by_id:
+            return [by_id[identity]], "as before"
+    applications = [repl for repl in repls if repl.profile is not None and repl.profile.application]
+    if applications:
+        return applications, "the running application"
+    of_project = [repl for repl in repls if not repl.origin.is_unasked]
+    return of_project or list(repls), "the project's REPL"
 
 
 def resolve(
@@ -137,43 +169,38 @@ def resolve(
     key: str | None,
     *,
     may_leave: bool = False,
-    used: Collection[str] = (),
+    used: Sequence[str] = (),
     dialects: Collection[str] = (),
 ) -> Target:
-    """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
+    """Return the session that `key` names, otherwise the main session of the REPL that `preferred` names.
 
-    Of several the one that speaks one of the `dialects` is meant, if there are such; of several still, the one whose
-    REPL, by its id, the caller has `used`, if the caller has used one of them only.
+    A session that is leaving counts only if it `may_leave`. `used`: the ids of the REPLs that the caller used, the last
+    one last. Of several REPLs those that speak one of the `dialects` are meant, if there are any.
 
-    A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
-    kernel that was merely found, which stands in for no REPL that was asked for or that we started. A stand-in for the
-    project's own REPL gives way to that.
+    Not considered: REPLs that were never reached, such as one behind a stale port file; kernels that somebody else
+    started, which are used by name only; and a stand-in, once the project's own REPL is connected.
 
     Raises:
         RefusedError: there is no session (of that name), there are several, or the REPL was given up.
     """
     if key is None:
         repls = state.repls.values()
-        reachable = [one for one in repls if one.phase != "stopped" and (one.phase != "waiting" or one.generation)]
-        if len(state.repls) > 1:
-            origins = [repl.origin for repl in repls]
-            is_wanted = any(one.kind != "port-file" and not one.is_merely_found for one in origins)
-            known = without_merely_found(reachable)
-            reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
+        reachable = [
+            one
+            for one in repls
+            if one.phase != "stopped" and (one.phase != "waiting" or one.generation) and not one.origin.is_merely_found
+        ]
         if not reachable:
             raise _no_repl(tuple(repls), to_name_one(state))
-        if len(reachable) == 1:
-            return Target(reachable[0], reachable[0].sessions[MAIN_SESSION])
-        reachable = [repl for repl in reachable if repl.dialect in dialects] or reachable
-        gave_way = tuple([repl.key for repl in reachable if _gives_way(repl, reachable)])
-        reachable = [repl for repl in reachable if repl.key not in gave_way]
-        if len(reachable) > 1:
-            habit = [repl for repl in reachable if repl.id in used]
-            if len(habit) != 1:
-                raise _ambiguous(reachable)
-            beside = tuple([repl.key for repl in reachable if repl is not habit[0]])
-            return Target(habit[0], habit[0].sessions[MAIN_SESSION], beside=beside)
-        return Target(reachable[0], reachable[0].sessions[MAIN_SESSION], gave_way=gave_way)
+        candidates = [repl for repl in reachable if repl.dialect in dialects] or reachable
+        gave_way = tuple([repl.key for repl in candidates if _gives_way(repl, candidates)])
+        candidates = [repl for repl in candidates if repl.key not in gave_way]
+        best, reason = preferred(candidates, used)
+        if len(best) > 1:
+            raise _ambiguous(best)
+        repl = best[0]
+        beside = tuple([other.key for other in candidates if other is not repl])
+        return Target(repl, repl.sessions[MAIN_SESSION], beside=beside, gave_way=gave_way, reason=reason)
     for repl in state.repls.values():
         for session in repl.sessions.values():
             if repl.session_key(session.name) == key and (may_leave or not session.is_leaving):
@@ -262,14 +289,18 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
         raise _other_tree(target, tree)
 
 
-def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
-    """The connected REPL that serves a file; None for none; in words the possible ones, if that is not clear.
+def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str] = ()) -> Repl | str | None:
+    """Return the connected REPL that serves a file; None if none does; a sentence if that is not clear.
 
-    Of REPLs with the likeliest dialect the one whose project is nearest to the file serves it. A kernel that was merely
-    found serves files only if there is no other REPL.
+    Of the REPLs that speak the file's likeliest dialect the one whose project is nearest to the file serves it; of
+    several alike the one that `preferred` names. `used`: as there.
     """
     dialects = dialects_by_suffix().get(file.suffix, ())
-    speaking = [repl for repl in without_merely_found(repls) if repl.phase == "connected" and repl.dialect in dialects]
+    speaking = [
+        repl
+        for repl in repls
+        if repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_merely_found
+    ]
     able = [repl for repl in speaking if repl.other_tree is None]
     if not able:
         there = next(iter(speaking), None)
@@ -281,10 +312,10 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str 
         return dialects.index(repl.dialect), -len(home.parts) if inside else 1
 
     nearest = min(map(distance, able))
-    best = [repl for repl in able if distance(repl) == nearest]
+    best, _ = preferred([repl for repl in able if distance(repl) == nearest], used)
     if len(best) == 1:
         return best[0]
-    return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike"
+    return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike: name one with replSessionKey"
 
 
 async def await_server(call: Call, file: Path, wait_s: float) -> None:

@@ -14,7 +14,6 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from codriver.core.state import without_merely_found
 from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.lisp.parinfer import balance
@@ -126,12 +125,12 @@ def _in_python(lines: list[str]) -> str:
 
 
 def meant(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
-    """The REPLs that code for the session of this key may be meant for; the call took it to mean `target`."""
-    if target is not None and (target.beside or len(state.repls) == 1):
+    """Return the REPLs that code for the session of this key may be meant for: that of `target` if it is known."""
+    if target is not None:
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
-        return without_merely_found(repls)
+        return [repl for repl in repls if not repl.origin.is_merely_found] or repls
     # For an unknown session any of them may be meant: the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 

@@ -49,7 +49,7 @@ class EmbeddedRepl(Server):
         interrupts = ThreadInterrupts(self._replace)
         output = RoutedOutput(interrupts.shield)
         self.process_id = os.getpid()
-        about = {"codriver/app": {"pid": self.process_id, "program": program()}}
+        about = {"codriver/app": {"pid": self.process_id, "program": program(), "name": application_name(sys.argv)}}
         self._python = AppPython(find_roots(folder), loop)
         super().__init__(self._python, interrupts, output, about)
         self._ops["codriver/withdraw"] = self._withdraw
@@ -158,6 +158,43 @@ def program() -> str:
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)
     return os.path.basename(path) or "python"
+
+
+SERVERS = ("celery", "daphne", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve")
+"""Programs that serve an application named by one of their arguments."""
+ENTRY_MODULES = ("app", "application", "asgi", "main", "wsgi")
+"""Modules that do not say which application they are."""
+APPLICATION_OPTIONS = ("--app", "-A")
+"""The options by which Flask and Celery take the application."""
+
+
+def application_name(arguments: list[str]) -> str:
+    """Return a short name for the application that a program with these arguments runs.
+
+    It is the module that a server serves (`gunicorn shop.wsgi:app` and `flask --app shop run` give `shop`), otherwise
+    the script or package that was started, without its suffix.
+    """
+    path = arguments[0] if arguments else ""
+    if os.path.basename(path) == "__main__.py":
+        path = os.path.dirname(path)
+    name = os.path.splitext(os.path.basename(path))[0]
+    if name not in SERVERS:
+        return name.strip("-") if len(name) > 2 else "python"
+    rest = arguments[1:]
+    target = os.environ.get("FLASK_APP", "") if name == "flask" else ""
+    for argument, following in zip(rest, [*rest[1:], ""]):
+        option, equals, value = argument.partition("=")
+        if option in APPLICATION_OPTIONS:
+            target = value if equals else following
+            break
+        if not argument.startswith("-") and ":" in argument and "/" not in argument and argument[0].isalpha():
+            target = argument
+            break
+    module = os.path.basename(target.partition(":")[0])
+    parts = [part for part in module.split(".") if part and part != "py"]
+    while len(parts) > 1 and parts[-1] in ENTRY_MODULES:
+        parts.pop()
+    return parts[-1] if parts else name
 
 
 def _leave_with_helper(leave: Callable[[], object]) -> None:

@@ -1,0 +1,80 @@
+"""Which session a call means that names none: the same rules for every tool."""
+
+import pytest
+from refusals import refused_as
+
+from codriver.core.state import Origin, Repl, State
+from codriver.core.values import Profile
+from codriver.tools.calls.session_choice import resolve, server_of
+
+UNASKED = Origin("process", "python", is_unasked=True)
+CONFIGURED = Origin("process", "python")
+FILE = Origin("port-file", "/w/.codriver/app.port")
+
+
+def repl(key, origin, *, application="", dialect="python", phase="connected"):
+    profile = Profile(dialect=dialect, application=application)
+    return Repl(f"id of {key}", key, origin, phase=phase, profile=profile, generation=1)
+
+
+OURS = repl("py", UNASKED)
+PROJECT = repl("py-2", CONFIGURED)
+SHOP = repl("shop", FILE, application="shop")
+WORKER = repl("worker", Origin("port-file", "/w/.codriver/app-2.port"), application="worker")
+CLOJURE = repl("clj", Origin("port-file", "/w/.nrepl-port"), dialect="clojure")
+
+
+def state_of(*repls):
+    return State(repls={one.id: one for one in repls})
+
+
+@pytest.mark.parametrize(
+    ("repls", "used", "key", "reason"),
+    [
+        ([OURS], [], "py", "the only REPL"),
+        ([OURS, SHOP], [], "shop", "the running application"),
+        ([OURS, SHOP], [OURS], "py", "as before"),
+        ([OURS, SHOP], [SHOP, OURS], "py", "as before"),
+        ([OURS, SHOP], [OURS, SHOP], "shop", "as before"),
+        ([PROJECT, SHOP], [], "shop", "the running application"),
+        ([OURS, PROJECT], [], "py-2", "the project's REPL"),
+        ([OURS, CLOJURE], [], "clj", "the project's REPL"),
+        ([SHOP, WORKER], [WORKER], "worker", "as before"),
+    ],
+    ids=lambda value: "+".join(one.key for one in value) if isinstance(value, list) else value,
+)
+def test_the_first_rule_that_applies_chooses(repls, used, key, reason):
+    for given in (repls, repls[::-1]):
+        target = resolve(state_of(*given), None, used=[one.id for one in used])
+        assert (target.key, target.reason) == (key, reason)
+        assert sorted(target.beside) == sorted(one.key for one in repls if one.key != key)
+
+
+@pytest.mark.parametrize(
+    ("repls", "named"),
+    [([OURS, SHOP, WORKER], "shop, worker"), ([PROJECT, CLOJURE], "py-2, clj")],
+    ids=["applications", "project"],
+)
+def test_several_of_one_rank_are_told_apart_by_name_only(repls, named):
+    with refused_as("ambiguous-session") as refused:
+        resolve(state_of(*repls), None)
+    assert refused.value.hint.endswith(f"one of: {named}")
+
+
+def test_a_repl_that_is_gone_is_not_chosen_because_it_was_used():
+    stopped = repl("py", UNASKED, phase="stopped")
+    assert resolve(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"
+
+
+def test_a_file_is_served_by_the_repl_that_a_call_would_mean(tmp_path):
+    file = tmp_path / "a.py"
+    shop, worker = (
+        repl(name, Origin("port-file", str(tmp_path / ".codriver" / f"{name}.port")), application=name)
+        for name in ("shop", "worker")
+    )
+    assert server_of(file, [OURS, shop], tmp_path) is shop
+    assert server_of(file, [OURS, shop], tmp_path, used=[OURS.id]) is OURS
+    assert server_of(file, [OURS, CLOJURE], tmp_path) is OURS
+    unclear = server_of(file, [shop, worker], tmp_path)
+    assert isinstance(unclear, str)
+    assert "replSessionKey" in unclear
