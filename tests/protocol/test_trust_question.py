@@ -13,8 +13,8 @@ from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.net.client_sessions import ClientSession, Outbox
 from codriver.protocol.trust_question import ASK, TrustQuestions
+from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Settings
-from codriver.settings.trust import Grants
 from codriver.tools.manifest import BY_NAME
 
 
@@ -38,7 +38,7 @@ async def test_nothing_is_asked_of_a_project_in_another_language_until_a_python_
     outbox = Outbox(max_notifications=10, max_notification_bytes=10_000, congested_bytes=10_000)
     session = ClientSession("c1", outbox)
     session.name = "a-client"
-    grants = Grants(tmp_path, lambda: "/there/python")
+    grants = InterpreterGrants(tmp_path, lambda: "/there/python")
     services = SimpleNamespace(core=standing_in(dialect), grants=grants, durations=SimpleNamespace(question_s=600))
     questions = TrustQuestions(services)
     evaluating = BY_NAME["evaluate_code"]

@@ -1,11 +1,9 @@
-"""A yes to the project's own interpreter holds for that one, with the settings as they were, and is written nowhere."""
+"""Permission for the project's own interpreter covers that one, in its own environment, and is written nowhere."""
 
 import pytest
+from accepted import accept
 
-from codriver.settings import trust
-from codriver.settings.trust import Grants
-
-PYTHON = "/project/.venv/bin/python"
+from codriver.settings.interpreter_grants import InterpreterGrants
 
 
 @pytest.fixture
@@ -13,38 +11,43 @@ def grants(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    return Grants(workspace, lambda: PYTHON), workspace
+    python = workspace / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    return InterpreterGrants(workspace, lambda: str(python)), workspace, str(python)
 
 
 def test_it_allows_the_interpreter_that_was_asked_for_and_no_other(grants, tmp_path):
-    given, _ = grants
-    assert given.wanted() == PYTHON
-    assert not given.allows(PYTHON)
-    given.give(PYTHON)
-    assert given.allows(PYTHON)
-    assert not given.allows("/project/other/bin/python")
+    given, workspace, python = grants
+    assert given.wanted() == python
+    assert not given.allows(python)
+    given.give(python)
+    assert given.allows(python)
+    assert not given.allows(str(workspace / "other" / "bin" / "python"))
     assert not list(tmp_path.glob("state/**/*"))
 
 
-def test_settings_that_change_take_it_back_and_comments_do_not(grants):
-    given, workspace = grants
+def test_settings_that_change_do_not_touch_it(grants):
+    given, workspace, python = grants
     given.wanted()
-    given.give(PYTHON)
-    (workspace / "codriver.toml").write_text("# nothing\n")
-    assert given.allows(PYTHON)
-    (workspace / "codriver.toml").write_text('python = "evil"\n')
-    assert not given.allows(PYTHON)
+    given.give(python)
+    (workspace / "codriver.toml").write_text('toolset = "lean"\nhost = "0.0.0.0"\n')
+    assert given.allows(python)
 
 
-def test_it_holds_for_the_settings_as_they_were_when_the_human_was_asked(grants):
-    given, workspace = grants
+@pytest.mark.parametrize("is_given", [True, False], ids=["after the answer", "before the answer"])
+def test_an_environment_that_becomes_somebody_elses_ends_it(grants, tmp_path, is_given):
+    given, workspace, python = grants
     given.wanted()
-    (workspace / "codriver.toml").write_text('toolset = "lean"\n')
-    given.give(PYTHON)
-    assert not given.allows(PYTHON)
+    if is_given:
+        given.give(python)
+    (workspace / ".venv").rename(tmp_path / "elsewhere")
+    (workspace / ".venv").symlink_to(tmp_path / "elsewhere")
+    given.give(python)
+    assert not given.allows(python)
 
 
 def test_nothing_is_asked_where_the_workspace_is_accepted(grants):
-    given, workspace = grants
-    trust.accept(workspace, trust.read_tables(workspace))
+    given, workspace, _ = grants
+    accept(workspace)
     assert given.wanted() is None

@@ -1,9 +1,9 @@
 import json
 
 import pytest
+from accepted import accept
 
 from codriver.repls.jupyter.named_kernels import KernelUrl, TokenSource
-from codriver.settings import trust
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.settings.model import UnencryptedError, check_encrypted, named_kernels
 
@@ -60,7 +60,7 @@ def test_a_kernel_never_counts_in_a_workspaces_file(own, is_accepted):
     workspace = own.parents[2] / "ws"
     (workspace / "codriver.toml").write_text('kernels = ["https://thief/?kernel=python3"]\n')
     if is_accepted:
-        trust.accept(workspace, trust.read_tables(workspace))
+        accept(workspace)
     loaded = load(workspace, environ={})
     assert loaded.settings.kernels == ()
     (warning,) = loaded.warnings

@@ -1,9 +1,9 @@
 """Settings that change while a server runs."""
 
 import pytest
+from accepted import accept
 from linked_tree import git
 
-from codriver.settings import trust
 from codriver.settings.layers import Reloader, load
 from codriver.settings.model import GROWING, NEED_RESTART, Settings
 
@@ -111,6 +111,6 @@ def test_an_acceptance_of_the_workspace_or_of_its_main_checkout_is_news(workspac
     subject = Reloader(linked, environ={}, overrides={}, loaded=load(linked, environ={}, overrides=None))
     assert subject.look() is None
     for folder in (workspace, linked):
-        trust.accept(folder, trust.read_tables(folder))
+        accept(folder)
         assert subject.look().accepted
         assert subject.look() is None

@@ -1,5 +1,6 @@
 """What a workspace's settings may grant: nothing, until its user has accepted exactly these."""
 
+import json
 import os
 import stat
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import forked
 import posix_only
 import pytest
+from accepted import accept
 from live_server import serving
 
 from codriver.files import toml_file
@@ -16,7 +18,7 @@ from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.kinds import by_word
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust
-from codriver.settings.layers import Reloader, SettingsError, load
+from codriver.settings.layers import Reloader, SettingsError, held_back, load
 from codriver.settings.model import Settings, spelled
 
 GRANTING = [
@@ -75,10 +77,6 @@ def say(workspace, name, value, file="codriver.toml"):
     (workspace / file).write_text(f"{head}{spelled(name)} = {text}\n")
 
 
-def accept(workspace):
-    trust.accept(workspace, trust.read_tables(workspace))
-
-
 def run(*words, cwd, **more):
     """One command line, whole, which is told nothing of what these tests are told."""
     if not more:
@@ -99,8 +97,7 @@ def test_what_grants_something_counts_only_once_it_is_accepted(workspace, name, 
     loaded = load(workspace, environ={})
     assert getattr(loaded.settings, name) == before
     assert len(loaded.withheld) == 1
-    assert str(workspace / file) in loaded.withheld[0]
-    assert spelled(name) in loaded.withheld[0]
+    assert (loaded.withheld[0].place, loaded.withheld[0].setting) == (str(workspace / file), spelled(name))
     accept(workspace)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
@@ -131,8 +128,7 @@ def test_of_a_list_only_the_items_that_grant_something_are_held_back(workspace):
     say(workspace, "repl", ["python", "sh -c x", "bb"])
     loaded = load(workspace, environ={})
     assert loaded.settings.repl == ("python", "bb")
-    assert "sh -c x" in loaded.withheld[0]
-    assert "python" not in loaded.withheld[0].rpartition(": ")[2]
+    assert loaded.withheld[0].value == ("sh -c x",)
 
 
 def test_what_the_user_grants_already_is_not_asked_for_again(workspace):
@@ -158,27 +154,58 @@ def _answer_to(word):
         return str(error)
 
 
-@pytest.mark.parametrize("change", ["own", "project", "link"])
-def test_a_change_takes_the_acceptance_back(workspace, change):
-    say(workspace, "watch", value=True)
+@pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
+def test_a_changed_value_waits_for_its_user_and_shows_the_accepted_one(workspace, file):
+    say(workspace, "host", "192.0.2.1", file)
     accept(workspace)
-    assert trust.is_accepted(workspace)
-    if change == "own":
-        say(workspace, "repl", ["sh -c x"])
-    elif change == "project":
-        say(workspace, "repl", ["sh -c x"], "pyproject.toml")
-    else:
-        (workspace / "codriver.toml").rename(workspace.parent / "moved.toml")
-        (workspace / "codriver.toml").symlink_to(workspace.parent / "moved.toml")
-    assert not trust.is_accepted(workspace)
+    assert load(workspace, environ={}).settings.host == "192.0.2.1"
+    say(workspace, "host", "0.0.0.0", file)
+    loaded = load(workspace, environ={})
+    assert loaded.settings.host == Settings().host
+    (held,) = loaded.withheld
+    assert 'host = "0.0.0.0" does not count, as it was changed: accepted is "192.0.2.1"' in held_back(held)
+    say(workspace, "host", "192.0.2.1", file)
+    assert load(workspace, environ={}).withheld == ()
 
 
-def test_what_is_not_settings_may_change(workspace):
+def test_an_added_value_waits_and_the_accepted_ones_keep_counting(workspace):
+    say(workspace, "repl", ["sh -c x"])
+    accept(workspace)
+    (workspace / "codriver.toml").write_text('repl = ["sh -c x", "sh -c y"]\nwatch = true\n')
+    loaded = load(workspace, environ={})
+    assert (loaded.settings.repl, loaded.settings.watch) == (("sh -c x",), False)
+    changed, added = map(held_back, loaded.withheld)
+    assert 'repl = ["sh -c y"] does not count, as it was changed: accepted is ["sh -c x"]' in changed
+    assert "watch = true does not count, as it was added after its user had accepted" in added
+
+
+@pytest.mark.parametrize(("name", "value"), HARMLESS)
+def test_settings_that_grant_nothing_never_touch_an_acceptance(workspace, name, value):
     say(workspace, "watch", value=True, file="pyproject.toml")
     accept(workspace)
-    file = workspace / "pyproject.toml"
-    file.write_text(f"# a comment\n[project]\nname = 'x'\n{file.read_text()}")
-    assert trust.is_accepted(workspace)
+    say(workspace, name, value)
+    loaded = load(workspace, environ={})
+    wanted = tuple(value) if isinstance(value, list) else value
+    assert (loaded.settings.watch, getattr(loaded.settings, name), loaded.withheld) == (True, wanted, ())
+    assert trust.environment_acceptance(workspace).is_given
+
+
+def test_the_kept_values_are_no_more_than_what_grants_something(workspace):
+    (workspace / "codriver.toml").write_text('toolset = "lean"\nrepl = ["python", "sh -c x"]\nwatch = true\n')
+    accept(workspace)
+    assert dict(trust.read_record(workspace).settings) == {"repl": ("sh -c x",), "watch": (True,)}
+
+
+def test_an_unreadable_settings_file_suspends_both_grants(workspace):
+    say(workspace, "watch", value=True)
+    accept(workspace)
+    (workspace / "codriver.toml").rename(workspace.parent / "moved.toml")
+    (workspace / "codriver.toml").symlink_to(workspace.parent / "moved.toml")
+    with pytest.raises(SettingsError, match=r"codriver\.toml"):
+        load(workspace, environ={})
+    acceptance = trust.environment_acceptance(workspace)
+    assert not acceptance.is_given
+    assert str(workspace / "codriver.toml") in acceptance.lapsed
 
 
 def test_nobody_has_accepted_a_workspace_by_saying_nothing(workspace):
@@ -200,6 +227,7 @@ def test_an_acceptance_holds_for_one_workspace(workspace, tmp_path):
     folder = next((tmp_path / "state" / "codriver" / "workspaces").iterdir())
     folder.rename(workspace_state_folder(other))
     assert not trust.is_accepted(other)
+    assert not load(other, environ={}).settings.watch
 
 
 def test_what_is_kept_is_private_and_outside_the_workspace(workspace, tmp_path):
@@ -210,18 +238,28 @@ def test_what_is_kept_is_private_and_outside_the_workspace(workspace, tmp_path):
     assert list(workspace.iterdir()) == []
 
 
-@pytest.mark.parametrize("shape", ["writable", "pipe", "no-json", "link"])
-def test_a_record_that_is_not_the_users_own_file_accepts_nothing(workspace, tmp_path, shape):
+@pytest.mark.parametrize("shape", ["writable", "pipe", "no-json", "other-json", "link"])
+def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_path, shape):
+    say(workspace, "watch", value=True)
     accept(workspace)
     record = next((tmp_path / "state").rglob(trust.RECORD))
     if shape == "writable":
         record.chmod(0o666)
     elif shape == "no-json":
         record.write_text("[" * 10_000)
+    elif shape == "other-json":
+        record.write_text(json.dumps({"workspace": str(workspace), "environments": [{}], "settings": {"watch": True}}))
     else:
         record.unlink()
         posix_only.make_pipe(record) if shape == "pipe" else record.symlink_to("/dev/zero")
-    assert not trust.is_accepted(workspace)
+    acceptance = trust.environment_acceptance(workspace)
+    assert (acceptance.is_given, str(record) in acceptance.lapsed) == (False, True)
+    loaded = load(workspace, environ={})
+    assert not loaded.settings.watch
+    assert str(record) in held_back(loaded.withheld[0])
+    checked = run("config", "check", cwd=workspace)
+    assert checked.returncode == 1
+    assert str(record) in checked.stdout
 
 
 @pytest.mark.parametrize(
@@ -317,7 +355,9 @@ def test_the_command_accepts_names_lists_and_takes_back(workspace):
     assert run("config", "check", cwd=workspace).returncode == 0
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
     say(workspace, "repl", ["sh -c y"])
-    assert "changed since" in run("trust", "--list", cwd=workspace).stdout
+    assert 'accepted is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
+    assert 'accepted is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
+    assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
     assert "accepted no more" in run("trust", "--remove", cwd=workspace).stdout
     assert run("trust", "--list", cwd=workspace).returncode == 0
 

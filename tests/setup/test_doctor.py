@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from accepted import accept
 from live_server import RELAY, serving
 
 from codriver import __version__
@@ -295,10 +296,10 @@ def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path
     assert 'skillSources = ["workspace"]' in check.fix
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
     assert "codriver trust" in of(examine(), "settings")[0].text
-    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
+    accept(launch.workspace)
     assert of(examine(), "skills") == []
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace", "toolbx"]\n')
-    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
+    accept(launch.workspace)
     (check,) = of(examine(), "skills")
     assert check.text == "skillSources names toolbx, which has no skills here; there are: codriver, workspace"
     file.write_text("nothing")
@@ -530,7 +531,7 @@ def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(l
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
     assert f"not in the project's own environment: nobody has accepted {launch.workspace}" in note.text
     assert note.fix == trust.command_for(launch.workspace)
-    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
+    accept(launch.workspace)
     assert of(diagnose(launch, nobody, machine), "REPLs") == []
 
 

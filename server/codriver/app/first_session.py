@@ -84,7 +84,7 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         kernels=named_kernels(settings.kernels, os.environ),
         port_files=settings.port_files,
         recipe_of=partial(
-            recipe, workspace=workspace, environ=os.environ, is_accepted=trust.is_accepted, is_asked=False,
+            recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance, is_asked=False,
             python=settings.python,
         ),
     ).look_once()  # fmt: skip

@@ -43,8 +43,8 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
+from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Durations, Settings, named_kernels
-from codriver.settings.trust import Grants
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.ledger import CellWrites, Ledger
@@ -161,7 +161,7 @@ def build(
         """The performers, made with the core that they report to."""
         nonlocal parts
 
-        grants = Grants(workspace, partial(_own_python, workspace, live))
+        grants = InterpreterGrants(workspace, partial(_own_python, workspace, live))
         recipe_of = partial(_recipe_of, workspace, live, grants, is_asked)
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
@@ -193,16 +193,17 @@ def _own_python(workspace: Path, live: LiveSettings) -> str | None:
         return None
 
 
-def _recipe_of(workspace: Path, live: LiveSettings, grants: Grants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
+def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
     """The recipe for a REPL. A user who starts a server asks for the named REPLs, or for our own if none is named."""
     settings = live.settings
     asks = is_asked and (words in settings.repl or is_embedded(words))
-    accepted, python = trust.is_accepted, settings.python
-    if grants.is_given and is_embedded(words) and not accepted(workspace):
+    python = settings.python
+    if grants.is_given and is_embedded(words):
         own = recipe(words, workspace, os.environ, is_asked=asks, python=python)
         if grants.allows(own.command[0]):
             return own
-    return recipe(words, workspace, os.environ, is_accepted=accepted, is_asked=asks, python=python)
+    acceptance_of = trust.environment_acceptance
+    return recipe(words, workspace, os.environ, acceptance_of=acceptance_of, is_asked=asks, python=python)
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:

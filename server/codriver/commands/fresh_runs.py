@@ -111,9 +111,9 @@ class FreshRuns:
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts; `tell` gets its output."""
         words = words or self.words
-        is_accepted = trust.is_accepted
         python = self.python or _interpreter(self.workspace)
-        how = recipe(words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=python)
+        acceptance_of = trust.environment_acceptance
+        how = recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_asked=True, python=python)
         learn = partial(self.clean.learn_sensitive, words)
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
 

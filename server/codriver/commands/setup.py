@@ -30,6 +30,7 @@ from codriver.log.control_characters import one_line
 from codriver.net import client, relay_install
 
 if TYPE_CHECKING:
+    from codriver.settings.layers import Withheld
     from codriver.setup.clients import Environment, Launch, Scope
     from codriver.setup.init import InitOptions, Report
 
@@ -162,8 +163,8 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     return report.exit_status or int(bool(problems) and not options.remove)
 
 
-def _withheld(workspace: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The workspace's settings that await acceptance; if none can be read, None and the reasons."""
+def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, ...]]:
+    """Return the workspace's settings that await acceptance; if none can be read, None and the reasons."""
     from codriver.settings.layers import SettingsError, load  # noqa: PLC0415  # only this command needs it
 
     try:
@@ -181,15 +182,15 @@ def _take_back_acceptance(workspace: Path) -> None:
         say(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
 
 
-def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
-    """Accept the settings that `init` leaves, unless older ones among them grant something and nobody accepted them."""
-    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
+def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
+    """Accept what `init` leaves, unless older settings grant something and nobody accepted them."""
+    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import held_back, load  # noqa: PLC0415  # as above
 
-    for line in held or ():
-        say(f"codriver: {held_back(line, workspace)}", err=True)
+    for one in held or ():
+        say(f"codriver: {held_back(one, workspace)}", err=True)
     if held == ():
-        trust.accept(workspace, trust.read_tables(workspace))
+        accept_workspace(workspace, load(workspace, environ=os.environ), os.environ)
 
 
 def _keep_lists(workspace: Path, report: Report) -> None:
@@ -273,13 +274,21 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
 @config_command.command("check")
 @workspace_option
 def config_check(*, workspace: Path) -> None:
-    """Say all that is wrong with the settings. Exit status 1 when something is."""
+    """Say all that is wrong with the settings, and whether your acceptance of them still counts.
+
+    Exit status 1 when something is wrong.
+    """
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import SettingsError, held_back, load  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     try:
         loaded = load(workspace, environ=os.environ)
-        problems = (*loaded.warnings, *(held_back(line, workspace) for line in loaded.withheld))
+        lapsed = trust.environment_lapse(workspace, os.environ, loaded.settings.python)
+        sentences = [held_back(one, workspace) for one in loaded.withheld]
+        if lapsed is not None:
+            sentences.append(trust.lapse_sentence(lapsed, workspace))
+        problems = (*loaded.warnings, *sentences)
         usable = True
     except SettingsError as error:
         problems, usable = error.problems, False
@@ -290,18 +299,21 @@ def config_check(*, workspace: Path) -> None:
     sys.exit(1 if problems else 0)
 
 
-@click.command("trust", short_help="Accept what this workspace's settings files say.")
+@click.command("trust", short_help="Accept this workspace's settings and environment.")
 @exact_workspace_option
 @click.option("--remove", is_flag=True, help="Take it back.")
 @click.option("--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted; change nothing.")
 def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
-    """Accept what `codriver.toml` and `[tool.codriver]` of pyproject.toml say now.
+    """Accept this workspace's settings and its Python environment, as they are now.
 
-    Anybody may have written these files. Until you accept them, what in them would run a command, let others in, let
-    edits out of the workspace or show agents the workspace's own skills does not count, and a client that starts a
-    server here starts no interpreter that lies in the workspace. `codriver config check` names what does not count.
+    Anybody may have written `codriver.toml` and `[tool.codriver]` of pyproject.toml. Until you accept them, settings
+    that would run a command, let others in, let edits out of the workspace or show agents the workspace's own skills do
+    not count. A client that starts a server here starts no interpreter that lies in the workspace, either.
+    `codriver config check` names what does not count.
 
-    What you accept is kept outside the workspace. When the settings change, they have to be accepted again.
+    What you accept is kept outside the workspace. A setting that grants something has to be accepted again when it
+    changes; other settings do not matter. The environment has to be accepted again when it becomes a link out of the
+    workspace, belongs to another user or is tracked by git, but not when it is rebuilt.
 
     Exit status: 0 ok, 1 the files cannot be read or nothing could be kept, 2 wrong usage.
     """
@@ -323,20 +335,20 @@ def _list_accepted() -> None:
 
     accepted = trust.list_accepted()
     for entry in accepted:
-        say(one_line(entry.workspace) + ("" if entry.is_current else ": its settings changed since, or are gone"))
+        say(one_line(entry.workspace) + ("" if entry.lapsed is None else f": lapsed, as {one_line(entry.lapsed)}"))
     if not accepted:
         say("you have accepted no workspace", err=True)
 
 
 def _accept_as_written(workspace: Path) -> None:
-    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import load  # noqa: PLC0415  # as above
 
     loaded = load(workspace, environ=os.environ)
-    trust.accept(workspace, loaded.tables)
-    say(f"{one_line(str(workspace))}: accepted, with what its settings say now")
-    for line in loaded.withheld:
-        say(f"  counts from now on: {one_line(line)}")
+    accept_workspace(workspace, loaded, os.environ)
+    say(f"{one_line(str(workspace))}: accepted, with its settings and its environment as they are now")
+    for one in loaded.withheld:
+        say(f"  counts from now on: {one_line(str(one))}")
 
 
 LINES = """\

@@ -61,6 +61,20 @@ def main_checkout(workspace: Path) -> Path | None:
     return common.parent
 
 
+def git_directory(folder: Path) -> Path:
+    """Return the git directory of a working tree: `.git` itself, or the directory that the file `.git` names.
+
+    Raises:
+        OSError, ValueError: there is no `.git`, or it is no plain small text.
+    """
+    if stat.S_ISDIR((folder / GIT).lstat().st_mode):
+        return folder / GIT
+    pointer = _line_of(folder / GIT, folder, CLAIM)
+    if not pointer.startswith(POINTER):
+        raise ValueError(f"{folder / GIT} names no git directory")
+    return Path(os.path.normpath(folder / pointer.removeprefix(POINTER)))
+
+
 def is_linked_tree(folder: Path) -> bool:
     """True if a folder is a linked working tree, as its `.git` claims: nothing above it is its own."""
     try:

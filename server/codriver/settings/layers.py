@@ -23,7 +23,7 @@ from codriver.files.own_folders import user_settings_file
 from codriver.files.toml_file import TomlFileError
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout
-from codriver.settings import trust
+from codriver.settings import granting, trust
 from codriver.settings.model import (
     GROWING,
     NEED_RESTART,
@@ -36,6 +36,7 @@ from codriver.settings.model import (
     spelled,
     variable,
 )
+from codriver.settings.workspace_tables import WorkspaceTables, own_file, project_file, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,18 +109,51 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Withheld:
+    """A setting of a workspace's file, with the value that does not count until the user accepts it.
+
+    `accepted`: the items of the setting that the user has accepted. `was_accepted`: whether the user has accepted the
+    workspace at all. `problem`: why that acceptance cannot be read.
+    """
+
+    place: str
+    setting: str
+    value: object
+    accepted: tuple[object, ...] = ()
+    was_accepted: bool = False
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        """Return the setting as it is written, with its file."""
+        return f"{self.place}: {self.setting} = {granting.shown_value(self.value)}"
+
+    @property
+    def change(self) -> str:
+        """The clause that says why the value does not count."""
+        if self.problem is not None:
+            return f"as the acceptance has lapsed: {self.problem}"
+        if self.accepted:
+            items = self.accepted if isinstance(self.value, tuple) else self.accepted[0]
+            known = self.accepted if isinstance(self.value, tuple) or len(self.accepted) > 1 else items
+            return f"as it was changed: accepted is {granting.shown_value(known)}"
+        if self.was_accepted:
+            return "as it was added after its user had accepted this workspace"
+        return "as its user has not accepted this workspace's settings"
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """The settings that were loaded, the origin of each by attribute name, and the faults that are not fatal.
 
-    `withheld`: a line for each setting of the workspace's files that does not count until the user accepts them.
-    `tables`: the content of those files.
+    `withheld`: the settings of the workspace's files that do not count until the user accepts them. `granting`: for
+    each setting of those files, by attribute name, its items that grant something, accepted or not.
     """
 
     settings: Settings
     origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))
     warnings: tuple[str, ...] = ()
-    withheld: tuple[str, ...] = ()
-    tables: trust.WorkspaceTables = field(default_factory=lambda: trust.WorkspaceTables({}, {}))
+    withheld: tuple[Withheld, ...] = ()
+    granting: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +177,10 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     values: dict[str, object] = {}
     origins = {name: Origin("default") for name in Settings.model_fields}
     warnings: list[str] = []
-    withheld: list[str] = []
-    tables = _read(trust.read_tables, workspace)
-    is_accepted = trust.is_accepted(workspace, tables)
+    withheld: list[Withheld] = []
+    granted: dict[str, tuple[object, ...]] = {}
+    tables = _read(read_tables, workspace)
+    record = trust.read_record(workspace)
     for layer in _layers(workspace, tables, environ, overrides or {}):
         for given, nearest in layer.unknown.items():
             hint = f"; did you mean {nearest}?" if nearest else ""
@@ -159,12 +194,15 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
             except SettingsError as error:
                 errors.append(error)
                 continue
-            if layer.origin.layer == "workspace" and not is_accepted:
-                counting, held = trust.split_granting(
-                    name, counting, values.get(name, Settings.model_fields[name].default)
-                )
+            if layer.origin.layer == "workspace":
+                if items := granting.granting_items(name, counting):
+                    granted[name] = (*granted.get(name, ()), *items)
+                current = values.get(name, Settings.model_fields[name].default)
+                accepted = record.settings.get(name, ())
+                counting, held = granting.split_granting(name, counting, current, accepted)
                 if held is not None:
-                    withheld.append(f"{layer.origin.place}: {spelled(name)} = {trust.shown_value(held)}")
+                    place, setting = layer.origin.place, spelled(name)
+                    withheld.append(Withheld(place, setting, held, accepted, record.is_there, record.problem))
             if name in ADDED and counting is not None:
                 counting = (*values.get(name, ()), *counting)  # type: ignore[misc]  # both are tuples
             if counting is not None:
@@ -172,19 +210,18 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     if errors:
         raise SettingsError.of_all(errors, warnings)
     settings = Settings.model_validate(values)
-    return Loaded(settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), tables)
+    return Loaded(settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted))
 
 
-def held_back(withheld: str, workspace: Path | None = None) -> str:
-    """The sentence about one line of `Loaded.withheld`, with the whole command where the workspace is given."""
-    why = "as its user has not accepted this workspace's settings: read them, then run"
+def held_back(withheld: Withheld, workspace: Path | None = None) -> str:
+    """Return the sentence about a withheld setting, with the whole command if the workspace is given."""
     command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.command_for(workspace)}`"
-    return f"{withheld} does not count, {why} {command}"
+    return f"{withheld} does not count, {withheld.change}: read the settings, then run {command}"
 
 
 def files(workspace: Path) -> tuple[Path, ...]:
     """The files that settings come from, the strongest last, whether they exist or not."""
-    return user_settings_file(), trust.project_file(workspace), trust.own_file(workspace)
+    return user_settings_file(), project_file(workspace), own_file(workspace)
 
 
 def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
@@ -198,7 +235,7 @@ def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
 
 
 def _layers(
-    workspace: Path, tables: trust.WorkspaceTables, environ: Mapping[str, str], overrides: Mapping[str, object]
+    workspace: Path, tables: WorkspaceTables, environ: Mapping[str, str], overrides: Mapping[str, object]
 ) -> Iterator[_Layer]:
     user, project, own = files(workspace)
     yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user))
@@ -312,13 +349,13 @@ class Reloader:
         self._accepting = tuple(filter(None, (workspace, main_checkout(workspace))))
         # Resolved once: to resolve the workspace at every look would take half of an idle server's time for a look.
         self._files = files(workspace)
-        self._records = [(trust.record_path(one), partial(trust.kept_digest, one)) for one in self._accepting]
-        self._read: ReadCache[bytes | str | None] = ReadCache()
+        self._records = [(trust.record_path(one), partial(trust.read_record, one)) for one in self._accepting]
+        self._read: ReadCache[object] = ReadCache()
         self._seen = self._read_files()
 
     @property
-    def withheld(self) -> tuple[str, ...]:
-        """The settings of the workspace's files that do not count, a line each."""
+    def withheld(self) -> tuple[Withheld, ...]:
+        """The settings of the workspace's files that do not count."""
         return self._loaded.withheld
 
     def look(self) -> News | None:
@@ -360,16 +397,16 @@ class Reloader:
         accepted = is_trust_news and any(trust.is_accepted(folder) for folder in self._accepting)
         return News(self.settings, tuple(said), tuple(warnings), accepted=accepted)
 
-    def _read_files(self) -> tuple[bytes | str | None, ...]:
+    def _read_files(self) -> tuple[object, ...]:
+        """Read what the settings depend on: the user's file, the workspace's files, and the acceptances."""
         user, *own = self._files
         contents = [self._content(user, None), *(self._content(file, self._workspace) for file in own)]
-        records = [self._kept(path, read) for path, read in self._records]
-        return (*contents, "\n".join(str(record or "") for record in records))
+        return (*contents, tuple(self._cached(path, read) for path, read in self._records))
 
-    def _content(self, file: Path, root: Path | None) -> bytes | str | None:
-        return self._kept(file, partial(_content, file, root))
+    def _content(self, file: Path, root: Path | None) -> object:
+        return self._cached(file, partial(_content, file, root))
 
-    def _kept(self, file: Path, read: Callable[[], bytes | str | None]) -> bytes | str | None:
+    def _cached(self, file: Path, read: Callable[[], object]) -> object:
         try:
             return self._read.get(file, read)
         except (FileNotFoundError, NotADirectoryError):

@@ -38,7 +38,7 @@ from codriver.repls.jupyter.named_kernels import (
     read_place,
     split_key,
 )
-from codriver.settings import trust
+from codriver.settings import granting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -377,7 +377,7 @@ def settings_table() -> str:
         change = "at a restart" if name in NEED_RESTART else "at once"
         if name in GROWING:
             change = "what is added: at once"
-        default, whence = f"`{printed(info.default)}`", trust.when_it_counts(name)
+        default, whence = f"`{printed(info.default)}`", granting.when_it_counts(name)
         cells = (f"`{spelled(name)}`", default, allowed(name), info.description or "", whence, change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

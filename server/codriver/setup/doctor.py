@@ -28,6 +28,7 @@ from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.projects import find_projects, find_safe_python
+from codriver.repls.launch.recipes import lapse_of
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.doctor_checks import (
@@ -139,8 +140,11 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
         return
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
-    for line in loaded.withheld:
-        yield Check("settings", "note", held_back(line), trust.command_for(workspace))
+    for one in loaded.withheld:
+        yield Check("settings", "note", held_back(one), trust.command_for(workspace))
+    lapsed = trust.environment_lapse(workspace, environment.variables, loaded.settings.python)
+    if lapsed is not None:
+        yield Check("acceptance", "note", trust.lapse_sentence(lapsed), trust.command_for(workspace))
     if not loaded.warnings and not loaded.withheld:
         places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
         yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
@@ -365,12 +369,12 @@ def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
     """The interpreter that a server would take, if it may lack the project's packages; a running server says so."""
     with contextlib.suppress(SettingsError):
         chosen = load(workspace, environ=environment.variables).settings.python
-        found = find_safe_python(workspace, environment.variables, chosen, trust.is_accepted)
-        if found.waits_for is not None:
+        found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
+        if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
             text = f"a server that a client starts runs code in {found.path}, not in the project's own environment"
-            why = f"nobody has accepted {found.waits_for}"
+            why = f"nobody has accepted {found.waits_for}" if found.lapsed is None else lapse_of(found.lapsed)
             yield Check("REPLs", "note", f"{text}: {why}", trust.command_for(found.waits_for))
-        elif caution := found.caution:
+        elif caution := (None if found.waits_for else found.caution):
             yield Check("REPLs", "note", caution, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 
 

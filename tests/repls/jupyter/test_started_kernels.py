@@ -13,6 +13,7 @@ from needs import modules
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import RuntimeFolder, StartedKernels
 from codriver.repls.launch.discovery import _asked_command
+from codriver.repls.launch.projects import NOT_ACCEPTED
 from codriver.repls.launch.recipes import RecipeError, check_word, recipe
 
 modules("jupyter_client")
@@ -91,7 +92,7 @@ def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_pat
     environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
     assert recipe(words, workspace, environ).command
     with pytest.raises(RecipeError, match="nobody has accepted this checkout: ask your human to run: codriver trust"):
-        recipe(words, workspace, environ, is_accepted=lambda _: False)
+        recipe(words, workspace, environ, acceptance_of=lambda _: NOT_ACCEPTED)
 
 
 @pytest.mark.parametrize(

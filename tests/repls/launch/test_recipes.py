@@ -10,6 +10,7 @@ from needs import do_without, modules
 
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
+from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.repls.worker.serving import start
 from codriver_relay.starter import CLIENTS_PATH
@@ -17,7 +18,7 @@ from codriver_relay.starter import CLIENTS_PATH
 
 def nobody(_folder):
     """As an acceptance: the user has accepted nothing."""
-    return False
+    return NOT_ACCEPTED
 
 
 def install(folder, name, text="#!/bin/sh\n"):
@@ -191,7 +192,7 @@ def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words,
         install(own.parent, name)
     assert str(own) in str(workspace / recipe(words, workspace, environ).command[0])
     if words == "python":
-        made = recipe(words, workspace, environ, is_accepted=nobody)
+        made = recipe(words, workspace, environ, acceptance_of=nobody)
         assert made.command[0] == sys.executable
         own = "not the project's own environment"
         assert made.caution == (
@@ -201,14 +202,14 @@ def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words,
     with pytest.raises(
         RecipeError, match=rf"nobody has accepted.*ask your human to run: codriver trust \(in {workspace}\)"
     ):
-        recipe(words, workspace, environ, is_accepted=nobody)
+        recipe(words, workspace, environ, acceptance_of=nobody)
 
 
 def test_a_python_of_path_stands_in_where_it_lies_outside(place, tmp_path):
     workspace, environ = place
     install(workspace / ".venv/bin", "python")
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
-    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == str(tmp_path / "bin" / "python3")
+    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == str(tmp_path / "bin" / "python3")
 
 
 @pytest.mark.parametrize("path", ["bin", ".", "", "{workspace}/bin", "{link}", "{linked}"])
@@ -222,7 +223,7 @@ def test_a_python_of_path_that_lies_in_the_checkout_or_leads_there_is_not_asked(
     (tmp_path / "linked" / "python3").symlink_to(workspace / "bin" / "python3")
     places = {"workspace": workspace, "link": tmp_path / "link", "linked": tmp_path / "linked"}
     environ["PATH"] = path.format(**places) + os.pathsep + environ["PATH"]
-    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == sys.executable
+    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
     assert not ran.exists()
 
 
@@ -233,7 +234,7 @@ def test_a_shim_is_asked_for_its_python_where_it_reads_no_file_of_the_checkout(p
     install(tmp_path / "bin", "python3", shim)
     environ |= {"PATH": f"{environ['PATH']}:/usr/bin:/bin", "PWD": str(workspace), "PYENV_DIR": str(workspace)}
     environ |= {"SHIM_FILE": f"{workspace}/.python-version", "PYTHONHOME": "x", "BASH_ENV": f"{workspace}/x"}
-    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == sys.executable
+    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
     assert told.read_text().startswith("/\n")
     assert str(workspace) not in told.read_text()
     assert "PYTHONHOME" not in told.read_text()
@@ -243,7 +244,7 @@ def test_a_shim_is_asked_for_its_python_where_it_reads_no_file_of_the_checkout(p
 def test_a_python_of_path_that_does_not_tell_a_place_outside_is_not_used(place, tmp_path, text):
     workspace, environ = place
     install(tmp_path / "bin", "python3", f"#!/bin/sh\n{text.format(workspace=workspace)}\n")
-    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == sys.executable
+    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
 
 
 def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_trees(place, tmp_path):
@@ -254,18 +255,20 @@ def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_tr
     git("-C", str(workspace), "worktree", "add", "-q", str(linked))
     own = install(workspace / ".venv/bin", "python")
     assert recipe("python", linked, environ).command[0] == str(own)
-    made = recipe("python", linked, environ, is_accepted=linked.__eq__)
+    made = recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == linked))
     assert made.command[0] == sys.executable
     assert made.caution.endswith(f"ask your human to run: codriver trust (in {workspace})")
     assert made.awaits_trust
-    assert recipe("python", linked, environ, is_accepted=workspace.__eq__).command[0] == str(own)
+    assert recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == workspace)).command[0] == str(
+        own
+    )
 
 
 def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place):
     workspace, environ = place
     install(workspace / "mine" / "bin", "python")
     environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
-    made = recipe("python", workspace, environ, is_accepted=nobody)
+    made = recipe("python", workspace, environ, acceptance_of=nobody)
     assert (made.command[0], "codriver trust" in made.caution) == (sys.executable, True)
 
 
@@ -278,7 +281,7 @@ def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_n
     with pytest.raises(
         RecipeError, match=r"nobody has accepted this checkout.*codriver trust.*runs files of the project"
     ):
-        recipe(words, workspace, environ, is_accepted=nobody)
+        recipe(words, workspace, environ, acceptance_of=nobody)
 
 
 @pytest.mark.parametrize(("words", "program"), [("bb", "bb"), ("lein", "lein"), ("clojure", "lein"), ("hy", "hy")])
@@ -291,7 +294,7 @@ def test_a_lisp_that_lies_outside_is_started_in_an_empty_folder_with_nothing_of_
         "PATH": f"{workspace}/node_modules/.bin:bin:{environ['PATH']}",
         "NODE_OPTIONS": f"--require {workspace}/x",
     }
-    made = recipe(words, workspace, {**environ, **within, "PWD": str(workspace)}, is_accepted=nobody)
+    made = recipe(words, workspace, {**environ, **within, "PWD": str(workspace)}, acceptance_of=nobody)
     assert made.command[0] in {str(own), str(Path(sys.executable).parent / program)}
     assert str(workspace) not in f"{made.command} {made.env} {made.port_file}"
     assert (made.is_apart, made.awaits_trust) == (True, True)
@@ -309,14 +312,14 @@ def test_what_the_jvm_is_given_of_a_checkout_that_nobody_accepted_is_nothing(pla
     (workspace / "src").mkdir()
     (workspace / "deps.edn").write_text('{:paths ["src"]}')
     assert str(workspace / "src") in str(recipe("clojure", workspace, environ).command)
-    assert str(workspace) not in str(recipe("clojure", workspace, environ, is_accepted=nobody).command)
+    assert str(workspace) not in str(recipe("clojure", workspace, environ, acceptance_of=nobody).command)
 
 
 def test_our_own_worker_is_started_in_any_workspace(place):
     workspace, environ = place
     accepted, unaccepted = (
         recipe("python", workspace, environ),
-        recipe("python", workspace, environ, is_accepted=nobody),
+        recipe("python", workspace, environ, acceptance_of=nobody),
     )
     program, *arguments = accepted.command
     assert unaccepted.command == (program, "-I", *arguments, "--unaccepted")
@@ -330,15 +333,15 @@ def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_
     env = recipe("python", workspace, environ).env
     assert start.CLIENTS_PATH == CLIENTS_PATH
     assert (env["PYTHONPATH"], CLIENTS_PATH in env) == ("src", False)
-    assert recipe("python", workspace, environ, is_accepted=nobody).env["PYTHONPATH"] == "/elsewhere"
+    assert recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
 def test_a_repl_that_is_asked_for_gets_the_projects_part_of_the_path_with_the_first_evaluation_alone(place):
     workspace, environ = place
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
-    env = recipe("python", workspace, environ, is_accepted=nobody, is_asked=True).env
+    env = recipe("python", workspace, environ, acceptance_of=nobody, is_asked=True).env
     assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == ("/elsewhere", environ["PYTHONPATH"])
-    assert recipe(f"{sys.executable} -V", workspace, environ, is_accepted=nobody, is_asked=True).env == environ
+    assert recipe(f"{sys.executable} -V", workspace, environ, acceptance_of=nobody, is_asked=True).env == environ
 
 
 # Whose Python

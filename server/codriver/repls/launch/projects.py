@@ -257,6 +257,31 @@ class Interpreter:
     caution: str | None = None
     waits_for: Path | None = None
     """The checkout to accept, if the interpreter stands in for the one of the checkout's environment."""
+    lapsed: str | None = None
+    """Why an earlier acceptance of that checkout does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The user's acceptance of a checkout: whether programs of it may run.
+
+    `directories`: the accepted directories of environments, relative to the checkout; None for all. `lapsed`: why an
+    acceptance that was given does not count any more.
+    """
+
+    is_given: bool = False
+    directories: tuple[str, ...] | None = None
+    lapsed: str | None = None
+
+    def lapse_for(self, program: str, folder: Path) -> str | None:
+        """Return why a given acceptance of `folder` does not cover a program in it; None if it does."""
+        if self.directories is None or any(lies_in(program, folder / one, folder) for one in self.directories):
+            return None
+        return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"
+
+
+ACCEPTED: Final = Acceptance(is_given=True)
+NOT_ACCEPTED: Final = Acceptance()
 
 
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO) -> Interpreter:
@@ -281,9 +306,9 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
 
 
 def find_safe_python(
-    workspace: Path, environ: Mapping[str, str], chosen: str, is_accepted: Callable[[Path], bool]
+    workspace: Path, environ: Mapping[str, str], chosen: str, acceptance_of: Callable[[Path], Acceptance]
 ) -> Interpreter:
-    """The interpreter of the project in `workspace` that runs nothing of a checkout that nobody has accepted. Blocks.
+    """Return the interpreter of the project in `workspace` that runs nothing of an unaccepted checkout. Blocks.
 
     The result is the project's interpreter, unless that lies in such a checkout. Then it is a `python3` of `PATH` from
     outside of the checkout, else Codriver's own, the only one that may lie there.
@@ -292,9 +317,12 @@ def find_safe_python(
     inside = checkouts(workspace)
     if found.path != sys.executable:
         for folder in inside:
-            if lies_in(found.path, folder, workspace) and not is_accepted(folder):
-                return replace(_outside(workspace, environ), waits_for=folder)
-    return found if found.whose != OF_PATH or is_accepted(workspace) else _outside(workspace, environ)
+            if lies_in(found.path, folder, workspace):
+                acceptance = acceptance_of(folder)
+                lapsed = acceptance.lapse_for(found.path, folder) if acceptance.is_given else acceptance.lapsed
+                if lapsed is not None or not acceptance.is_given:
+                    return replace(_outside(workspace, environ), waits_for=folder, lapsed=lapsed)
+    return found if found.whose != OF_PATH or acceptance_of(workspace).is_given else _outside(workspace, environ)
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:

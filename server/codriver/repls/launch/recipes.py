@@ -32,7 +32,9 @@ from codriver.repls.jupyter.connection_files import (
 from codriver.repls.kinds import KINDS, NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of, title_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.projects import (
+    ACCEPTED,
     AUTO,
+    Acceptance,
     Interpreter,
     checkouts,
     find_python,
@@ -92,14 +94,21 @@ class RecipeError(StartError):
 class NotAcceptedError(RecipeError):
     """A requested REPL is not started before the user has accepted a checkout."""
 
-    def __init__(self, words: str, folder: Path, why: str) -> None:
-        super().__init__(words, f"nobody has accepted this checkout: {to_accept(folder)}; {why}")
-        self.said = f"the REPL of this project ({title_of(words)}) runs files of it: {to_accept(folder)}"
+    def __init__(self, words: str, folder: Path, why: str, lapsed: str | None) -> None:
+        missing = "nobody has accepted this checkout" if lapsed is None else lapse_of(lapsed)
+        super().__init__(words, f"{missing}: {to_accept(folder)}; {why}")
+        because = "" if lapsed is None else f", and {lapse_of(lapsed)}"
+        self.said = f"the REPL of this project ({title_of(words)}) runs files of it{because}: {to_accept(folder)}"
 
 
 def to_accept(folder: Path) -> str:
     """The words for an agent on the way to accept a checkout."""
     return f"ask your human to run: {TRUST} (in {folder})"
+
+
+def lapse_of(lapsed: str) -> str:
+    """Return the clause about an acceptance that does not count any more."""
+    return f"the acceptance has lapsed ({lapsed})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ def recipe(
     workspace: Path,
     environ: Mapping[str, str],
     *,
-    is_accepted: Callable[[Path], bool] = lambda _: True,
+    acceptance_of: Callable[[Path], Acceptance] = lambda _: ACCEPTED,
     is_asked: bool = False,
     python: str = AUTO,
 ) -> Recipe:
@@ -156,7 +165,7 @@ def recipe(
     `is_asked`: the user starts the REPL here and now, so that any REPL is allowed. In a workspace that nobody has
     accepted, our own worker still runs nothing of the workspace before the first evaluation.
 
-    In a workspace that the user has not accepted, by the word of `is_accepted`, no program from the workspace or the
+    In a workspace that the user has not accepted, according to `acceptance_of`, no program from the workspace or the
     main checkout of a linked working tree is started: the maker of the checkout made the program too. Only the server's
     own interpreter may lie there. Every REPL but our own worker runs files of its start folder, and so is started in an
     empty one, if possible.
@@ -168,25 +177,30 @@ def recipe(
     is_worker = is_embedded(words)
     if is_asked:
         found = _recipe(words, project)
-        is_bare = is_worker and not is_accepted(workspace)
+        is_bare = is_worker and not acceptance_of(workspace).is_given
         return replace(found, env=server_environment(str(workspace), found.env)) if is_bare else _whole(found)
     if is_worker:
-        safe = find_safe_python(workspace, environ, python, is_accepted)
+        safe = find_safe_python(workspace, environ, python, acceptance_of)
         found = _recipe(words, replace(project, safe=safe))
-        return _whole(found) if is_accepted(workspace) else _isolated(found, workspace)
-    if not is_accepted(workspace):
+        acceptance = acceptance_of(workspace)
+        return _whole(found) if acceptance.is_given else _isolated(found, workspace, acceptance.lapsed)
+    acceptance = acceptance_of(workspace)
+    if not acceptance.is_given:
         # A project's tool reads its settings file, Python takes modules from its start folder, R a profile.
-        return _apart(words, replace(project, safe=find_safe_python(workspace, environ, python, is_accepted)))
+        safe = find_safe_python(workspace, environ, python, acceptance_of)
+        return _apart(words, replace(project, safe=safe), acceptance.lapsed)
     found = _recipe(words, project)
     program = found.command[0]
     for folder in checkouts(workspace):
-        if program != sys.executable and lies_in(program, folder, workspace) and not is_accepted(folder):
-            why = f"{program} lies there, and a server that starts by itself runs nothing from it"
-            raise NotAcceptedError(words, folder, why)
+        if program != sys.executable and lies_in(program, folder, workspace):
+            there = acceptance_of(folder)
+            if not there.is_given:
+                why = f"{program} lies there, and a server that starts by itself runs nothing from it"
+                raise NotAcceptedError(words, folder, why, there.lapsed)
     return _whole(found)
 
 
-def _isolated(found: Recipe, workspace: Path) -> Recipe:
+def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     """The recipe of our worker in a workspace that nobody has accepted.
 
     PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run. Its modules can
@@ -195,14 +209,22 @@ def _isolated(found: Recipe, workspace: Path) -> Recipe:
     program, *arguments = found.command
     withheld: Mapping[str, str] = {}
     if PYTHON.arguments[0] in arguments:
-        why = "pytest would run the plugins of this folder, which nobody has accepted"
+        missing = "which nobody has accepted" if lapsed is None else f"and {lapse_of(lapsed)}"
+        why = f"pytest would run the plugins of this folder, {missing}"
         withheld = {"test": f"{why}: {to_accept(workspace)}"}
+    caution = found.caution
+    if lapsed is not None and caution is None:
+        caution = f"this REPL runs nothing of the project by itself: {lapse_of(lapsed)}: {to_accept(workspace)}"
     return replace(
-        found, command=(program, "-I", *arguments, UNACCEPTED), awaits_trust=True, withheld=MappingProxyType(withheld)
+        found,
+        command=(program, "-I", *arguments, UNACCEPTED),
+        caution=caution,
+        awaits_trust=True,
+        withheld=MappingProxyType(withheld),
     )
 
 
-def _apart(words: str, project: Project) -> Recipe:
+def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
     """The recipe of a REPL in the same language as the one in `words`, started in an empty folder.
 
     Raises:
@@ -219,9 +241,10 @@ def _apart(words: str, project: Project) -> Recipe:
             found = replace(_recipe(kind.repl, outside), awaits_trust=True, is_apart=True)
             if kind.launcher != "worker" and not any(lies_in(found.command[0], one, workspace) for one in inside):
                 said = f"this is a REPL of {kind.title.partition(' with ')[0]} alone, started in an empty folder"
-                return replace(found, caution=f"{said}: to have the project's own, {to_accept(workspace)}")
+                because = "" if lapsed is None else f", as {lapse_of(lapsed)}"
+                return replace(found, caution=f"{said}{because}: to have the project's own, {to_accept(workspace)}")
     _recipe(words, project)
-    raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts")
+    raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts", lapsed)
 
 
 def _whole(found: Recipe) -> Recipe:
@@ -286,7 +309,9 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     made = _recipe_of(kind, command, project, note, caution=found.caution)
     if found.waits_for is None:
         return made
-    caution = f"this is {python}, not the project's own environment: to have that, {to_accept(found.waits_for)}"
+    because = "" if found.lapsed is None else f", as {lapse_of(found.lapsed)}"
+    own = f"this is {python}, not the project's own environment{because}"
+    caution = f"{own}: to have that, {to_accept(found.waits_for)}"
     return replace(made, caution=caution, awaits_trust=True)
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.repls.dialects.clojuredocs_export import Export
     from codriver.repls.supervisor import Repls
-    from codriver.settings.trust import Grants
+    from codriver.settings.interpreter_grants import InterpreterGrants
 
 
 ENVELOPE_BYTES = 1000
@@ -214,7 +214,7 @@ class Services:
     """The durations of the waits for evaluations."""
     told: Told = field(default_factory=Told)
     """The register of the news that callers were told."""
-    grants: Grants | None = None
+    grants: InterpreterGrants | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
 
 

@@ -1,0 +1,131 @@
+"""Paths that git tracks, read from a repository's index without running git.
+
+A repository's configuration can name programs that git runs, so git is never run in a checkout. The index is found
+through the nearest `.git` from the workspace upward. Names are compared without case, as some file systems do.
+
+Source: gitformat-index(5), versions 2 to 4, split and sparse indexes, with SHA-1 and SHA-256.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.files import Links, Rules
+from codriver.files.working_trees import git_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+INDEX_BYTES: Final = 512 * files.MEBIBYTE
+"""Largest index that is read. Repositories with a million files have 100 MB."""
+INDEX_RULES: Final = Rules(Links.ANY, INDEX_BYTES)
+CONFIG_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+
+PREFIXED: Final = 4
+"""The version in which each name shares a prefix with the one before."""
+
+_HEADER: Final = struct.Struct(">4sII")
+_STAT_BYTES: Final = 40
+_EXTENDED: Final = 0x4000
+"""The flag of an entry that has 16 more bits of flags."""
+_SHA256: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
+
+
+class IndexFormatError(ValueError):
+    """An index is not in a known format."""
+
+
+def is_tracked(path: Path) -> bool:
+    """Return whether git tracks this path or anything below it. Blocks.
+
+    False outside of any repository. True for an index that cannot be read, as tracking cannot be ruled out.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100  # a link is itself what git tracks
+    # The link may lie in the repository of a folder that is itself reached through a link.
+    real = Path(os.path.realpath(path.parent)) / path.name
+    top = next((folder for folder in real.parents if os.path.lexists(folder / ".git")), None)
+    if top is None:
+        return False
+    name = os.fsencode(real.relative_to(top).as_posix()).lower()
+    try:
+        git = git_directory(top)
+        return any(found == name or found.startswith(name + b"/") for found in _tracked_names(git))
+    except FileNotFoundError:
+        return False  # a repository without an index tracks nothing yet
+    except (OSError, ValueError):
+        return True
+
+
+def _tracked_names(git: Path) -> Iterator[bytes]:
+    """Yield the names in the index of a git directory and in the index that it extends, in lower case."""
+    hash_bytes = 32 if _is_sha256(git) else 20
+    data = files.read(git / "index", INDEX_RULES)
+    end = yield from _names(data, hash_bytes)
+    base = _shared_index(data[end:-hash_bytes], hash_bytes)
+    if base:
+        yield from _names(files.read(git / f"sharedindex.{base}", INDEX_RULES), hash_bytes)
+
+
+def _is_sha256(git: Path) -> bool:
+    for folder in (git, *git.parents[1:2]):  # the configuration of a linked tree is its repository's
+        try:
+            return _SHA256.search(files.read(folder / "config", CONFIG_RULES)) is not None
+        except FileNotFoundError:
+            continue
+    return False
+
+
+def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
+    """Yield the names of all entries; the value of the generator is the offset behind them.
+
+    Raises:
+        IndexFormatError: the index is cut off, or of an unknown version.
+    """
+    try:
+        signature, version, count = _HEADER.unpack_from(data)
+        if signature != b"DIRC" or version not in {2, 3, PREFIXED}:
+            raise IndexFormatError(f"version {version}")
+        at, previous = _HEADER.size, b""
+        for _ in range(count):
+            start = at
+            (flags,) = struct.unpack_from(">H", data, at + _STAT_BYTES + hash_bytes)
+            at += _STAT_BYTES + hash_bytes + (4 if flags & _EXTENDED else 2)
+            kept = b""
+            if version == PREFIXED:
+                dropped, at = _variable_length(data, at)
+                kept = previous[: len(previous) - dropped]
+            end = data.index(b"\0", at)
+            previous = kept + data[at:end]
+            yield previous.lower()
+            at = end + 1 if version == PREFIXED else start + (end - start + 8) // 8 * 8
+    except (struct.error, IndexError, ValueError) as error:
+        raise IndexFormatError(str(error)) from error
+    return at
+
+
+def _variable_length(data: bytes, at: int) -> tuple[int, int]:
+    """Read git's offset encoding; return the number and the offset behind it."""
+    byte = data[at]
+    number = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        number = ((number + 1) << 7) | (byte & 0x7F)
+    return number, at + 1
+
+
+def _shared_index(extensions: bytes, hash_bytes: int) -> str:
+    """Return the hash of the index that this one extends, in hexadecimal digits; empty without one."""
+    at = 0
+    while at + 8 <= len(extensions):
+        (size,) = struct.unpack_from(">I", extensions, at + 4)
+        if extensions[at : at + 4] == b"link":
+            base = extensions[at + 8 : at + 8 + hash_bytes]
+            return base.hex() if any(base) else ""
+        at += 8 + size
+    return ""

@@ -1,0 +1,26 @@
+"""Acceptance of a workspace as it is: its granting settings, and the directory of its environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.settings import trust
+from codriver.settings.environments import directories_to_accept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.settings.layers import Loaded
+
+
+def accept_workspace(workspace: Path, loaded: Loaded, environ: Mapping[str, str]) -> None:
+    """Keep that the user accepts the workspace with its loaded settings and its environment. Blocks.
+
+    Raises:
+        CannotRememberError: the acceptance cannot be written.
+    """
+    python = loaded.settings.python
+    if loaded.origins["python"].layer in {"default", "user", "workspace"}:
+        python = next((str(one.value) for one in loaded.withheld if one.setting == "python"), python)
+    trust.accept(workspace, loaded.granting, directories_to_accept(workspace, environ, python))

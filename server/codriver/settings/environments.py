@@ -1,0 +1,94 @@
+"""The directories of a workspace's Python environment, and the changes that end their acceptance.
+
+An environment is rebuilt all the time, by its user. It is no longer the user's work when it becomes a link out of the
+workspace, when it belongs to another user, or when git tracks it: then somebody else decides what is in it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codriver.files import git_index
+from codriver.repls.launch.projects import ENVIRONMENTS, find_python, lies_in
+from codriver.systems.file_system import is_mine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentState:
+    """A directory of a workspace, by its path relative to it, and the facts about it that its acceptance rests on."""
+
+    path: str
+    target: str | None = None
+    """The directory's real path if that is not in the workspace."""
+    owner: int | None = None
+    """The owner's user id; None for a missing directory."""
+    is_tracked: bool = False
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> EnvironmentState | None:
+        """Return the state that was written as JSON; None for anything else."""
+        match found:
+            case {
+                "path": str(path),
+                "target": str() | None as target,
+                "owner": int() | None as owner,
+                "tracked": bool(is_tracked),
+            }:
+                return cls(path, target, owner, is_tracked)
+        return None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the state as JSON has it."""
+        return {"path": self.path, "target": self.target, "owner": self.owner, "tracked": self.is_tracked}
+
+
+def inspect(workspace: Path, path: str) -> EnvironmentState:
+    """Look at a directory of a workspace as it is now. Blocks."""
+    directory = workspace / path
+    real = os.path.realpath(directory)
+    target = None if lies_in(real, workspace, workspace) else real
+    try:
+        owner = directory.stat().st_uid
+    except OSError:
+        owner = None
+    is_tracked = git_index.is_tracked(directory) or (target is None and git_index.is_tracked(Path(real)))
+    return EnvironmentState(path, target, owner, is_tracked)
+
+
+def change_since(accepted: EnvironmentState, now: EnvironmentState) -> str | None:
+    """Describe the change by which an accepted directory is no longer its user's own; None without such a change."""
+    if now.target is not None and now.target != accepted.target:
+        return f"{now.path} is now a link out of the workspace, to {now.target}"
+    if now.owner is not None and now.owner != accepted.owner and not is_mine(now.owner):
+        return f"{now.path} now belongs to another user"
+    if now.is_tracked and not accepted.is_tracked:
+        return f"git now tracks {now.path}"
+    return None
+
+
+def directory_of(program: str, workspace: Path) -> str | None:
+    """Return the environment's directory of an interpreter, relative to the workspace; None for one outside of it."""
+    if not lies_in(program, workspace, workspace):
+        return None
+    for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program))):  # noqa: PTH100  # without following links
+        for root in (Path(os.path.abspath(workspace)), Path(os.path.realpath(workspace))):  # noqa: PTH100  # as above
+            # Programs are in `bin` or `Scripts`, but those of a conda environment on Windows are at its top.
+            for directory in (path.parent.parent, path.parent, path):
+                if root in directory.parents:
+                    return directory.relative_to(root).as_posix()
+    return None
+
+
+def directories_to_accept(workspace: Path, environ: Mapping[str, str], chosen: str) -> tuple[str, ...]:
+    """Return the directory of the environment in use, or those where one may be made.
+
+    `chosen`: the setting `python`.
+    """
+    used = directory_of(find_python(workspace, environ, chosen).path, workspace)
+    return ENVIRONMENTS if used is None else (used,)

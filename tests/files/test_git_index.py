@@ -1,0 +1,86 @@
+"""What git tracks is read from its index, whatever its version and shape, and git is never run for it."""
+
+import subprocess
+
+import pytest
+from linked_tree import git
+
+from codriver.files.git_index import is_tracked
+
+SHAPES = {
+    "version 2": ["update-index", "--index-version", "2"],
+    "version 4": ["update-index", "--index-version", "4"],
+    "split": ["update-index", "--split-index"],
+}
+NAMES = ["a.py", ".vscode/settings.json", ".venx/y", "sub/.venv/bin/python", "z/z.py"]
+
+
+@pytest.fixture(params=["sha1", "sha256"])
+def repository(tmp_path, request):
+    """A repository with some tracked files, and an environment that git does not track."""
+    folder = tmp_path / "repository"
+    git("init", f"--object-format={request.param}", str(folder))
+    for name in (*NAMES, ".venv/bin/python"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    git("-C", str(folder), "add", *NAMES)
+    return folder
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_files_and_directories_are_found_in_an_index_of_each_shape(repository, shape):
+    git("-C", str(repository), *SHAPES[shape])
+    tracked = [
+        name for name in (".venv", ".ven", "sub", "sub/.venv", "z", "a.py", "a") if is_tracked(repository / name)
+    ]
+    assert tracked == ["sub", "sub/.venv", "z", "a.py"]
+    git("-C", str(repository), "add", "--force", ".venv")
+    assert is_tracked(repository / ".venv")
+
+
+def test_a_directory_that_a_sparse_index_names_as_one_entry_is_found(repository):
+    git("-C", str(repository), "add", "--force", ".venv")
+    git("-C", str(repository), "commit", "-m", "first")
+    git("-C", str(repository), "sparse-checkout", "set", "--cone", "--sparse-index", "sub")
+    assert is_tracked(repository / ".venv")
+    assert not is_tracked(repository / "venv")
+
+
+def test_the_index_of_a_linked_working_tree_is_its_own(repository, tmp_path):
+    git("-C", str(repository), "commit", "-m", "first")
+    linked = tmp_path / "linked"
+    git("-C", str(repository), "worktree", "add", str(linked))
+    git("-C", str(repository), "add", "--force", ".venv")
+    assert (is_tracked(repository / ".venv"), is_tracked(linked / ".venv")) == (True, False)
+    assert is_tracked(linked / "sub" / ".venv")
+
+
+def test_a_tracked_link_and_another_spelling_are_found(repository):
+    (repository / "env").symlink_to("z")
+    git("-C", str(repository), "add", "env")
+    assert is_tracked(repository / "env")
+    assert is_tracked(repository / "ENV")
+
+
+def test_outside_of_a_repository_nothing_is_tracked(tmp_path):
+    assert not is_tracked(tmp_path / ".venv")
+    git("init", str(tmp_path))
+    assert not is_tracked(tmp_path / ".venv")
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"DIRC", b"DIRC\0\0\0\x09\0\0\0\x01", None], ids=["empty", "short", "new", "cut"]
+)
+def test_an_index_that_cannot_be_read_rules_nothing_out(repository, damage):
+    index = repository / ".git" / "index"
+    index.write_bytes(index.read_bytes()[:150] if damage is None else damage)
+    assert is_tracked(repository / ".venv")
+
+
+def test_no_program_that_the_repository_names_is_run(repository, tmp_path):
+    trace = tmp_path / "trace"
+    git("-C", str(repository), "config", "core.fsmonitor", f"touch {trace}; false")
+    assert not is_tracked(repository / ".venv")
+    assert not trace.exists()
+    subprocess.run(["git", "-C", str(repository), "status"], check=False, capture_output=True)
+    assert trace.exists()
