@@ -62,6 +62,47 @@ def test_a_figure_as_a_value_is_one_image(client):
     assert fields["result"] == "<Figure size 640x480 with 1 Axes> <<image-1>>"
 
 
+FIGURE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\n_ = ax.plot([1, 2])\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        FIGURE + "plt.show()\nfig",
+        FIGURE + "plt.show()\nfig\nplt.show()\n1",
+        FIGURE + "fig\nfig",
+        FIGURE + "fig\n_ = ax.set_title('later')\nplt.show()",
+        FIGURE + "plt.show()\nfig.suptitle('after it was closed')\nfig",
+        "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])\nplt.show()",
+        "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])",
+        "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])\nplt.gcf()",
+    ],
+)
+def test_a_figure_is_one_image_of_a_call_however_often_it_is_displayed(client, code):
+    assert len(given(client, code)[1]) == 1
+
+
+def test_a_figure_is_drawn_as_it_is_at_the_end_of_the_call(client):
+    first = given(client, FIGURE + "plt.show()")[1]
+    again = given(client, FIGURE + "plt.show()\nfig.suptitle('after it was closed')\n1")
+    assert len(again[1]) == 1
+    assert again[1] != first
+    assert again[0]["result"] == "1"
+    whole = given(client, FIGURE + "_ = fig.suptitle('after it was closed')\nfig")[1]
+    assert again[1] == whole
+
+
+def test_an_empty_figure_that_is_drawn_on_later_is_never_an_empty_image(client):
+    drawn = given(client, "import matplotlib.pyplot as plt\n_ = plt.figure()\n_ = plt.plot([1, 2])\nplt.show()")[1]
+    assert given(client, "plt.figure()\nplt.plot([1, 2])\nplt.show()")[1] == drawn
+
+
+def test_a_figure_that_was_shown_before_an_error_is_an_image(client):
+    fields, images = given(client, FIGURE + "plt.show()\n1 / 0")
+    assert (fields["error"]["class"], len(images)) == ("ZeroDivisionError", 1)
+    assert given(client, "1")[1] == []
+
+
 def test_a_file_that_shows_figures_while_it_is_loaded_gives_them_by_number(live, client):
     path = live.workspace / "draws.py"
     path.write_text("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.plot([2, 1])\nplt.show()\n")
@@ -117,12 +158,6 @@ def test_what_a_class_says_of_itself_is_asked_for(client, body, kind):
 def test_what_has_no_image_after_all_is_text(client, body):
     fields, images = given(client, f"class Bare:\n    {body}\n    def __repr__(self): return 'bare'\nBare()")
     assert (fields["result"], images) == ("bare", [])
-
-
-def test_html_is_told_as_its_text_where_a_value_has_nothing_else(client):
-    html = "<table><tr><td>one</td><td>two &amp; 3</td></tr></table>"
-    code = f"class Page:\n    def _repr_html_(self): return {html!r}\nPage()"
-    assert given(client, code)[0]["result"] == "<Page: one two & 3>"
 
 
 def test_images_beyond_the_bytes_of_an_answer_are_kept_and_given_one_by_one(client):

@@ -1,8 +1,11 @@
 """Code that cannot be read is refused before anything of it is accepted."""
 
+import sys
 from dataclasses import replace
 
 import pytest
+from live_server import serving
+from needs import interpreter
 from refusals import refused_as
 
 from codriver.core.state import Origin, Repl, State
@@ -131,7 +134,7 @@ def test_brackets_are_read_before_an_unknown_session_is_refused():
     assert not speaks_lisp(meant(State(), "nosuch"))
 
 
-@pytest.mark.parametrize(
+IPYTHON = pytest.mark.parametrize(
     ("code", "way"),
     [
         ("x = 1\n!ls -l", "subprocess.run('ls -l', shell=True, check=True)"),
@@ -142,8 +145,36 @@ def test_brackets_are_read_before_an_unknown_session_is_refused():
         ("%nosuch", "plain Python"),
     ],
 )
+
+
+@IPYTHON
 def test_what_only_ipython_reads_is_refused_with_pythons_way(code, way):
     with refused_as("syntax-error") as raised:
         check_python(meant(a_state("3.8.1"), "py"), code)
     assert way in raised.value.hint
     assert raised.value.hint.endswith("nothing was evaluated")
+
+
+@pytest.fixture(scope="module", params=["python3.12", "python3.13"])
+def newer(request, tmp_path_factory):
+    """A client of a server whose project has a newer Python than the server."""
+    python = interpreter(request.param)
+    version = tuple(map(int, request.param.removeprefix("python").split(".")))
+    if version <= sys.version_info[:2]:
+        pytest.skip("the server's own Python is as new")
+    options = ("--repl", "python", "--python", str(python))
+    with serving(tmp_path_factory.mktemp("newer"), *options) as live, live.client() as connected:
+        yield connected
+
+
+@IPYTHON
+def test_a_newer_python_than_the_servers_refuses_ipythons_syntax_with_pythons_way_too(newer, code, way):
+    answer = newer.call("evaluate_code", code=code)
+    assert (answer["ok"], answer["reason"]) == (False, "syntax-error")
+    assert way in answer["hint"]
+    assert answer["hint"].endswith("nothing was evaluated")
+
+
+def test_a_newer_pythons_other_syntax_errors_have_no_hint_of_ipython(newer):
+    assert "IPython" not in str(newer.call("evaluate_code", code="x = (1\n% 2"))
+    assert newer.call("evaluate_code", code="(7\n% 4)")["result"] == "3"

@@ -262,6 +262,7 @@ async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], st
         file=question.file,
         timeout_s=SHORT_S if question.is_short else None,
         limits=told if question.is_told else WHOLE,
+        is_partial=question.is_partial,
     )
     return _observed(ran, clean)
 

@@ -200,6 +200,8 @@ class Request:
     kept."""
     cell: str | None = None
     """The id of the notebook's cell that the code is from; `file` is the notebook."""
+    is_partial: bool = False
+    """Whether further requests have more code of the same evaluation, so that figures wait for its end."""
     description: str | None = None
     """One line for the log."""
     background: bool = False
@@ -284,6 +286,8 @@ class Failure:
     """Sentences that were added to the error."""
     relation: str = ""
     chain: tuple[Failure, ...] = ()
+    source_line: str = ""
+    """The line that could not be read, if the REPL tells it."""
 
 
 def place_of(kind: Kind, session: str) -> str:

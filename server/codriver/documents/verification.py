@@ -73,6 +73,8 @@ class Question:
     """Whether to wait only a moment for the end of code that did not end by itself."""
     is_told: bool = False
     """Whether its value is printed as for agents: objects without a `repr` of their own by their `str`."""
+    is_partial: bool = False
+    """Whether more code of the same evaluation follows, at whose end its figures are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,8 @@ def _verify(
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
         is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
         own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
-        observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
+        is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
+        observed = yield Question(step.text, namespace, is_short=is_short, is_partial=is_partial)
         if observed.raised is not None:
             left = [value for value in values if not _pictures(value)]
             shown = tuple(filter(_pictures, (*observed.told, observed.value or "")))
@@ -221,7 +224,7 @@ def _verify(
         observed = _own(observed, step, dialect) if is_told else replace(observed, value=None)
         came = _came(step, evaluation, observed, values, aside, dialect)
         if dialect == "python" and came.verdict == "differs" and came.value is not None:
-            told = yield Question("_", namespace, is_told=True)
+            told = yield Question("_", namespace, is_told=True, is_partial=True)
             came = _as_told(came, told.value, evaluation)
         checked.append(replace(came, is_patch=is_patch, shown=tuple(filter(_pictures, observed.told))))
         if dialect != "python" and (moved := _MOVES.match(step.text)):
@@ -309,7 +312,8 @@ def _verify_last(
             note = NO_PYTHON if is_asked else ""
             checked.append(Checked(step, evaluation, "absent" if is_asked else "ran", note=note))
             continue
-        observed = yield Question(step.text, is_short=bool(evaluation.ending))
+        is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
+        observed = yield Question(step.text, is_short=is_short, is_partial=is_partial)
         if observed.raised is not None:
             checked.append(_failed(step, evaluation, observed.raised, ()))
             break
@@ -332,7 +336,7 @@ def _is_patch(
         if (namespace, name) in own:
             continue
         there = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
-        observed = yield Question(there, namespace)
+        observed = yield Question(there, namespace, is_partial=True)
         if observed.value in {"True", "true"}:
             return True
     return False

@@ -71,6 +71,7 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
         data=as_text(parts.get("data")),
         notes=as_texts(parts.get("notes")),
         relation=as_text(parts.get("relation")) or "",
+        source_line=as_text(parts.get("source")) or "",
         chain=tuple(read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
     )
 

@@ -128,8 +128,11 @@ class FreshRepl:
         file: str | None = None,
         timeout_s: float | None = None,
         limits: PrintLimits = WHOLE,
+        is_partial: bool = False,
     ) -> Ran:
         """Evaluate code to its end, or load it as `file`. A missing namespace is looked for on disk.
+
+        `is_partial`: further calls have more code of the same evaluation, at whose end its figures are shown.
 
         Code that takes longer than `timeout_s`, or else than the limit of all evaluations, is interrupted.
 
@@ -137,11 +140,13 @@ class FreshRepl:
             CodriverError: the code took longer, and cannot be interrupted.
             ReplDisconnectedError: the REPL is gone.
         """
-        ran = await self._run(code, namespace, file, timeout_s, limits)
+        ran = await self._run(code, namespace, file, timeout_s, limits, is_partial=is_partial)
         if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING:
             quoted = f"import {namespace}" if self.dialect == kinds.PYTHON.dialect else f"(require '{namespace})"
             loaded = await self._run(quoted)
-            return loaded if loaded.failure else await self._run(code, namespace, None, timeout_s)
+            if loaded.failure:
+                return loaded
+            return await self._run(code, namespace, None, timeout_s, is_partial=is_partial)
         return ran
 
     async def _run(
@@ -151,12 +156,14 @@ class FreshRepl:
         file: str | None = None,
         timeout_s: float | None = None,
         limits: PrintLimits = WHOLE,
+        *,
+        is_partial: bool = False,
     ) -> Ran:
         name = str(len(self._heard))
         heard = self._heard[name] = Heard()
         kind = "load-file" if file else "evaluate"
         cell = name if self.is_kernel and not file else None
-        request = Request(name, code, namespace=namespace, file=file, kind=kind, cell=cell)  # type: ignore[arg-type]  # mypy takes the two words for any text
+        request = Request(name, code, namespace=namespace, file=file, kind=kind, cell=cell, is_partial=is_partial)  # type: ignore[arg-type]  # mypy takes the two words for any text
 
         def ended(end: Ending | Exception) -> None:
             heard.end = end

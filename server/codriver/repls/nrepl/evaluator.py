@@ -528,6 +528,8 @@ class RequestFields:
             fields[TRACE] = list(request.trace)
         if request.profiles:
             fields[PROFILE] = 1
+        if request.is_partial:
+            fields["codriver/partial"] = 1
         if request.hold:
             fields |= self._holds.fields(request.hold)
         if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):

@@ -44,6 +44,7 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
+from codriver.tools.calls.ipython_syntax import pythons_way
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
@@ -272,6 +273,9 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
         return "evaluation-failed", "load or require the namespace first, or leave namespace out; nothing was evaluated"
     # Python is parsed whole before any of it runs, Lisp form by form.
     reads_all_first = repl is not None and repl.dialect == "python"
+    # The server does not know the syntax of a newer Python: then the REPL's own parser finds the error.
+    if failure is not None and failure.phase in READING and (way := pythons_way(failure.source_line)):
+        return "syntax-error", f"{way}; nothing was evaluated"
     if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
         return "evaluation-failed", "correct the code and call again; nothing was evaluated"
     return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"

@@ -11,7 +11,6 @@ import sys
 import warnings
 from contextlib import suppress
 from functools import lru_cache, partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.core.values import NOT_LISP, Form
@@ -20,9 +19,9 @@ from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import TooManyFormsError, explain, read, top_level_forms
 from codriver.repls.dialects.seam_providers import is_laid_in
 from codriver.repls.kinds import session_for, suffixes_of
+from codriver.tools.calls.ipython_syntax import pythons_way
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from codriver.core.state import Repl, State
@@ -64,11 +63,12 @@ def _too_many_forms(most: int, which: str) -> RefusedError:
 def _no_python(error: SyntaxError, code: str) -> RefusedError:
     """The code is no Python, so it was not evaluated."""
     line, column = error.lineno or 1, max(error.offset or 1, 1)
+    text = "".join(code.splitlines()[line - 1 : line])
     told = {"class": type(error).__name__, "message": error.msg, "phase": "read", "line": line, "column": column}
     return refused(
         "syntax-error",
         f"this is no Python: {error.msg} (line {line}, column {column})",
-        hint=_in_python(code.splitlines()[line - 1 : line]) + "; nothing was evaluated",
+        hint=f"{pythons_way(text) or 'correct the code and call again'}; nothing was evaluated",
         details={"error": told},
     )
 
@@ -94,34 +94,10 @@ NO_CODE = frozenset({
 """Files without a suffix that have a format of their own, which may happen to read as code: `web: app`, `A = 1`."""
 
 
-MAGICS: Mapping[str, str] = MappingProxyType({
-    "%timeit": "timeit.timeit(...)", "%time": "time.perf_counter() before and after", "%run": "load_file",
-    "%cd": "os.chdir(...)", "%pwd": "os.getcwd()", "%pip": "subprocess.run([sys.executable, '-m', 'pip', ...])",
-    "%load_ext": "import", "%who": "dir()", "%env": "os.environ", "%matplotlib": "nothing: figures need no setting",
-})  # fmt: skip
-"""Python's own equivalents of IPython's magics."""
-
-
 _MAY_BE_DOUBTFUL = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
 """Python's parser warns of escapes, of numbers that run into words, and of jumps out of `finally`. A search for these
 costs less than changing and restoring the filters of warnings, which are the whole process's. Source: CPython's
 tokenizer, and PEP 765."""
-_ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
-"""The beginning of a line that keeps the result of one of IPython's commands."""
-
-
-def _in_python(lines: list[str]) -> str:
-    """The correction of the line with the error: Python's equivalent of IPython's syntax."""
-    text = lines[0].strip() if lines else ""
-    keeps = ""
-    if assigned := _ASSIGNED.match(text):
-        text, keeps = text[assigned.end() :], ", capture_output=True, text=True"
-    if text.startswith("!"):
-        return f"!command is IPython's: call subprocess.run({text[1:].strip()!r}, shell=True, check=True{keeps})"
-    if text.startswith("%"):
-        magic = "%" + text.lstrip("%").partition(" ")[0]
-        return f"{magic} is a magic of IPython: use {MAGICS.get(magic, 'plain Python')}"
-    return "correct the code and call again"
 
 
 def meant(state: State, key: str | None, target: Target | None = None) -> list[Repl]:

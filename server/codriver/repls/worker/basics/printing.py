@@ -13,6 +13,7 @@ import sys
 import types
 import weakref
 
+from .displays import pretty_of
 from .previews import preview_of, rows_of
 from .sensitive_texts import look
 
@@ -150,11 +151,11 @@ class Printer:
 
 
 def text_of(value: Any) -> str:
-    """A value in the form of `repr`, or of `str` for a class with only a `str` of its own."""
+    """A value in the form of `repr`, or for a class without its own by `str` or the class's pretty printer."""
     kind: Any = type(value)
     if kind.__repr__ is object.__repr__ and kind.__str__ is not object.__str__:
         return str(value)
-    return repr(value)
+    return pretty_of(value, repr(value), text_of)
 
 
 def step_of(step: object) -> object:

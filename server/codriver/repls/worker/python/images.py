@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib.util
 import sys
+import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     Image = tuple[str, bytes]
-    Tell = Callable[[str], None]
+    Send = Callable[[str], None]
 
 KINDS = ("image/png", "image/jpeg")
 METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
 PYPLOT = "matplotlib.pyplot"
 WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 """Matplotlib's own backends that only draw."""
-MOST_TEXT = 2000
-"""The characters taken of a value's text in HTML."""
+MOST_WAITING_BYTES = 1 << 25
+"""The images that wait for the end of an evaluation; with more, all are sent before it."""
 
 
 def image_of(value: object) -> Image | None:
@@ -70,25 +71,6 @@ def with_image(text: str, image: Image | None, quota: object) -> str:
     return f"{text} data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def html_text(value: object) -> str | None:
-    """The text of a value with only an HTML form; None for any other."""
-    kind = type(value)
-    if kind.__repr__ is not object.__repr__ or not hasattr(kind, "_repr_html_"):
-        return None
-    from html.parser import HTMLParser
-
-    class Texts(HTMLParser):
-        def handle_data(self, data: str) -> None:
-            pieces.append(data)
-
-    pieces: list[str] = []
-    parser = Texts()
-    with contextlib.suppress(Exception):
-        parser.feed(value._repr_html_()[: 20 * MOST_TEXT])  # type: ignore[attr-defined]  # just asked
-    text = " ".join(" ".join(pieces).split())
-    return f"<{kind.__name__}: {text[:MOST_TEXT]}>" if text else None
-
-
 def drawn(figure: Any) -> bytes:
     """A figure as PNG, cut to the drawn area as in IPython, with parts beside the axes."""
     import io
@@ -99,26 +81,56 @@ def drawn(figure: Any) -> bytes:
     return stream.getvalue()
 
 
-class Figures:
-    """The open figures of matplotlib: each is told once after `show`, or after an evaluation that drew on it.
+class ShownFigure:
+    """A figure that `show` displayed, or that was a value, with its image as of then."""
 
-    A figure told by `show` is closed, as if its window were, unless it has one.
+    def __init__(self, figure: Any) -> None:
+        self.reference = weakref.ref(figure)
+        self._text = repr(figure)
+        self._image = drawn(figure)
+        self.size = len(self._image)
+
+    def text(self, quota: object) -> str:
+        """Return the figure with its image; drawn again if it changed in the meantime."""
+        figure = self.reference()
+        if figure is not None and figure.stale:
+            self._text, self._image = repr(figure), drawn(figure)
+        return with_image(self._text, ("image/png", self._image), quota)
+
+
+class Figures:
+    """The open figures of matplotlib, each of which is sent once per evaluation, as it is at the evaluation's end.
+
+    These are the figures passed to `show`, those that are values of statements, and those that the evaluation drew on.
+    A figure passed to `show` is closed, as if its window were, unless it has one.
     """
 
     def __init__(self) -> None:
-        self._tell: Tell | None = None
+        self._send: Send | None = None
         """The function of the running evaluation that takes images."""
         self._quota: object = None
+        self._shown: list[ShownFigure] = []
+        """The figures that wait for the end of the evaluation, in the order in which they were displayed first."""
         sys.meta_path.insert(0, self)
 
     @contextlib.contextmanager
-    def told_by(self, tell: Tell, quota: object) -> Iterator[None]:
-        """A context in which figures are told, each in at most `quota` bytes; outside of it nobody gets them."""
-        self._tell, self._quota = tell, quota
+    def sent_by(self, send: Send, quota: object, *, is_partial: bool = False) -> Iterator[None]:
+        """A context in which figures are sent, each in at most `quota` bytes; outside of it nobody gets them.
+
+        After code that `is_partial`, the figures wait for the rest of its evaluation, unless the code fails.
+        """
+        self._send, self._quota = send, quota
         try:
             yield
+        except BaseException:
+            with contextlib.suppress(Exception):  # the evaluation's own error counts
+                self._send_shown(None)
+            raise
+        else:
+            if not is_partial:
+                self._send_shown(None)
         finally:
-            self._tell = None
+            self._send = None
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """The spec of pyplot, once, so that its `show` is ours after the load."""
@@ -137,25 +149,41 @@ class Figures:
             loader.exec_module = exec_module
         return spec
 
-    def tell_changed(self, value: object = None) -> None:
-        """Tell the figures drawn on since their last telling; a value tells its own."""
-        self._tell_these([one for one in _changed() if one is not value])
+    def send_all(self, value: object = None) -> None:
+        """Send the figures that were displayed or drawn on; a figure that is the value of the last statement is not."""
+        self._add([one for one in _changed() if one is not value])
+        self._send_shown(value)
 
-    def _tell_these(self, figures: list[Any]) -> None:
-        for figure in figures:
-            if self._tell is not None:
-                # A figure that cannot be drawn is an error of the evaluation, as with windows.
-                self._tell(with_image(repr(figure), ("image/png", drawn(figure)), self._quota))
+    def show_later(self, value: object) -> bool:
+        """Send a figure at the evaluation's end, if the value is one and an evaluation runs; return whether it is."""
+        figures = sys.modules.get("matplotlib.figure")
+        if self._send is None or figures is None or not isinstance(value, figures.Figure):
+            return False
+        self._add([value])
+        return True
+
+    def _add(self, figures: list[Any]) -> None:
+        known = {id(figure) for one in self._shown if (figure := one.reference()) is not None}
+        # A figure that cannot be drawn is an error of the evaluation, as with windows.
+        self._shown += [ShownFigure(one) for one in figures if id(one) not in known]
+        if sum(one.size for one in self._shown) > MOST_WAITING_BYTES:
+            self._send_shown(None)
+
+    def _send_shown(self, value: object) -> None:
+        shown, self._shown = self._shown, []
+        for one in shown:
+            if self._send is not None and (value is None or one.reference() is not value):
+                self._send(one.text(self._quota))
 
     def _showing(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
-        """`show` of pyplot: it tells the images, and waits for no window to be closed, as nobody may see it."""
+        """`show` of pyplot: it displays the images, and waits for no window to be closed, as nobody may see it."""
 
         @functools.wraps(show)
         def shown(*arguments: object, **options: object) -> object:
-            if self._tell is None:
+            if self._send is None:
                 return show(*arguments, **options)
             figures = _changed()
-            self._tell_these(figures)
+            self._add(figures)
             if pyplot.get_backend().lower() not in WITHOUT_WINDOWS:
                 return show(block=False)
             for figure in figures:
@@ -166,7 +194,7 @@ class Figures:
 
 
 def _changed() -> list[Any]:
-    """The open figures drawn on since their last telling, in the order of their making."""
+    """The open figures drawn on since they were displayed last, in the order of their making."""
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
     managers = helpers.Gcf.get_all_fig_managers() if helpers is not None else []
     return [one.canvas.figure for one in managers if one.canvas.figure.stale]

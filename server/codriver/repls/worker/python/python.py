@@ -15,11 +15,12 @@ import types
 
 from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError, Sources
+from ..basics.displays import display_of
 from ..basics.error_report import add_place, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
-from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at
-from .images import Figures, html_text, image_of, with_image
+from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at, text_of
+from .images import Figures, image_of, with_image
 from .live_recording import ExecutedFunctions, offer
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
@@ -38,6 +39,8 @@ DISPLAYHOOK = sys.displayhook
 MOST_RENEWED = 100
 TREE_CHARACTERS = 2**20
 """Parsing a longer file takes longer than all else: 7 of 9 s for 300,000 lines."""
+SOURCE_CHARACTERS = 500
+"""Maximum length of the line that is sent with a syntax error."""
 CO_COROUTINE = 128
 """As in `inspect`, which takes long to import."""
 
@@ -106,7 +109,11 @@ class Python(Dialect):
         if job.is_beside:
             self._evaluate(job)  # figures drawn on meanwhile belong to the main thread's code
             return
-        with self._figures.told_by(lambda text: self.kept.tell(job, None, text, namespace, ""), job.message.get(QUOTA)):
+
+        def send(text: str) -> None:
+            self.kept.tell(job, None, text, namespace, "")
+
+        with self._figures.sent_by(send, job.message.get(QUOTA), is_partial=_is_partial(job)):
             if job.message["op"] == "load-file":
                 self._load(job)
             else:
@@ -155,11 +162,13 @@ class Python(Dialect):
                 if frame is not None:
                     frame.end()
                 self._texts.note()
-            if number == len(steps) and not job.is_beside:
-                self._figures.tell_changed(value)
+            is_last = number == len(steps) and not _is_partial(job)
+            if is_last and not job.is_beside:
+                self._figures.send_all(value)
             if not is_expression:
                 continue
-            shown = self._display(value, job) if has_value else None
+            is_later = not is_last and not job.is_beside and has_value and self._figures.show_later(value)
+            shown = self._display(value, job, with_images=not is_later) if has_value else None
             if value is not None and not job.is_beside:
                 session.last[:] = [value, *session.last[:2]]
                 if frame is None:
@@ -242,7 +251,7 @@ class Python(Dialect):
                 value = [ABSENT, *[step.act() for step in steps]][-1]
             if value is not ABSENT:
                 shown = self.print(value, job)
-            self._figures.tell_changed(value)
+            self._figures.send_all(value)
             has_failed = False
         finally:
             with job.shield:  # the changes must be known
@@ -284,7 +293,7 @@ class Python(Dialect):
             in_phase(error, "read")
             raise
 
-    def _display(self, value: object, job: Job) -> tuple[str, str]:
+    def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
         """A value as text. A hook that the user set shows it too, in its own way."""
         try:
             if sys.displayhook is not DISPLAYHOOK:
@@ -292,16 +301,21 @@ class Python(Dialect):
         except Exception as error:
             in_phase(error, "print")
             raise
-        return self.print(value, job)
+        return self._print(value, job, with_images=with_images)
 
     def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+        return self._print(value, job, start, path)
+
+    def _print(
+        self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = (), *, with_images: bool = True
+    ) -> tuple[str, str]:
         length, depth = limits(job)
         # A request for a part of a value gets that part, not the library's shortened form again.
         asked = length if job.message["op"] == "codriver/value" else asked_limits(job)[0]
         printer = Printer(length, depth, asked)
         try:
-            text = html_text(value) or printer.whole(value, start, path)
-            text = with_image(text, image_of(value), job.message.get(QUOTA))
+            text = display_of(value, printer.whole(value, start, path), text_of)
+            text = with_image(text, image_of(value) if with_images else None, job.message.get(QUOTA))
         except Exception as error:
             in_phase(error, "print")
             raise
@@ -364,6 +378,7 @@ class Python(Dialect):
                 lines = [error.lineno or 1]
                 parts.update(message=error.msg or "", file=error.filename or job.file, line=error.lineno or 1)
                 parts["column"] = error.offset or 1
+                parts["source"] = (error.text or "").strip()[:SOURCE_CHARACTERS]
             text = "".join(traceback.format_exception_only(type(error), error))
         else:
             add_place(parts, frames)
@@ -375,6 +390,11 @@ class Python(Dialect):
         if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.whole_number("line")):
             parts["column"] += job.whole_number("column") - 1
         return parts, text
+
+
+def _is_partial(job: Job) -> bool:
+    """Whether more code of the same evaluation follows in further requests, so that figures wait for it."""
+    return bool(job.message.get("codriver/partial"))
 
 
 def _frame_of(job: Job) -> FrameSpace | None:

@@ -37,10 +37,15 @@ class AppFigures(Figures):
     """The figures of a program: it shows them itself, and draws on them meanwhile."""
 
     def __init__(self) -> None:
-        self._tell = None
+        self._send = None
+        self._shown = []
 
-    def tell_changed(self, value: object = None) -> None:
-        """Nothing."""
+    def send_all(self, value: object = None) -> None:
+        """Send nothing."""
+
+    def show_later(self, _value: object) -> bool:
+        """False: every value has its image at once."""
+        return False
 
 
 class AppPython(Python):
@@ -80,8 +85,8 @@ class AppPython(Python):
         finally:
             job.wake = None
 
-    def _display(self, value: object, job: Job) -> tuple[str, str]:
-        return self.print(value, job)
+    def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
+        return self._print(value, job, with_images=with_images)
 
     def _keep(self, value: object, module: types.ModuleType) -> None:
         # `gettext.install` puts a translation there, which a name of the module would hide.

@@ -1,0 +1,165 @@
+"""Texts of values whose classes display themselves otherwise than by `repr`: by the methods of IPython's protocol.
+
+They stand in for the text of a class without a `repr` of its own, such as `<a.Chart object at 0x7f…>`, in this order:
+the plain text of a bundle, the pretty printer's, Markdown, LaTeX, and the text of HTML. A method that fails or gives
+nothing is passed over. Sources: IPython, `core.formatters`, `lib.pretty`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Callable
+
+
+MOST_TEXT = 2000
+"""The characters of a text that a method gives, and that stands for a value."""
+MOST_HTML = 20 * MOST_TEXT
+BARE = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
+"""The text of an object that tells nothing but its class. IPython's own display objects leave the address out."""
+BUNDLE, PRETTY = "_repr_mimebundle_", "_repr_pretty_"
+PLAIN, MARKDOWN, LATEX, HTML = "text/plain", "text/markdown", "text/latex", "text/html"
+METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html_"}
+
+
+def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
+    """Return the text that a value's class displays, if `text`, its text so far, tells only its class; else `text`.
+
+    `to_text` gives the texts of the parts that a pretty printer asks for.
+    """
+    kind = type(value)
+    if isinstance(value, type) or not any(hasattr(kind, method) for method in (BUNDLE, PRETTY, *METHODS.values())):
+        return text
+    return (_display(value, to_text) or text) if BARE.fullmatch(text) else text
+
+
+def pretty_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
+    """Return the text of a part of a collection, by the class's pretty printer alone: the other methods give pages."""
+    if not hasattr(type(value), PRETTY) or isinstance(value, type) or not BARE.fullmatch(text):
+        return text
+    return _pretty(value, to_text) or text
+
+
+def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
+    kind = type(value)
+    bundle: dict[str, object] = {}
+    if hasattr(kind, BUNDLE):
+        with contextlib.suppress(Exception):
+            found = getattr(value, BUNDLE)(include=None, exclude=None)
+            bundle.update(found[0] if isinstance(found, tuple) else found)
+    if (plain := _clean(bundle.get(PLAIN))) and not BARE.fullmatch(plain):
+        return plain
+    if pretty := _pretty(value, to_text):
+        return pretty
+    for media, method in METHODS.items():
+        found = bundle.get(media)
+        if not found and hasattr(kind, method):
+            with contextlib.suppress(Exception):
+                found = getattr(value, method)()
+        page = found[0] if isinstance(found, tuple) and found else found
+        if media == HTML and isinstance(page, str):
+            text = _text_of_html(page)
+            page = f"<{kind.__name__}: {text}>" if text else None
+        if shown := _clean(page):
+            return shown
+    return None
+
+
+def _clean(text: object) -> str | None:
+    """Return a text that is not blank, cut to what stands for a value; None for anything else."""
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}... ({len(text) - MOST_TEXT} more characters)"
+
+
+def _pretty(value: Any, to_text: Callable[[Any], str]) -> str | None:
+    if not hasattr(type(value), PRETTY):
+        return None
+    with contextlib.suppress(Exception):
+        library = sys.modules.get("IPython.lib.pretty")
+        if library is not None:
+            return _clean(library.pretty(value))
+        printer = PrettyPrinter(to_text)
+        printer.pretty(value)
+        return _clean("".join(printer.pieces))
+    return None
+
+
+class PrettyPrinter:
+    """The printer that `_repr_pretty_` is given where IPython is not loaded. It puts everything into one line."""
+
+    max_width = 79
+
+    def __init__(self, to_text: Callable[[Any], str]) -> None:
+        self.pieces: list[str] = []
+        self.stack: list[int] = []
+        """The values being printed, by `id`: one of them again is a cycle."""
+        self._to_text = to_text
+
+    def text(self, text: str) -> None:
+        """Add a text."""
+        self.pieces.append(text)
+
+    def breakable(self, sep: str = " ") -> None:
+        """Add a separator, where IPython's printer may break the line."""
+        self.pieces.append(sep)
+
+    def break_(self) -> None:
+        """Begin a line."""
+        self.pieces.append("\n")
+
+    def begin_group(self, _indent: int = 0, open: str = "") -> None:  # noqa: A002  # IPython's name
+        """Begin a group with a text."""
+        self.pieces.append(open)
+
+    def end_group(self, _dedent: int = 0, close: str = "") -> None:
+        """End a group with a text."""
+        self.pieces.append(close)
+
+    @contextlib.contextmanager
+    def group(self, _indent: int = 0, open: str = "", close: str = "") -> Iterator[None]:  # noqa: A002  # as above
+        """A group between two texts."""
+        self.pieces.append(open)
+        try:
+            yield
+        finally:
+            self.pieces.append(close)
+
+    @contextlib.contextmanager
+    def indent(self, _indent: int) -> Iterator[None]:
+        """Text that IPython's printer indents."""
+        yield
+
+    def flush(self) -> None:
+        """Nothing: no text waits."""
+
+    def pretty(self, value: Any) -> None:
+        """Add a value, by its own printer if its class has one."""
+        if isinstance(value, type) or not hasattr(type(value), PRETTY):
+            self.pieces.append(self._to_text(value))
+            return
+        is_cycle = id(value) in self.stack
+        self.stack.append(id(value))
+        try:
+            value._repr_pretty_(self, is_cycle)
+        finally:
+            self.stack.pop()
+
+
+def _text_of_html(page: str) -> str:
+    from html.parser import HTMLParser
+
+    class Texts(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            pieces.append(data)
+
+    pieces: list[str] = []
+    parser = Texts()
+    with contextlib.suppress(Exception):
+        parser.feed(page[:MOST_HTML])
+    return " ".join(" ".join(pieces).split())[:MOST_TEXT]

@@ -1,0 +1,46 @@
+"""Figures of recorded sessions reproduce in a fresh REPL, which runs their evaluations statement by statement."""
+
+import sys
+
+import pytest
+from needs import modules
+
+from codriver.commands.fresh_runs import FreshRuns, verified
+from codriver.core.pictures import pictures_in, without_data
+from codriver.documents.recordings import Recorded
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+SHOWN_ONE_AFTER_THE_OTHER = [
+    "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()",
+    "plt.bar([1, 2], [3, 4])\nplt.show()",
+    "plt.plot([3, 1])\nplt.plot([1, 3])\nplt.show()\nplt.pie([1, 2])\nplt.show()",
+    "plt.hist([1, 1, 2])",
+    "_ = plt.title('of the open figure')",
+    "plt.show()\nplt.plot([5, 6])\nplt.show()",
+    "fig, ax = plt.subplots()\nax.plot([1, 2])\nplt.show()\nfig",
+    "plt.figure()\nplt.plot([1, 2])\nplt.show()",
+    "for n in (1, 2):\n    plt.plot([n, 2 * n])\n    plt.show()",
+    "plt.plot([1])\nplt.show()\n1 / 0",
+    "plt.plot([2, 2])\nplt.show()\n'last'",
+]
+
+
+def pictures(values):
+    return [picture for value in values for picture in pictures_in(without_data(value))]
+
+
+async def test_figures_that_are_drawn_one_after_the_other_all_reproduce(tmp_path):
+    modules("matplotlib")
+    runs = FreshRuns(tmp_path, "python", 120, is_quiet=True, python=sys.executable)
+    recorded = []
+    async with runs.repl() as repl:
+        for number, code in enumerate(SHOWN_ONE_AFTER_THE_OTHER, 1):
+            ran = await repl.run(code)
+            failure = f"{ran.failure.type}: {ran.failure.message}" if ran.failure else ""
+            recorded.append(Recorded(f"e-{number}", code, values=ran.values, err=failure))
+    assert [len(pictures(one.values)) for one in recorded] == [1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1]
+    async with runs.repl() as repl:
+        checked = await verified(repl, recorded, "python")
+    assert [(one.step.text, one.note) for one in checked if one.note] == []
+    assert not any(one.is_alike for one in checked)
