@@ -51,7 +51,7 @@ SLOW = {
     "documents": "exported_sessions",
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
-    "log": "history_crash memory secrets spill_live transcripts",
+    "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
     "page": "page page_server",
     "protocol": "both_ways corners deferred_packages evaluation_tasks log_messages",

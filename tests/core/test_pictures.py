@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.core.pictures import MARK, Picture, decoded, marked, picture, pictures_in, pixels, without_data
-from codriver.log.history import cut
+from codriver.log.newest_entries import cut
 from codriver.log.output_log import Entry
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x06\0\0\0"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.log.history import MOST_UNTOLD
+from codriver.log.line_numbers import MOST_UNTOLD
 from codriver.log.output_log import LIGHT_CHARACTERS, MOST_WAITING, NO_LINE, Entry, OutputLog
 
 CODE = "evaluatedCode"

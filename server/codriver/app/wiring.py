@@ -287,7 +287,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         client_counters=clients.counters,
         clojuredocs=Export(cache_folder()),
         query=logbook.query,
-        history_usage=logbook.history_usage,
+        history=logbook.history,
         remembered=logbook.remembered,
         editor=editor,
         pictures=pictures,

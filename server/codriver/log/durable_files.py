@@ -31,32 +31,8 @@ def read(path: Path, most_bytes: int) -> Iterator[bytes]:
         yield from files.read_pieces(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
 
 
-def append(path: Path, content: bytes) -> None:
-    """Append to a file that only its owner can read, and wait until the new bytes are on disk.
-
-    The torn end of a failed append is removed. If a torn line stays all the same, it is ended first, so that it spoils
-    no other.
-    """
-    descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size and _last_byte(path, size) != b"\n":
-            content = b"\n" + content
-        try:
-            _write(descriptor, content)
-            files.put_on_disk(descriptor)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, size)
-            raise
-    finally:
-        os.close(descriptor)
-    if not size:
-        with files.locate(path, Links.NEVER, root=path.parent) as place:
-            place.sync()
-
-
-def _last_byte(path: Path, size: int) -> bytes:
+def last_byte(path: Path, size: int) -> bytes:
+    """Return the last byte of a file of this size."""
     with files.locate(path, Links.NEVER, root=path.parent) as place:
         descriptor = place.open(Rules(Links.NEVER, size))
         try:
@@ -64,12 +40,6 @@ def _last_byte(path: Path, size: int) -> bytes:
             return os.read(descriptor, 1)
         finally:
             os.close(descriptor)
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = True) -> None:

@@ -1,53 +1,43 @@
 """The history: the code evaluated in this workspace, over all runs of its servers.
 
 The history is kept in a file of lines, each a value of transit, to which new entries are appended. When the file is
-twice as long as its newest entries need, it is replaced as a whole. A small file beside it holds the line up to which
-the log may count, ahead of the lines that it has given.
+twice as long as its newest entries need, it is replaced by a compacted one. A small file next to it holds the line up
+to which the log may count, ahead of the lines that it has given.
 
-The promise: `kill -9` at any moment loses at most the entries of the last 500 ms, and no line number is ever given
-twice. The entities held are bounded in number and in bytes, in memory, on disk, and while a larger file is read.
+The promise: an evaluation whose answer does not say `recorded: false` survives `kill -9`, as its entry was written
+before the answer was sent. A loss of power costs what was not synced yet, the last `FLUSH_EVERY_S` and what the disk
+takes for it. No line number is ever given twice. The entities held are bounded in number and in bytes, in memory, on
+disk, and while a larger file is read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import logging
+import math
 import os
-import re
-import sys
 import threading
-from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from json.encoder import encode_basestring
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import anyio
 
 from codriver import files
-from codriver.datalog.entity_store import BoundedStore, utf8_bytes
-from codriver.files import UnsafeFileError
+from codriver.datalog.entity_store import BoundedStore
 from codriver.files.own_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskTrouble, set_aside
+from codriver.log.history_file import FORMER_JOURNAL, HistoryFile, most_read_bytes, read_newest
+from codriver.log.line_numbers import LineNumbers
+from codriver.log.newest_entries import Newest, cut, size_of
 from codriver.log.output_log import SCHEMA, Entry
-from codriver.log.transit_format import (
-    FORMAT_VERSION,
-    EntityLines,
-    NewerFormatError,
-    UnreadableError,
-    file_pieces,
-    former_entities,
-    former_journal,
-    line_of,
-    version_of,
-)
+from codriver.log.transit_format import NewerFormatError, UnreadableError, line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
@@ -58,14 +48,14 @@ logger = logging.getLogger(__name__)
 
 MAX_ENTITIES = 10_000
 MAX_BYTES = 16 * 2**20
-MAX_READ_BYTES = 256 * 2**20
-"""The longest file that is read at all, in some 5 s; or four times the most bytes held, if more."""
-FLUSH_EVERY_S = 0.2  # leaves 250 ms of the promised 500 for the disk, as an entry may wait for 50 in the log
+FLUSH_EVERY_S = 0.2
+"""The rest between two syncs of the file."""
+RECORDED_WITHIN_S = 0.1
+"""The longest wait of an answer for the disk."""
 LINE_BYTES = 200
 """The bytes of a line beside its entity's texts, at most in nearly all."""
 SMALL_BYTES = 64 * 2**10
 """The bytes by which a file may always be longer than needed."""
-FORMER_JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
 
 
@@ -84,26 +74,33 @@ class Loaded:
 class History:
     """The history of one workspace, for the life of one server, which holds the workspace's lock.
 
-    `load` comes first. `add` and `saw_line` may come from any thread and never wait for the disk; `run` writes their
-    entries. `close` ends the history.
+    `load` comes first. `add` and `saw_line` may come from any thread and never wait for the disk. While `run` runs, one
+    thread writes their entries as they come, and another puts what was written on disk. `close` ends the history.
     """
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
-        self._file = path
-        self._former_journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
+        self._path = path
+        self._file = HistoryFile(path, most_read_bytes(max_bytes))
         self._line_numbers = LineNumbers(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
         self._held = BoundedStore(SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
-        self._disk = threading.Lock()
+        self._syncing = threading.Lock()
         self._pending: list[Entry] = []
+        """The entries that are not written yet."""
+        self._unrecorded: dict[str, float] = {}
+        """The evaluations whose code is not written yet, with their lines; infinite for one that never will be."""
         lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
         self._trouble = DiskTrouble("the history", path, lost)
-        self._file_bytes = 0
-        """The length of the file that the next entries are appended to; 0 for a file to be written anew."""
+        self._is_refused = False
+        """Whether the disk refused what was written last."""
         self._is_writable = False
         self._is_closed = False
+        self._writer: _Writer | None = None
+        """The thread that writes entries as they come, only while `run` runs."""
+        self._waiting: list[Callable[[], object]] = []
+        """Wakes the tasks that wait until entries are written."""
         self._sleeper: Callable[[], object] | None = None
         """Wakes the task that waits for work; None while none waits."""
 
@@ -118,19 +115,23 @@ class History:
         self._is_writable = True
         newest = Newest(self._max_entities, self._max_bytes)
         try:
-            make_private_folder(self._file.parent)
-            durable_files.sweep(self._file)
+            make_private_folder(self._path.parent)
+            durable_files.sweep(self._path)
             newest = self._read(problems)
         except OSError as error:
             self._is_writable = False
-            why = f"the history {self._file} cannot be used ({error.strerror or error}); this run's is in memory only"
+            why = f"the history {self._path} cannot be used ({error.strerror or error}); this run's is in memory only"
             problems.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
         kept = newest.with_sizes()
         for entry, size in kept:
             self._held.insert(tuple(entry), size)
         self._line_numbers.load(newest.last_line, problems if self._is_writable else [])
-        if self._is_writable and kept and (not newest.is_complete or self._is_too_long(0)) and not self._rewrite():
-            self._file_bytes = 0  # the next flush tries again
+        if self._is_writable and kept and (not newest.is_complete or self._is_too_long()):
+            try:
+                self._file.write_whole([entry for entry, _ in kept])
+            except OSError as error:
+                logger.warning("the history's file could not be written again: %s", error)
+                self._file.size = 0  # the next entry tries again
         return Loaded(tuple([entry for entry, _ in kept]), self._line_numbers.next_line, "; ".join(problems) or None)
 
     def snapshot(self) -> Snapshot:
@@ -145,11 +146,11 @@ class History:
                 "entities": len(self._held),
                 "bytes": self._held.bytes,
                 "maxBytes": self._max_bytes,
-                "diskBytes": self._file_bytes,
+                "diskBytes": self._file.size,
             }
 
     def add(self, *entries: Entry) -> None:
-        """Keep entries of the log, their lines rising: in memory now, on disk within 500 ms; evaluated code alone.
+        """Keep entries of the log, their lines rising: evaluated code alone, in memory now, in the file soon.
 
         A text of more than 64 KiB keeps its head and its tail. Entries beyond the bounds leave, the oldest first.
         """
@@ -161,80 +162,172 @@ class History:
     def _keep(self, entry: Entry) -> None:
         with self._lock:
             evicted = self._held.insert(tuple(entry), size_of(entry))
-            if self._is_writable and not self._is_closed:
+            if self._is_closed:
+                return
+            if entry.evaluation:
+                self._unrecorded[entry.evaluation] = entry.line if self._is_writable else math.inf
+                if len(self._unrecorded) > self._max_entities:
+                    del self._unrecorded[next(iter(self._unrecorded))]
+            if self._is_writable:
                 self._pending.append(entry)
                 # While the disk is behind, the entries waiting for it must not hold them either.
                 if evicted and self._pending[0].line <= evicted[-1]:
-                    self._pending = [e for e in self._pending if e.line > evicted[-1]]
-                self._wake()
+                    self._give_up(evicted[-1])
+        self._wake()
+
+    def _give_up(self, line: int) -> None:
+        """Drop the pending entries up to a line, which are never written."""
+        self._unrecorded |= {e.evaluation: math.inf for e in self._pending if e.evaluation and e.line <= line}
+        self._pending = [e for e in self._pending if e.line > line]
 
     def saw_line(self, line: int) -> None:
         """Note a line that the log has given: no later run gives it again."""
-        if self._line_numbers.saw(line):
+        if self._line_numbers.note(line):
             self._wake()
+            if self._line_numbers.is_used_up:
+                if self._writer is None:
+                    self._line_numbers.extend()
+                else:
+                    self._line_numbers.await_extension()
 
     def _wake(self) -> None:
+        if self._writer is not None:
+            self._writer.wake()
         if (wake := self._sleeper) is not None:
             self._sleeper = None
             wake()
 
+    def is_recorded(self, evaluations: Collection[str]) -> bool:
+        """Whether the code of these evaluations, as far as it was sent, is in the file."""
+        return not self._unrecorded or self._unrecorded.keys().isdisjoint(evaluations)
+
+    async def await_recorded(self, evaluations: Collection[str]) -> bool:
+        """Wait until `is_recorded`, for 100 ms of the disk at most; return whether it is."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + RECORDED_WITHIN_S
+        while not self.is_recorded(evaluations):
+            if self._is_refused or self._writer is None or math.inf in self._lines_of(evaluations):
+                return False
+            left_s = min(until - loop.time(), self._writer.patience_s())
+            if left_s <= 0:
+                return False
+            written = asyncio.Event()
+            with self._lock:
+                self._waiting.append(partial(_call_soon, loop, written.set))
+            timeout = loop.call_later(left_s, written.set)
+            try:
+                if not self.is_recorded(evaluations):
+                    await written.wait()
+            finally:
+                timeout.cancel()
+        return True
+
+    def _lines_of(self, evaluations: Collection[str]) -> list[float]:
+        return [self._unrecorded.get(evaluation, 0) for evaluation in evaluations]
+
     async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
-        """Make added entries durable, until cancelled; if the disk fails, try again.
+        """Write added entries as they come and make them durable, until cancelled; if the disk fails, try again.
 
         `tell` learns that entries cannot be written, in words, and by None that they can be again.
         """
         self._trouble.tell = tell
-        while True:
-            await self._await_work()
-            await anyio.sleep(FLUSH_EVERY_S)
-            try:
-                await anyio.to_thread.run_sync(self.flush)
-            except OSError as error:
-                self._trouble.met(error)
-            else:
-                self._trouble.over()
+        self._writer = _Writer(self._write)
+        self._writer.wake()
+        try:
+            while True:
+                await self._await_work()
+                await anyio.sleep(FLUSH_EVERY_S)
+                with contextlib.suppress(OSError):
+                    await anyio.to_thread.run_sync(self.flush)
+        finally:
+            self._writer.end()
+            self._writer = None
 
     async def _await_work(self) -> None:
-        """Return when there is something to write."""
+        """Return when there is something to put on disk."""
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
         # Made before the check for work, so that no work between the two is overlooked.
         self._sleeper = partial(loop.call_soon_threadsafe, woken.set)
         try:
-            if not (self._pending or self._line_numbers.is_low):
+            if not (self._pending or self._file.has_unsynced or self._line_numbers.is_low):
                 await woken.wait()
         finally:
             self._sleeper = None
 
+    def _write(self) -> None:
+        """Write what is pending. Errors are noted, and the next `flush` tries again."""
+        self._line_numbers.extend()
+        with contextlib.suppress(OSError), self._noting_trouble():
+            self._write_pending()
+
+    @contextlib.contextmanager
+    def _noting_trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._trouble.met(error)
+            raise
+        else:
+            self._trouble.over()
+        finally:
+            if self._waiting:
+                with self._lock:
+                    waiting, self._waiting = self._waiting, []
+                for wake in waiting:
+                    wake()
+
+    def _write_pending(self) -> None:
+        """Append the pending entries to the file: a killed process does not lose them from then on."""
+        with self._file.writing:
+            with self._lock:
+                pending = list(self._pending)
+            if not pending:
+                return
+            try:
+                self._file.append(b"".join(map(line_of, pending)), self._entries)
+            except OSError:
+                self._is_refused = True
+                raise
+            self._is_refused = False
+            last = pending[-1].line
+            with self._lock:
+                self._pending = [entry for entry in self._pending if entry.line > last]
+                for entry in pending:
+                    if entry.evaluation and self._unrecorded.get(entry.evaluation, math.inf) <= last:
+                        del self._unrecorded[entry.evaluation]
+
     def flush(self) -> None:
-        """Write all entries that are not on disk yet, and wait for the disk. Blocks.
+        """Write all entries that are not in the file yet, and put the file on disk. Blocks.
 
         Raises:
             OSError: the entries cannot be written; nothing is lost, and the next flush tries again.
         """
-        with self._disk:
+        with self._syncing, self._noting_trouble():
             self._line_numbers.renew()
-            if not self._pending:
-                return
-            with self._lock:
-                pending = list(self._pending)
-            lines = b"".join(map(line_of, pending))
-            if not self._file_bytes:
-                self._replace_file()
-            elif not (self._is_too_long(len(lines)) and self._rewrite()):  # appending needs less room on the disk
-                durable_files.append(self._file, lines)
-                self._file_bytes += len(lines)
-            self._drop_pending(pending[-1].line)
+            self._write_pending()
+            if self._file.size and self._is_too_long():
+                try:
+                    self._file.compact(self._written)
+                except OSError as error:
+                    logger.warning("the history's file could not be compacted: %s", error)
+            self._file.sync()
 
-    def _is_too_long(self, more_bytes: int) -> bool:
-        """Whether the file, with so many bytes more, is twice as long as its entities need."""
+    def _is_too_long(self) -> bool:
+        """Whether the file is twice as long as its entities need."""
         with self._lock:
             needed = self._held.bytes + LINE_BYTES * len(self._held)
-        return self._file_bytes + more_bytes > 2 * needed + SMALL_BYTES
+        return self._file.size > 2 * needed + SMALL_BYTES
 
-    def _drop_pending(self, line: int) -> None:
-        """Forget the entries up to this line that wait for the disk."""
+    def _entries(self) -> list[Entry]:
+        """All entries held."""
         with self._lock:
-            self._pending = [entry for entry in self._pending if entry.line > line]
+            return list(map(Entry.from_record, self._held.records))
+
+    def _written(self) -> list[Entry]:
+        """The entries held that are in the file, while `self._file.writing` is held."""
+        with self._lock:
+            records, pending = self._held.records, {entry.line for entry in self._pending}
+        return [entry for entry in map(Entry.from_record, records) if entry.line not in pending]
 
     def close(self) -> None:
         """Write everything, and the exact line to go on with. Blocks; a second call is harmless."""
@@ -245,93 +338,83 @@ class History:
         except OSError as error:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
+        self._file.close()
         self._line_numbers.close()
 
     def _read(self, problems: list[str]) -> Newest:
         """Read the files, and note the length of a file that can be appended to."""
         sizes: list[int] = []
         try:
-            newest, lines = _newest(self._file, self._max_entities, self._max_bytes, sizes)
+            newest, lines = read_newest(self._path, self._max_entities, self._max_bytes, sizes)
         except NewerFormatError as error:
             self._is_writable = False
-            problems.append(f"{self._file} {error}: it stays untouched, and this run's history is kept in memory only")
+            problems.append(f"{self._path} {error}: it stays untouched, and this run's history is kept in memory only")
             return Newest(self._max_entities, self._max_bytes)
         except UnreadableError as error:
-            if os.path.lexists(self._file):
-                problems.append(f"{self._file} could not be read ({error}) and is now {set_aside(self._file)}")
+            if os.path.lexists(self._path):
+                problems.append(f"{self._path} could not be read ({error}) and is now {set_aside(self._path)}")
             return Newest(self._max_entities, self._max_bytes)
         if lines is not None and lines.broken:
-            aside = set_aside(self._file)
-            problems.append(f"{lines.broken} lines of {self._file} could not be read; it is now {aside}")
+            aside = set_aside(self._path)
+            problems.append(f"{lines.broken} lines of {self._path} could not be read; it is now {aside}")
         if lines is None or lines.broken or lines.is_torn:
             newest.is_complete = False
         else:
-            self._file_bytes = sum(sizes)
+            self._file.size = sum(sizes)
         return newest
 
-    def _rewrite(self) -> bool:
-        """Replace the file; false for a failure."""
-        try:
-            self._replace_file()
-        except OSError as error:
-            logger.warning("the history's file could not be written anew: %s", error)
-            return False
-        return True
 
-    def _replace_file(self) -> None:
-        """Write all entities as the file."""
-        with self._lock:
-            records = self._held.records
-        sizes: list[int] = []
-        durable_files.replace(self._file, _noting(sizes, file_pieces(map(Entry.from_record, records))))
-        self._file_bytes = sum(sizes)
-        with suppress(OSError):
-            files.remove(self._former_journal)
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(function)
 
 
-def _newest(
-    path: Path, max_entities: int, max_bytes: int, sizes: list[int] | None = None
-) -> tuple[Newest, EntityLines | None]:
-    """The newest entities of the file, and how its lines were read; a former version's file has no lines.
+class _Writer:
+    """A thread that calls `write` after each `wake`, until its end.
 
-    Raises:
-        UnreadableError: the file holds no history, or there is none.
-        NewerFormatError: a newer version wrote it.
-        OSError: the file cannot be read.
+    A thread of its own, as it must not wait for one behind a sync: a lock wakes it within some microseconds.
     """
-    newest = Newest(max_entities, max_bytes)
-    lines = None
-    with closing(_pieces(path, max_bytes)) as read:  # some systems rename no open file
-        pieces = _noting([] if sizes is None else sizes, read)
-        head = next(pieces, b"")
-        if version_of(head) == FORMAT_VERSION:
-            lines = EntityLines(chain([head], pieces))
-            entities = lines.entities()
-        else:
-            journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
-            entities = chain(former_entities(chain([head], pieces)), former_journal(_pieces(journal, max_bytes)))
-        for entity in entities:
-            newest.add(entity)
-    return newest, lines
 
+    def __init__(self, write: Callable[[], None]) -> None:
+        self._write = write
+        self._has_work = threading.Lock()  # held while there is none
+        self._has_work.acquire()
+        self._guard = threading.Lock()
+        self._is_awake = False
+        self._is_ended = False
+        self._busy_since: float | None = None
+        threading.Thread(target=self._run, name="history", daemon=True).start()
 
-def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces, while the length of each is noted."""
-    for piece in pieces:
-        sizes.append(len(piece))
-        yield piece
+    def wake(self) -> None:
+        """Have everything written that was added before."""
+        with self._guard:
+            if not self._is_awake:
+                self._is_awake = True
+                self._has_work.release()
 
+    def end(self) -> None:
+        """Have the thread end after its present work; nobody waits for that, as the disk may block."""
+        self._is_ended = True
+        self.wake()
 
-def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
-    """The file, in pieces; nothing for a missing file.
+    def patience_s(self) -> float:
+        """How long to wait at most for the present work."""
+        since = self._busy_since
+        return RECORDED_WITHIN_S if since is None else since + RECORDED_WITHIN_S - monotonic()
 
-    Raises:
-        UnreadableError: anything but a file of this user lies there, or the file is too large.
-    """
-    try:
-        yield from durable_files.read(path, max(MAX_READ_BYTES, 4 * max_bytes))
-    except UnsafeFileError as error:
-        raise UnreadableError(error.strerror) from None
+    def _run(self) -> None:
+        while True:
+            self._has_work.acquire()
+            with self._guard:
+                self._is_awake = False
+            if self._is_ended:
+                return
+            self._busy_since = monotonic()
+            try:
+                self._write()
+            except Exception:
+                logger.exception("the history could not be written")
+            self._busy_since = None
 
 
 def forget_history(path: Path) -> None:
@@ -341,7 +424,7 @@ def forget_history(path: Path) -> None:
         OSError: the entities cannot be removed.
     """
     for file in (path, path.with_name(f"{path.name}{FORMER_JOURNAL}")):
-        with suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError):
             files.remove(file)
 
 
@@ -355,169 +438,5 @@ def read_history(path: Path) -> tuple[Entry, ...]:
     """
     if not os.path.lexists(path):
         return ()
-    newest, _ = _newest(path, MAX_ENTITIES, MAX_BYTES)
+    newest, _ = read_newest(path, MAX_ENTITIES, MAX_BYTES)
     return tuple([entry for entry, _ in newest.with_sizes()])
-
-
-MAX_TEXT_BYTES = 64 * 2**10
-END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""The bytes kept of each end of a longer text; the words between the two fit into the rest."""
-EMPTY_TEXT_BYTES = sys.getsizeof("")
-
-
-def cut(entry: Entry) -> Entry:
-    """The entry; a text of more than 64 KiB keeps its head and tail, with words between them on the part left out."""
-    text = entry.text
-    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
-        return entry
-    head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
-    tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
-    omitted = len(text) - len(head) - len(tail)
-    return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
-
-
-def size_of(entry: Entry) -> int:
-    """The bytes that the entry's texts take, in memory or in the file, whichever are more."""
-    others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
-    names = [text for text in others if text]
-    if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
-        return _written(entry.text) + len(joined)
-    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
-    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
-
-
-def _written(text: str) -> int:
-    return utf8_bytes(encode_basestring(text)) - 2
-
-
-class Newest:
-    """Bounded reading of entries in any order: the ones with the highest lines are kept, within the same limits.
-
-    Of two entries with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete`
-    tells whether all that came are here, uncut.
-    """
-
-    def __init__(self, max_entities: int, max_bytes: int) -> None:
-        self._max_entities = max(1, max_entities)
-        self._max_bytes = max_bytes
-        self._entries: dict[int, tuple[Entry, int]] = {}
-        self._lines: list[int] = []
-        self._bytes = 0
-        self.last_line = 0
-        self.is_complete = True
-
-    def add(self, entry: Entry) -> None:
-        """Take an entry, and drop the lowest beyond the limits."""
-        kept = cut(entry)
-        self.is_complete &= kept is entry
-        self.last_line = max(self.last_line, entry.line)
-        size = size_of(kept)
-        if entry.line in self._entries:
-            self._bytes -= self._entries[entry.line][1]
-        else:
-            heapq.heappush(self._lines, entry.line)
-        self._entries[entry.line] = kept, size
-        self._bytes += size
-        while len(self._lines) > 1 and (len(self._lines) > self._max_entities or self._bytes > self._max_bytes):
-            self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
-            self.is_complete = False
-
-    def with_sizes(self) -> list[tuple[Entry, int]]:
-        """The entries, their lines rising, each with its size in bytes."""
-        return [self._entries[line] for line in sorted(self._entries)]
-
-
-MAX_LINE_FILE_BYTES = 64
-
-# A crash skips at most this many line numbers. They are renewed when half are used; a faster log renews them itself,
-# which takes 0.2 ms, so 0.1 µs a line.
-RESERVED_LINES = 2_000
-MOST_UNTOLD = 64
-"""Lines that the log may have given beyond the last one reported."""
-LOST_LINES = 200_000  # skipped when the last given line is unknown: more than a run of days is likely to give
-LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
-
-
-class LineNumbers:
-    """Line numbers that the log has given and may give, for the life of one server. `load` comes first.
-
-    The file is kept ahead of the given lines: it is written once for many lines, and a crash skips some.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.next_line = 1
-        """The first line that was not given yet."""
-        self._file = path
-        self._lock = threading.Lock()
-        self._low_from = 0
-        """The last line of the first half of the reserved lines."""
-        self._renew_at = 0
-        """The line that waits until more lines are reserved, or until that was tried."""
-        self._is_closed = False
-
-    def load(self, last_known: int, problems: list[str]) -> None:
-        """Read the line to go on with, behind `last_known` in any case, and reserve lines. Faults go to `problems`."""
-        self.next_line = max(self._read(last_known, problems), last_known + 1)
-        if not self._reserve(self.next_line + RESERVED_LINES):
-            problems.append(f"line numbers cannot be reserved in {self._file}: they may repeat after a crash")
-
-    def saw(self, line: int) -> bool:
-        """Note a line that the log has given; true if half of the reserved lines are used.
-
-        Any thread may call; one call in `RESERVED_LINES` waits for the disk.
-        """
-        if line >= self.next_line:
-            self.next_line = line + 1
-            if line + MOST_UNTOLD >= self._renew_at and not self._is_closed:
-                self._reserve(line + RESERVED_LINES, is_durable=False)
-        return self.next_line > self._low_from
-
-    @property
-    def is_low(self) -> bool:
-        """Whether half of the reserved lines are used."""
-        return self.next_line > self._low_from
-
-    def renew(self) -> None:
-        """Reserve more lines if few are left, and wait until that is on disk."""
-        if self.is_low and not self._is_closed:
-            self._reserve(self.next_line + RESERVED_LINES)
-
-    def close(self) -> None:
-        """Keep the exact line to go on with."""
-        self._is_closed = True
-        self._reserve(self.next_line)
-
-    def _read(self, last_known: int, problems: list[str]) -> int:
-        content = b""
-        try:
-            content = b"".join(durable_files.read(self._file, MAX_LINE_FILE_BYTES))
-            if not content and not os.path.lexists(self._file):
-                return 1
-        except UnsafeFileError:
-            with contextlib.suppress(OSError):
-                durable_files.set_aside(self._file)
-        except OSError as error:
-            logger.debug("%s cannot be read: %s", self._file, error)
-        if LINE_NUMBER.fullmatch(content):
-            return int(content)
-        problems.append(f"{self._file} held no line number; {LOST_LINES} lines after the last known are skipped")
-        return last_known + LOST_LINES + 1
-
-    def _reserve(self, line: int, *, is_durable: bool = True) -> bool:
-        """Keep in a file that lines below this one may have been given; true if that worked.
-
-        A record that is not durable survives the process, and survives the machine only if the system has written it by
-        then.
-        """
-        with self._lock:
-            if not self._is_closed:  # two threads may reserve, and the slower one must take nothing back
-                line = max(line, self._renew_at)
-            # If the disk cannot be written, the next lines are not held up by a try for each.
-            self._renew_at = line
-            try:
-                durable_files.replace(self._file, f"{line}\n".encode(), is_durable=is_durable)
-            except OSError as error:
-                logger.debug("lines up to %d could not be reserved: %s", line, error)
-                return False
-            self._low_from = line - RESERVED_LINES // 2 if is_durable else self._low_from
-            return True

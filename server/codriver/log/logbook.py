@@ -17,11 +17,12 @@ import anyio
 
 from codriver.errors import cut_counted
 from codriver.log.control_characters import one_line
+from codriver.log.history import EVALUATED_CODE
 from codriver.log.output_log import APP_SCHEMA, NO_LINE, BoundedLog, Entry, Follower, OutputLog, earlier_runs
 from codriver.log.recorded_runs import RecordedRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from codriver.core.dispatch import Append
@@ -55,7 +56,7 @@ class Logbook:
         max_bytes: int,
         redactor: Redactor,
     ) -> None:
-        self._history = history
+        self.history = history
         self._memory = memory
         self._transcripts = transcripts
         self._notification: _CoalescedNotification | None = None
@@ -93,7 +94,9 @@ class Logbook:
 
     def record(self, entry: Entry) -> int:
         """Append to the log, tell the transcript of the evaluation the entry's line, and give that line."""
-        line = self.log.append(entry, may_wait=self._notification is not None)
+        # Evaluated code goes to the history at once: the answer waits until it is written.
+        may_wait = self._notification is not None and entry.category != EVALUATED_CODE
+        line = self.log.append(entry, may_wait=may_wait)
         if self._notification is not None:
             self._notification.schedule()
         transcript = self._transcripts.get(entry.evaluation) if entry.evaluation else None
@@ -126,14 +129,10 @@ class Logbook:
         self.log.add_waiting()
         self._redactor.forget(repl)
 
-    def history_usage(self) -> Mapping[str, int]:
-        """The size of the history, in entities and bytes."""
-        return self._history.usage()
-
     def remembered(self) -> tuple[Entry, ...]:
         """The entities that earlier runs left: see `earlier_runs`. Blocks."""
         first = self.log.first_line or self.log.next_line
-        code = map(Entry.from_record, self._history.snapshot().records)
+        code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)
         return earlier_runs(known, (entry for entry in code if entry.line < first))
 
@@ -147,7 +146,7 @@ class Logbook:
             asked.text,
             inputs=asked.inputs,
             app=self.app,
-            history=self._history,
+            history=self.history,
             memory=self._memory,
             runs=self.runs,
             limit=asked.limit,
@@ -174,7 +173,7 @@ class Logbook:
     def _logged(self, report: Report) -> None:
         if report.retracted:
             self.on_left(report.retracted)
-        self._history.add(*report.added)
+        self.history.add(*report.added)
 
 
 class _CoalescedNotification:

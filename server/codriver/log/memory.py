@@ -27,7 +27,7 @@ from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
 from codriver.files.own_folders import make_private_folder, try_lock
 from codriver.log.durable_files import DiskTrouble, set_aside
-from codriver.log.history import cut
+from codriver.log.newest_entries import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
 
 if TYPE_CHECKING:

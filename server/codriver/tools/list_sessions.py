@@ -180,7 +180,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "evicted": log.evicted,
         },
         **event_counts(services.app_log),
-        "history": dict(services.history_usage()),
+        "history": services.history.usage(),
         "evaluations": {
             "accepted": state.evaluated,
             "queued": sum(e.status == "queued" for e in state.unfinished()),

@@ -121,6 +121,7 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     place = (request.session, request.namespace, request.frame, request.file, request.cell)
     asked = (target.repl.id, *place, request.kind, code)
     shown = f"load-file {request.file}" if request.file and request.cell is None else request.code
+    call.evaluations.append(request.id)
     transcript = call.services.transcripts.open(request.id, asked, shown)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)
     note_sent(call, target, who, request)

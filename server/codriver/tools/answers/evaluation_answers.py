@@ -166,6 +166,7 @@ def _error(call: Call, failure: Failure, max_bytes: int) -> object:
 
 def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
     """The fields of an evaluation that are known without its texts; the key of its session."""
+    call.evaluations.append(evaluation.id)
     state = call.services.core.state
     session = state.key_of(evaluation)
     fields: dict[str, object] = {

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
+    from codriver.log.history import History
     from codriver.log.logbook import AppLog
     from codriver.log.output_log import Entry, OutputLog, Question
     from codriver.log.picture_files import PictureFiles
@@ -197,8 +198,8 @@ class Services:
     clojuredocs: Export
     query: Callable[[Question], QueryAnswer]
     """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `QueryError`."""
-    history_usage: Callable[[], Mapping[str, int]]
-    """The size of the history, in memory and on disk."""
+    history: History
+    """The code evaluated in this workspace, over all runs of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]
     """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
     editor: Editor
@@ -272,6 +273,8 @@ class Call:
     """Whether the client is gone, or on its way."""
     conversation: str = ""
     """The client's own session that the call comes from, if named."""
+    evaluations: list[str] = field(default_factory=list)
+    """The ids of the evaluations that the call started or describes, for its life."""
     lasting: ClassVar[Lasting | None] = None
     """The follower, in a `LastingCall` alone: one field more would make every call dearer."""
 
@@ -326,7 +329,15 @@ class LastingCall(Call):
     lasting: Lasting  # type: ignore[misc]  # of each its own, where others have none
 
     def __init__(self, lasting: Lasting, call: Call) -> None:
-        super().__init__(call.services, call.client, call.client_name, call.progress, call.has_left, call.conversation)
+        super().__init__(
+            call.services,
+            call.client,
+            call.client_name,
+            call.progress,
+            call.has_left,
+            call.conversation,
+            call.evaluations,
+        )
         object.__setattr__(self, "lasting", lasting)
 
 

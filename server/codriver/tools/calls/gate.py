@@ -184,12 +184,13 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
         given = await run(tool, call, arguments)
         if given.is_bare:
             return given
-        fields = {"ok": given.ok, **given.fields}
+        fields = {"ok": given.ok, **given.fields, **await _unrecorded(call)}
         return Answer(
             fields, given.ok, given.images, given.has_numbers, handed_out=given.handed_out, shows_told=given.shows_told
         )
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
+        fields |= await _unrecorded(call)
     except ReplDisconnectedError as error:
         hint = "it is tried again by itself: look at list_sessions, and check what was done before you repeat it"
         fields = {"reason": "repl-disconnected", "message": str(error), "hint": hint}
@@ -199,6 +200,14 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
         hint = "this is a fault of codriver: server_health counts it, and the server's log has the details"
         fields = {"reason": "internal-error", "message": message, "hint": hint}
     return Answer({"ok": False, **fields}, ok=False)
+
+
+async def _unrecorded(call: Call) -> dict[str, object]:
+    """The field that says that code of this call's evaluations is not in the history's file; none if it is."""
+    history = call.services.history
+    if history.is_recorded(call.evaluations) or await history.await_recorded(call.evaluations):
+        return {}
+    return {"recorded": False}
 
 
 def parse(tool: Tool, arguments: Json) -> Arguments:

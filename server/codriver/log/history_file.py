@@ -1,0 +1,287 @@
+"""The file of a history: lines are appended by one thread, and put on disk and compacted by another.
+
+A line survives the process from the moment `append` returns, and the machine from the next `sync` on. The two wait for
+each other only while a compacted file takes the place of the old one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from contextlib import closing
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from codriver import files
+from codriver.files import UnsafeFileError
+from codriver.log import durable_files
+from codriver.log.newest_entries import Newest
+from codriver.log.transit_format import (
+    FORMAT_VERSION,
+    EntityLines,
+    UnreadableError,
+    file_pieces,
+    former_entities,
+    former_journal,
+    version_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from pathlib import Path
+
+    from codriver.log.output_log import Entry
+
+MAX_READ_BYTES = 256 * 2**20
+"""The longest file that is read at all, in some 5 s; or four times the most bytes held, if more."""
+FORMER_JOURNAL = ".journal"
+
+
+class HistoryFile:
+    """The file of one history, for the life of one server.
+
+    `most_bytes`: the size beyond which nothing is appended, as the file could not be read any more. Everything blocks,
+    and raises `OSError` if the disk refuses.
+    """
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self.size = 0
+        """The length of the file that the next lines are appended to; 0 for a file to be written as a whole."""
+        self.writing = threading.RLock()
+        """Held while the end of the file moves."""
+        self._path = path
+        self._compacted = path.with_name(f".{path.name}.compacted.tmp")
+        self._former_journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
+        self._most_bytes = most_bytes
+        self._descriptor: int | None = None
+        self._ends_line = True
+        """Whether the file ends with a whole line."""
+        self._has_unsynced = False
+        self._is_new = False
+        """Whether the directory may not have the file on disk yet."""
+        self._appended: list[bytes] | None = None
+        """The lines that were appended since a compaction began; None while there is none, or it was given up."""
+        self._appended_bytes = 0
+
+    @property
+    def has_unsynced(self) -> bool:
+        """Whether anything was written since the last `sync` began."""
+        return self._has_unsynced
+
+    def append(self, lines: bytes, entries: Callable[[], Iterable[Entry]]) -> None:
+        """Append lines; they survive the process from then on. A missing file is written with all `entries`.
+
+        The torn end of a failed append is removed. If a torn line stays all the same, it is ended first, so that it
+        spoils no other.
+        """
+        with self.writing:
+            descriptor = self._open() if self.size else None
+            if descriptor is None:
+                self.write_whole(entries(), is_durable=False)
+                return
+            if self.size + len(lines) > self._most_bytes:
+                raise OSError(errno.EFBIG, "its file cannot be shortened, and would grow too large to be read")
+            content = lines if self._ends_line else b"\n" + lines
+            try:
+                _write(descriptor, content)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, self.size)
+                self._close()
+                raise
+            self.size += len(content)
+            self._ends_line = True
+            self._has_unsynced = True
+            if self._appended is not None:
+                self._note_appended(content)
+
+    def _note_appended(self, content: bytes) -> None:
+        """Keep lines for the compacted file; give up a compaction during which too many come."""
+        assert self._appended is not None  # noqa: S101  # the caller has checked
+        self._appended.append(content)
+        self._appended_bytes += len(content)
+        if self._appended_bytes > self._most_bytes // 8:
+            self._appended = None
+
+    def sync(self) -> None:
+        """Wait until everything appended before is on disk. Appends go on meanwhile."""
+        with self.writing:
+            if not self._has_unsynced:
+                return
+            self._has_unsynced = False
+            descriptor = self._descriptor
+            if descriptor is None and self.size:  # written as a whole, or given up after a failure
+                descriptor = self._open()
+            if descriptor is None:
+                return
+            descriptor = os.dup(descriptor)
+        try:
+            files.put_on_disk(descriptor)
+            if self._is_new:
+                self._sync_directory()
+                self._is_new = False
+            self._check_place(os.fstat(descriptor))
+        except OSError:
+            self._has_unsynced = True
+            raise
+        finally:
+            os.close(descriptor)
+
+    def _check_place(self, written: os.stat_result) -> None:
+        """Have the file opened again if another one has taken its place."""
+        with self.writing, contextlib.suppress(OSError):
+            if not os.path.samestat(written, os.lstat(self._path)):
+                self._close()
+
+    def _sync_directory(self) -> None:
+        with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as place:
+            place.sync()
+
+    def write_whole(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
+        """Replace the file by one with these entries."""
+        with self.writing:
+            self._close()
+            sizes: list[int] = []
+            durable_files.replace(self._path, _noting(sizes, file_pieces(entries)), is_durable=is_durable)
+            self._replaced(sum(sizes))
+            self._has_unsynced = self._is_new = not is_durable
+
+    def compact(self, entries: Callable[[], Iterable[Entry]]) -> None:
+        """Replace the file by one with the `entries` that it holds, and with what is appended meanwhile.
+
+        Appends go on: each is on disk when its `sync` has returned, in the old file or in the compacted one.
+        """
+        with self.writing:
+            held = entries()
+            self._appended, self._appended_bytes = [], 0
+        sizes: list[int] = []
+        try:
+            durable_files.replace(self._compacted, _noting(sizes, file_pieces(held)))
+            descriptor = files.open_for_writing(self._compacted, links=files.Links.NEVER, root=self._path.parent)
+            try:
+                _write(descriptor, appended := self._take_appended())
+                files.put_on_disk(descriptor)  # the entries that were on disk before are on disk again
+                with self.writing:
+                    _write(descriptor, last := self._take_appended())
+                    os.close(descriptor)
+                    descriptor = -1
+                    self._close()
+                    files.rename(self._compacted, self._path)
+                    self._replaced(sum(sizes) + len(appended) + len(last))
+                    self._has_unsynced = True
+            finally:
+                if descriptor >= 0:
+                    os.close(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                files.remove(self._compacted)
+            raise
+        finally:
+            self._appended = None
+        self._sync_directory()
+
+    def _take_appended(self) -> bytes:
+        with self.writing:
+            if self._appended is None:
+                raise OSError(errno.EAGAIN, "too much was appended while the file was compacted")
+            appended, self._appended = b"".join(self._appended), []
+            return appended
+
+    def close(self) -> None:
+        """Close the descriptor; a later append opens the file again."""
+        with self.writing:
+            self._close()
+
+    def _replaced(self, size: int) -> None:
+        self.size = size
+        self._ends_line = True
+        with contextlib.suppress(OSError):
+            files.remove(self._former_journal)
+
+    def _open(self) -> int | None:
+        """The descriptor of the file to append to; None for a file that is gone.
+
+        A file that was changed by another program is opened and checked again.
+        """
+        if self._descriptor is not None:
+            now = os.fstat(self._descriptor)
+            if now.st_nlink and now.st_size == self.size:
+                return self._descriptor
+            self._close()
+        descriptor = files.open_for_writing(self._path, links=files.Links.NEVER, root=self._path.parent)
+        try:
+            size = os.fstat(descriptor).st_size
+            self._ends_line = not size or durable_files.last_byte(self._path, size) == b"\n"
+        except OSError:
+            os.close(descriptor)
+            raise
+        if not size:
+            os.close(descriptor)
+            return None
+        self.size, self._descriptor = size, descriptor
+        return descriptor
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def read_newest(
+    path: Path, max_entities: int, max_bytes: int, sizes: list[int] | None = None
+) -> tuple[Newest, EntityLines | None]:
+    """The newest entities of the file, and how its lines were read; a former version's file has no lines.
+
+    `sizes` gets the lengths of the pieces that were read.
+
+    Raises:
+        UnreadableError: the file holds no history, or there is none.
+        NewerFormatError: a newer version wrote it.
+        OSError: the file cannot be read.
+    """
+    newest = Newest(max_entities, max_bytes)
+    lines = None
+    with closing(_pieces(path, max_bytes)) as read:  # some systems rename no open file
+        pieces = _noting([] if sizes is None else sizes, read)
+        head = next(pieces, b"")
+        if version_of(head) == FORMAT_VERSION:
+            lines = EntityLines(chain([head], pieces))
+            entities = lines.entities()
+        else:
+            journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
+            entities = chain(former_entities(chain([head], pieces)), former_journal(_pieces(journal, max_bytes)))
+        for entity in entities:
+            newest.add(entity)
+    return newest, lines
+
+
+def most_read_bytes(max_bytes: int) -> int:
+    """The longest file that is read for a history of so many bytes."""
+    return max(MAX_READ_BYTES, 4 * max_bytes)
+
+
+def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces, while the length of each is noted."""
+    for piece in pieces:
+        sizes.append(len(piece))
+        yield piece
+
+
+def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
+    """The file, in pieces; nothing for a missing file.
+
+    Raises:
+        UnreadableError: anything but a file of this user lies there, or the file is too large.
+    """
+    try:
+        yield from durable_files.read(path, most_read_bytes(max_bytes))
+    except UnsafeFileError as error:
+        raise UnreadableError(error.strerror) from None

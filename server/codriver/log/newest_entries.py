@@ -1,0 +1,80 @@
+"""The newest entries within limits: long texts cut, sizes counted, entries read in any order."""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING
+
+from codriver.datalog.entity_store import utf8_bytes
+
+if TYPE_CHECKING:
+    from codriver.log.output_log import Entry
+
+MAX_TEXT_BYTES = 64 * 2**10
+END_BYTES = MAX_TEXT_BYTES // 2 - 100
+"""The bytes kept of each end of a longer text; the words between the two fit into the rest."""
+EMPTY_TEXT_BYTES = sys.getsizeof("")
+
+
+def cut(entry: Entry) -> Entry:
+    """The entry; a text of more than 64 KiB keeps its head and tail, with words between them on the part left out."""
+    text = entry.text
+    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
+        return entry
+    head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
+    tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
+    omitted = len(text) - len(head) - len(tail)
+    return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
+
+
+def size_of(entry: Entry) -> int:
+    """The bytes that the entry's texts take, in memory or in the file, whichever are more."""
+    others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
+    names = [text for text in others if text]
+    if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
+        return _written(entry.text) + len(joined)
+    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
+    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
+
+
+def _written(text: str) -> int:
+    return utf8_bytes(encode_basestring(text)) - 2
+
+
+class Newest:
+    """Bounded reading of entries in any order: the ones with the highest lines are kept, within the same limits.
+
+    Of two entries with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete`
+    tells whether all that came are here, uncut.
+    """
+
+    def __init__(self, max_entities: int, max_bytes: int) -> None:
+        self._max_entities = max(1, max_entities)
+        self._max_bytes = max_bytes
+        self._entries: dict[int, tuple[Entry, int]] = {}
+        self._lines: list[int] = []
+        self._bytes = 0
+        self.last_line = 0
+        self.is_complete = True
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry, and drop the lowest beyond the limits."""
+        kept = cut(entry)
+        self.is_complete &= kept is entry
+        self.last_line = max(self.last_line, entry.line)
+        size = size_of(kept)
+        if entry.line in self._entries:
+            self._bytes -= self._entries[entry.line][1]
+        else:
+            heapq.heappush(self._lines, entry.line)
+        self._entries[entry.line] = kept, size
+        self._bytes += size
+        while len(self._lines) > 1 and (len(self._lines) > self._max_entities or self._bytes > self._max_bytes):
+            self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
+            self.is_complete = False
+
+    def with_sizes(self) -> list[tuple[Entry, int]]:
+        """The entries, their lines rising, each with its size in bytes."""
+        return [self._entries[line] for line in sorted(self._entries)]

@@ -1,0 +1,114 @@
+"""An evaluation whose answer does not say otherwise is in the history's file, whatever the disk does."""
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from alike import rounds
+from live_server import Live, until
+
+from codriver.log.history import read_history
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the disk is told from others by /proc"),
+]
+
+SERVER = Path(__file__).parents[1] / "support" / "slow_disk_server.py"
+KILLS = rounds(100, 5)
+
+
+class OnSlowDisk(Live):
+    """A server whose disk syncs slowly while `slow` exists, and writes nothing while `blocked` does."""
+
+    def __init__(self, folder):
+        self.slow, self.blocked = folder / "slow", folder / "blocked"
+        for file in (self.slow, self.blocked):
+            file.unlink(missing_ok=True)
+        super().__init__(folder, "--repl", "python")
+
+    def command(self, name, *options):
+        return [sys.executable, str(SERVER), name, "--workspace", str(self.workspace), *options]
+
+    def history(self):
+        """The code in the file."""
+        (file,) = (self.folder / "state").rglob("eval-history.transit.json")
+        return [entry.text for entry in read_history(file)]
+
+
+@pytest.fixture
+def on_slow_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISK", str(tmp_path))
+    started = []
+
+    def start():
+        started.append(OnSlowDisk(tmp_path))
+        return started[-1]
+
+    yield start
+    for live in started:
+        live.slow.unlink(missing_ok=True)
+        live.blocked.unlink(missing_ok=True)
+        live.stop()
+
+
+def evaluate_until_the_end(client, name, recorded):
+    """Evaluate different code again and again, and note what was answered as recorded."""
+    number = 0
+    try:
+        while True:
+            number += 1
+            code = f"'{name} {number}'"
+            if client.call("evaluate_code", code=code).get("recorded") is not False:
+                recorded.append(code)
+    except (OSError, ValueError):  # the server was killed
+        return
+
+
+def test_no_kill_loses_an_evaluation_that_was_answered_as_recorded(on_slow_disk):
+    recorded = []
+    for number in range(KILLS):
+        live = on_slow_disk()
+        client = live.client()
+        recorded.append(f"'first {number}'")
+        assert "recorded" not in client.call("evaluate_code", code=recorded[-1], timeoutMs=60_000)
+        live.slow.touch()
+        others = [live.client() for _ in range(2)]
+        threads = [
+            threading.Thread(target=evaluate_until_the_end, args=(other, f"{number} {at}", recorded))
+            for at, other in enumerate(others)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(random.random() * 0.5)
+        live.process.kill()
+        live.process.wait()
+        for thread in threads:
+            thread.join()
+        for one in (client, *others):
+            one.close()
+        assert [code for code in recorded if code not in live.history()] == []
+    assert len(recorded) > 3 * KILLS  # the servers did work before they were killed
+
+
+def test_a_disk_that_blocks_delays_no_other_client_and_the_answer_tells_it(on_slow_disk):
+    live = on_slow_disk()
+    with live.client() as one, live.client() as other:
+        assert "recorded" not in one.call("evaluate_code", code="'before'", timeoutMs=60_000)
+        assert "recorded" not in other.call("evaluate_code", code="0")
+        live.blocked.touch()
+        answer = one.call("evaluate_code", code="'during'")
+        assert (answer["result"], answer["recorded"]) == ("'during'", False)
+        for _ in range(20):  # each would wait for the disk if the event loop did
+            assert "recorded" not in other.call("list_sessions")
+        assert other.call("evaluate_code", code="'other'")["recorded"] is False
+        assert one.call("get_evaluation", evaluationId=answer["evaluationId"])["recorded"] is False
+        assert live.history() == ["'before'", "0"]
+        live.blocked.unlink()
+        until(lambda: len(live.history()) == 4, "the history's file")
+        assert "recorded" not in one.call("get_evaluation", evaluationId=answer["evaluationId"])
+        assert "recorded" not in one.call("evaluate_code", code="'after'")
+        assert live.history() == ["'before'", "0", "'during'", "'other'", "'after'"]
