@@ -359,6 +359,10 @@ class Say(Action):
     repl: str | None = None
     who: str | None = None
     """The `who` of the caller whose act the line tells."""
+    kind: str | None = None
+    """What the line reports, such as `edit`."""
+    data: str | None = None
+    """The facts behind the text, as a JSON object."""
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,8 @@ class Append(Effect):
     evaluation: str | None = None
     notebook: str | None = None
     file: str | None = None
+    kind: str | None = None
+    data: str | None = None
     now: Later[int] = from_context("now")
 
 

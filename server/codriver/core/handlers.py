@@ -102,6 +102,8 @@ def say(state: State, action: Say) -> Outcome:
         text=action.text,
         who=action.who,
         session_key=action.repl,
+        kind=action.kind,
+        data=action.data,
     )
     told = LogMessage("warning" if action.error else "info", action.text, action.repl)
     return Outcome(state, effects=(said, told))

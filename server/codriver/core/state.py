@@ -156,11 +156,13 @@ class Origin:
 
     is_unasked: bool = False
     """True of a REPL that Codriver started because no REPL was found or requested."""
+    named_by: str = ""
+    """The tool by which an agent named the address; empty for an address that the human named."""
 
     @property
     def is_claim(self) -> bool:
-        """True if only a file led to the REPL: the file's writer may be gone, and its port another program's."""
-        return self.kind == "port-file" or (self.kind == "kernel" and self.is_merely_found)
+        """Whether the human did not name the REPL: at each connection its listener has to be this user's."""
+        return bool(self.named_by) or self.kind == "port-file" or (self.kind == "kernel" and self.is_merely_found)
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ class Logbook:
                 effect.evaluation,
                 notebook=effect.notebook,
                 file=effect.file,
+                kind=effect.kind,
+                data=effect.data,
             )
         )
 
@@ -238,8 +240,8 @@ class AppEvent:
     def to_record(self, line: int) -> Record:
         """The event as a record of the store, in the order of `APP_SCHEMA`."""
         known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
-        # `ns`, `run`, `notebook` and `file` belong to evaluations.
-        return (*known, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
+        # `ns`, `run`, `notebook`, `file`, `kind` and `data` belong to other entities.
+        return (*known, None, None, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
 
 
 def near(text: str, workspace: object) -> str:

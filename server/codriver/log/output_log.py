@@ -65,9 +65,11 @@ SCHEMA = Schema(
         "run",
         "notebook",
         "file",
+        "kind",
+        "data",
     ),
     required=frozenset({"line", "category", "text", "timestamp"}),
-    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run"}),
+    indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run", "kind"}),
 )
 """The attributes of an entity, in the log, the history and the memory alike; the memory alone has a `run`."""
 
@@ -120,6 +122,10 @@ class Entry(NamedTuple):
     """The path of the notebook that code was evaluated from, past this server."""
     file: str | None = None
     """The path of the file whose text this is, as loaded."""
+    kind: str | None = None
+    """What the server reports in this entity, such as `edit`; None for text of the REPLs."""
+    data: str | None = None
+    """The facts behind the text of an entity with a `kind`, as a JSON object."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
@@ -322,7 +328,7 @@ class OutputLog(BoundedLog):
             with self._lock:
                 retracted: list[int] = []
                 for entry in added:
-                    retracted += self._store.insert(tuple(entry), utf8_bytes(entry.text))
+                    retracted += self._store.insert(tuple(entry), utf8_bytes(entry.text) + utf8_bytes(entry.data or ""))
                 self._last_evicted_line = retracted[-1] if retracted else self._last_evicted_line
                 self._evicted += len(retracted)
                 last = added[-1].line
@@ -334,11 +340,14 @@ class OutputLog(BoundedLog):
 
     def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
         """The entity without secrets. `names`: callers and namespaces by their redacted texts; new ones are added."""
-        line, category, text, timestamp, who, namespace, *others = entry
+        line, category, text, timestamp, who, namespace, *others, data = entry
         for name in (who, namespace):
             if name not in names:
                 names[name] = name and self._redact(name)
-        return Entry(line, category, self._redact(text), timestamp, names[who], names[namespace], *others)
+        clean = data and self._redact(data)
+        return Entry._make(
+            (line, category, self._redact(text), timestamp, names[who], names[namespace], *others, clean)
+        )
 
     def _current_store(self) -> BoundedStore:
         self.add_waiting()

@@ -241,14 +241,14 @@ def objection_at(address: Address, file: Path) -> str | None:
         return judge(None, file)
 
 
-def judge(listener: Peer | None, file: Path) -> str | None:
+def judge(listener: Peer | None, file: Path | None) -> str | None:
     """The reason to send nothing to a listener; `None` as listener means that the system cannot name it.
 
     The listener has to be this user's. If the system cannot tell, the file has to be this user's, writable by nobody
     else, and younger than the machine's start: no listener is older.
     """
     if listener is None:
-        return _objection_to_file(file)
+        return _objection_to_file(file) if file is not None else SILENT
     if listener.uid < 0:
         return "whoever listened there has hung up"
     if is_mine(listener.uid):

@@ -288,8 +288,8 @@ class Repls:
                 place,
                 listener=partial(self._events.heard, repl_id),
                 workspace=self._workspace,
-                is_remote=origin is not None and origin.kind == "address",
-                found_by=Path(origin.text) if origin is not None and origin.is_claim else None,
+                is_remote=origin is not None and origin.kind == "address" and not origin.named_by,
+                found_by=Path(origin.named_by or origin.text) if origin is not None and origin.is_claim else None,
             ) as adapter:
                 silence.cancel()
                 self._adapters[repl_id] = adapter

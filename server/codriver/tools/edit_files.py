@@ -23,6 +23,7 @@ from codriver.errors import refused
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.parinfer import balance
 from codriver.lisp.source_text import Target
+from codriver.log import facts
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.kernel_discovery import where_open
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
@@ -273,7 +274,13 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
         red = f" tests ({steps.fields['evaluationId']})" if "evaluationId" in steps.fields else ""
         files, left = ended.outcome.files, set(ended.put_back.files)
         _tell(call, arguments.who, "edited", [one for one in files if one.shown in left])
-        _tell(call, arguments.who, f"took back what failed{red} in", [one for one in files if one.shown not in left])
+        _tell(
+            call,
+            arguments.who,
+            f"took back what failed{red} in",
+            [one for one in files if one.shown not in left],
+            facts.UNDO,
+        )
         rows = [{"filePath": one.shown, "applied": one.shown in left} for one in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
     services.ledger.acts.add(began_ms, (one.change for one in ended.outcome.files))
@@ -340,7 +347,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     outcome, left = await call.services.editor.undo(_caller(call, arguments.who))
     call.services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
     rows = _rows(outcome.files, [], applied=True)
-    _tell(call, arguments.who, "took back the edits of", outcome.files)
+    _tell(call, arguments.who, "took back the edits of", outcome.files, facts.UNDO)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     if not rows:
         fields["note"] = "that batch had changed nothing"
@@ -358,14 +365,15 @@ def _caller(call: Call, who: str | None) -> str:
     return f"who {name}"
 
 
-def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]) -> None:
-    """Tell the log who changed which files."""
+def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = facts.EDIT) -> None:
+    """Record in the log who changed which files."""
     if results:
         who = call.who(given)
         for one in results:
             call.services.ledger.edits.add(who, one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
-        call.dispatch(Say(f"{who} {did} {changed}", who=who))
+        diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets)
+        call.dispatch(Say(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))
         call.services.ledger.diffs.keep(call.services.log.last_line or 0, [(one.shown, one.diff) for one in results])
 
 

@@ -17,6 +17,7 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.errors import refused
 from codriver.tools import (
+    connect_repl,
     edit_files,
     evaluate_code,
     inspect_app,
@@ -26,6 +27,7 @@ from codriver.tools import (
     repl_output_log,
     run_cell,
     stacktrace,
+    status,
     symbol_info,
     try_code,
 )
@@ -47,6 +49,8 @@ MANIFEST: tuple[Tool, ...] = (
     *evaluate_code.TESTING,
     *stacktrace.TOOLS,
     *symbol_info.COMPARING,
+    *status.TOOLS,
+    *connect_repl.TOOLS,
     *list_sessions.TOOLS,
     *repl_output_log.TOOLS,
     *edit_files.TOOLS,

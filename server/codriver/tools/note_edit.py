@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from difflib import unified_diff
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -21,6 +22,7 @@ from pydantic import Field
 from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
 from codriver.editing.file_languages import is_python
+from codriver.log.facts import EDIT, edit_facts
 from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.client_sessions import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
@@ -178,11 +180,25 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
             continue
         shown = show(services.workspace, path)
         services.ledger.edits.add(who, path)
-        call.dispatch(Say(f"{who} edited {shown}", who=who))
+        facts = edit_facts([(shown, _diff(file, arguments.before))], services.log.without_secrets)
+        call.dispatch(Say(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
         said.append(note_of_write(call, who, path, shown))
         edit = Edit(path, shown, arguments.before, file.replaced, is_whole=file.added is not None)
         said.append(await _judge(call, who, edit, arguments.wait_s))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
+
+
+def _diff(file: PatchedFile, before: str | None) -> str:
+    """Return the changed lines of a file, as far as the hook gave its texts."""
+    if file.added is not None and before is not None:
+        return unified(before, file.added)
+    return "\n".join([unified(old, new) for old, new in file.replaced])
+
+
+def unified(before: str, after: str) -> str:
+    """Return the lines in which two texts differ, with two lines around each change and without a head."""
+    lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)][2:]
+    return "\n".join(lines)
 
 
 async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:

@@ -75,6 +75,10 @@ Fitted: TypeAlias = tuple[object, list[str], int]
 Fitting: TypeAlias = "Callable[[object], Fitted]"
 
 
+FACTS: Final = frozenset({"kind", "data"})
+"""Attributes that only queries name: an entity's text tells the same to a reader."""
+
+
 class LogArguments(Arguments):
     """Arguments of `repl_output_log`."""
 
@@ -128,7 +132,7 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     """The newest entities that pass the filters, in line order: with applications' events if asked for."""
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
-    found = [entry.to_json() for entry in of_log]
+    found = [{name: value for name, value in entry.to_json().items() if name not in FACTS} for entry in of_log]
     if category is None or APP_EVENT not in category:
         return found
     of_apps = call.services.app_log.entries(since=since, who=who, limit=limit)

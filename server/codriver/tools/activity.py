@@ -1,0 +1,275 @@
+"""`activity`: who did what in this workspace, newest first: code, edits with diffs, test runs, failures, output."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from codriver.core.values import HUMAN
+from codriver.errors import cut, refused
+from codriver.log.facts import EDIT, TESTS, UNDO, facts_of
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from codriver.core.values import Evaluation
+    from codriver.log.output_log import Entry
+
+
+Kind = Literal["code", "edits", "tests", "failures", "output"]
+
+CODE_CHARACTERS: Final = 300
+"""Maximum length of the code of one row, of its result and of its error; get_evaluation has the whole of each."""
+OUTPUT_CHARACTERS: Final = 400
+DIFF_CHARACTERS: Final = 1500
+"""Maximum length of the diff of one file in a row."""
+UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
+CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+HUMANS: Final = frozenset({"human", HUMAN})
+"""The callers that are people: on the page, and in a notebook past this server."""
+
+
+class ActivityArguments(Arguments):
+    """Arguments of `activity`."""
+
+    by: str | None = Field(None, description='"others", "me", "human", or a caller\'s name.')
+    since: str | None = Field(None, description='"20m", "2h", "09:30", "today".')
+    kind: Kind | None = None
+    file: str | None = Field(None, description="Edits and loads of this file.")
+    text: str | None = Field(None, description="Text that the entry contains.")
+    limit: int = Field(20, ge=1, le=500, json_schema_extra=unsaid_default)
+
+
+@dataclass(slots=True)
+class Event:
+    """One thing that happened: an evaluation with its outcome, an edit, a test run, or a line of output."""
+
+    kind: str
+    at_ms: int
+    line: int
+    who: str = ""
+    client: str | None = None
+    session: str = ""
+    evaluation: str = ""
+    code: str = ""
+    file: str = ""
+    results: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
+    failure: str = ""
+    """How the evaluation failed, as far as this server still knows."""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether an error ended the code, or a test failed."""
+        is_red = bool(self.facts.get("failed") or self.facts.get("errors"))
+        return is_red or bool(self.failure) or (bool(self.errors) and not self.results)
+
+    def texts(self) -> Iterable[str]:
+        """Return all text of the event, for a search."""
+        yield from (self.code, self.file, self.failure, *self.results, *self.errors, *self.output)
+        for row in self.facts.get("files", ()):
+            yield from (row.get("file", ""), row.get("diff", ""))
+        yield from map(str, self.facts.get("failures", ()))
+
+    def names_file(self, name: str) -> bool:
+        """Return whether the event is about a file of this path, or of a path that ends in it."""
+        files = [self.file, *(row.get("file", "") for row in self.facts.get("files", ()))]
+        wanted = f"/{name.removeprefix('./').lstrip('/')}"
+        return any(f"/{file}".endswith(wanted) for file in files if file)
+
+    def row(self, now_ms: int) -> dict[str, object]:
+        """Return the event as a row of an answer."""
+        row: dict[str, object] = {"at": shown_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
+        if self.code:
+            row["code"] = cut(self.code, CODE_CHARACTERS)
+        row |= {"file": self.file or None, "session": self.session or None, "evaluationId": self.evaluation or None}
+        if self.failure:
+            row["error"] = cut(self.failure, CODE_CHARACTERS)
+        elif self.results:
+            row["result"] = cut(self.results[-1], CODE_CHARACTERS)
+        elif self.errors:
+            row["error"] = cut("".join(self.errors).strip(), CODE_CHARACTERS)
+        if self.output:
+            row["output"] = cut("".join(self.output), OUTPUT_CHARACTERS)
+        files = self.facts.get("files", ())
+        if files:
+            row["files"] = [
+                {**one, "diff": cut(one["diff"], DIFF_CHARACTERS)} if "diff" in one else one for one in files
+            ]
+        row |= {name: value for name, value in self.facts.items() if name != "files"}
+        return {name: value for name, value in row.items() if value is not None}
+
+
+async def activity(call: Call, arguments: ActivityArguments) -> Answer:
+    """Return what happened, newest first. Nothing is evaluated."""
+    now_ms = call.services.now()
+    since_ms = None if arguments.since is None else moment(arguments.since, now_ms)
+    read = partial(_entries, call, since_ms)
+    events = await call.services.work.queries.run(call.client, lambda: events_of(read()))
+    for event in events:
+        known = call.state.evaluations.get(event.evaluation)
+        if known is not None and known.over and known.status != "done":
+            event.failure = call.services.log.without_secrets(known.failure.message) if known.failure else known.status
+    who = call.who(arguments.who)
+    found = [event for event in reversed(events) if _matches(call, event, arguments, who, since_ms)]
+    rows, note, _ = fit([event.row(now_ms) for event in found[: arguments.limit]], budget(call))
+    fields: dict[str, object] = {"events": rows, "count": len(rows)}
+    if len(found) > len(rows):
+        fields["omitted"] = len(found) - len(rows)
+    notes = [note] if note else []
+    if not found:
+        notes.append("nothing matches; without arguments the answer lists everything that is still known")
+    if notes:
+        fields["notes"] = notes
+    return Answer(fields)
+
+
+def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
+    """Return the entries of this server, after those of earlier ones if the first entry here is not old enough."""
+    log = call.services.log
+    entries = log.entries()
+    if entries and since_ms is not None and entries[0].timestamp <= since_ms:
+        return entries
+    return [*call.services.remembered(), *entries]
+
+
+def events_of(entries: Iterable[Entry]) -> list[Event]:
+    """Return the events that the entries tell of, in line order: the entries of one evaluation are one event."""
+    events: list[Event] = []
+    evaluations: dict[tuple[str | None, str], Event] = {}
+    for entry in entries:
+        if entry.kind is not None:
+            kind = {EDIT: "edit", UNDO: "undo", TESTS: "tests"}.get(entry.kind)
+            if kind is not None:
+                known = dict(facts_of(entry))
+                evaluation = str(known.pop("job", entry.evaluation or ""))
+                events.append(
+                    Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known)
+                )
+            continue
+        if entry.evaluation is None:
+            if entry.category in ("otherOutput", "otherErrorOutput") and entry.text.strip():
+                event = Event("output", entry.timestamp, entry.line, entry.who or "", session=entry.session_key or "")
+                event.output.append(entry.text)
+                events.append(event)
+            continue
+        named = (entry.run, entry.evaluation)
+        if named not in evaluations:
+            begun = Event("code", entry.timestamp, entry.line, entry.who or "", evaluation=entry.evaluation)
+            begun.session = entry.session_key or ""
+            evaluations[named] = begun
+            events.append(begun)
+        _add(evaluations[named], entry)
+    return events
+
+
+def _add(event: Event, entry: Entry) -> None:
+    match entry.category:
+        case "evaluatedCode" if entry.file is not None:
+            event.file, event.code = entry.file, ""
+        case "evaluatedCode":
+            event.code = event.code or entry.text
+        case "evaluationResults":
+            event.results.append(entry.text)
+        case "evaluationErrorOutput":
+            event.errors.append(entry.text)
+        case "evaluationOutput":
+            event.output.append(entry.text)
+
+
+def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, since_ms: int | None) -> bool:
+    if since_ms is not None and event.at_ms < since_ms:
+        return False
+    kinds = {"code": ("code",), "edits": ("edit", "undo"), "tests": ("tests",), "output": ("output", "code")}
+    if arguments.kind == "failures" and not event.is_failure:
+        return False
+    if arguments.kind in kinds and event.kind not in kinds[arguments.kind]:
+        return False
+    if arguments.kind == "output" and not event.output:
+        return False
+    if arguments.kind is None and event.kind == "output":
+        return False  # the server's own lines and the REPLs' prints are listed only if they are requested
+    if arguments.by is not None and not _is_by(call, event, arguments.by, who):
+        return False
+    if arguments.file is not None and not event.names_file(arguments.file):
+        return False
+    return arguments.text is None or any(arguments.text in text for text in event.texts())
+
+
+def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
+    evaluation = call.state.evaluations.get(event.evaluation)
+    own = event.who == who if evaluation is None else is_own(call, who, evaluation)
+    match by:
+        case "me":
+            return own
+        case "others":
+            return bool(event.who) and not own
+        case "human":
+            return event.who in HUMANS
+        case _:
+            return event.who == by
+
+
+def is_own(call: Call, who: str, evaluation: Evaluation) -> bool:
+    """Return whether an evaluation is the caller's own, also one from before it connected again."""
+    is_back = evaluation.who == who and evaluation.client not in call.state.clients
+    return is_back or call.is_own(evaluation, who)
+
+
+def moment(text: str, now_ms: int) -> int:
+    """Return the time, in epoch milliseconds, that `text` names: `20m`, `2h`, `09:30`, `today`, `yesterday`.
+
+    A clock time is the last one that has passed, in the server's time zone.
+
+    Raises:
+        RefusedError: the text names no time.
+    """
+    given = text.strip()
+    if ago := AGO.fullmatch(given):
+        return now_ms - int(ago[1]) * UNITS_S[ago[2].lower()] * 1000
+    today = time.localtime(now_ms / 1000)
+    hours = minutes = seconds = 0
+    days = {"today": 0, "yesterday": 1}.get(given.lower())
+    if days is None:
+        clock = CLOCK.fullmatch(given)
+        hours, minutes, seconds = (int(part or 0) for part in clock.groups()) if clock else (24, 0, 0)
+        if hours > 23 or minutes > 59 or seconds > 59:
+            raise refused(
+                "bad-arguments",
+                f"{text!r} is no time that since can name",
+                hint='write how long ago, as "20m", "2h" or "1d", or a time of day, as "09:30", or "today"',
+            )
+        days = 0
+    at = time.mktime((today.tm_year, today.tm_mon, today.tm_mday - days, hours, minutes, seconds, 0, 0, -1))
+    at_ms = int(at * 1000)
+    return at_ms if at_ms <= now_ms else at_ms - UNITS_S["d"] * 1000
+
+
+def shown_time(at_ms: int, now_ms: int) -> str:
+    """Return a time of today as `14:02:11`, an earlier one with its date, in the server's time zone."""
+    at, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
+    is_today = (at.tm_year, at.tm_yday) == (now.tm_year, now.tm_yday)
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", at)
+
+
+ACTIVITY: Final = Tool(
+    name="activity",
+    title="What was done here",
+    description="What was done in this workspace, newest first.",
+    arguments=ActivityArguments,
+    output=answer_schema(events=ROWS, count="integer"),
+    run=activity,
+    read_only=True,
+    idempotent=True,
+)
+"""Listed to nobody: `status` offers it."""

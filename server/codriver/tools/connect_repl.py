@@ -1,0 +1,120 @@
+"""`connect_repl`: a REPL that listens on this machine becomes a session.
+
+Only a loopback address whose listener belongs to the server's own user is accepted. Any other one is for the human to
+name, in the settings or on the command line.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from pydantic import Field
+
+from codriver.core.actions import ReplForgotten, ReplFound
+from codriver.core.state import Origin
+from codriver.errors import refused
+from codriver.net.kernel_sockets import KernelSilentError, judge, listener_of
+from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.gate import LOOK_S
+from codriver.tools.calls.session_choice import resolve
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl
+
+
+ADDRESS: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")
+MOST_PORT: Final = 65_535
+CONNECT_S: Final = 2.0
+"""How long a listener of this machine may take to accept."""
+BY_HUMAN: Final = "ask your human to start the server with --nrepl HOST:PORT, or to put nrepl in the settings"
+
+
+class ConnectArguments(Arguments):
+    """Arguments of `connect_repl`."""
+
+    address: str = Field(description='Where an nREPL listens on this machine: "localhost:7888".')
+    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+
+
+async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
+    """Connect to a REPL, and wait until its session can be used."""
+    address = loopback_address(arguments.address)
+    known = _at(call, address)
+    if known is None or known.phase != "connected":
+        if why := await anyio.to_thread.run_sync(_objection, address):
+            raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=BY_HUMAN)
+        port = address.rpartition(":")[2]
+        origin = Origin("address", address, named_by="connect_repl")
+        found = ReplFound(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
+        call.dispatch(found)
+        with anyio.move_on_after(arguments.timeout_ms / 1000):
+            while (known := _at(call, address)) is not None and known.phase == "connecting":
+                await anyio.sleep(LOOK_S)
+    known = _at(call, address)
+    if known is None or known.phase != "connected":
+        note = known.note if known is not None else None
+        if known is not None:
+            call.dispatch(ReplForgotten(known.id))
+        raise refused(
+            "repl-unreachable",
+            f"no session was made for {address}: {note or 'it did not answer in time'}",
+            hint="check that an nREPL server listens there, and call again",
+        )
+    target = resolve(call.state, known.key)
+    fields: dict[str, object] = {"sessionKey": target.key, "dialect": known.dialect}
+    notes = [f"name it with replSessionKey {target.key!r}", *(known.profile.notes if known.profile else ())]
+    return Answer({**fields, "notes": notes})
+
+
+def loopback_address(text: str) -> str:
+    """Return `HOST:PORT` for an address of this machine.
+
+    Raises:
+        RefusedError: the text is no address, or one of another machine.
+    """
+    found = ADDRESS.fullmatch(text.strip())
+    if found is None or not 0 < int(found["port"]) <= MOST_PORT:
+        raise refused(
+            "bad-arguments",
+            f"{text!r} is no address of an nREPL on this machine",
+            hint=f'give "localhost:PORT"; for another machine, {BY_HUMAN}',
+        )
+    host = found["host"] or "127.0.0.1"
+    return f"{'127.0.0.1' if host == 'localhost' else host}:{int(found['port'])}"
+
+
+def _at(call: Call, address: str) -> Repl | None:
+    repls = call.state.repls.values()
+    return next((repl for repl in repls if repl.address == address and not repl.origin.is_merely_found), None)
+
+
+def _objection(address: str) -> str | None:
+    """Return why nothing may be sent to an address; None for a listener of this user. Blocks."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
+            try:
+                listener = listener_of(connection)
+            except KernelSilentError:
+                listener = None
+            return judge(listener, None)
+    except OSError as error:
+        return f"nothing listens there ({error.strerror or error})"
+
+
+TOOLS = (
+    Tool(
+        name="connect_repl",
+        title="Connect to a REPL",
+        description="Connect to an nREPL server that already runs on this machine; it becomes a session.",
+        arguments=ConnectArguments,
+        output=answer_schema(sessionKey="string", dialect="string", notes=TEXTS),
+        run=connect_repl,
+        setting="enable_mcp_repl_evaluation",
+        open_world=True,
+        search_hint="attach to a running nREPL by host and port",
+    ),
+)

@@ -1,0 +1,154 @@
+"""`status`: one read-only tool for what is here now and what was done.
+
+Most of it is answered by a tool of its own, listed with `toolset = "full"`. Such a call goes through the same gate, and
+gives the same answer, as if the tool had been called by its own name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from codriver.core.values import PYTHON
+from codriver.errors import cut, refused
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.tools import list_cells, list_sessions, symbol_info
+from codriver.tools.activity import ACTIVITY, ActivityArguments, is_own, shown_time
+from codriver.tools.answers.answer_budget import budget, fit, head
+from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.gate import run
+from codriver.tools.calls.session_choice import own
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
+
+
+About = Literal["sessions", "jobs", "activity", "stale", "threads", "variables", "cells", "server"]
+
+CODE_CHARACTERS: Final = 120
+"""Maximum length of the code of one job."""
+MOST_JOBS: Final = 30
+TOOLS_BEHIND: Final = {
+    tool.name: tool
+    for tool in (*list_sessions.TOOLS, ACTIVITY, *symbol_info.COMPARING, *symbol_info.TOOLS, *list_cells.TOOLS)
+}
+"""The tools that answer for this one, by name."""
+
+
+class StatusArguments(ActivityArguments):
+    """Arguments of `status`: what it is about, the session or notebook meant, and the filters of activity."""
+
+    about: About
+    repl_session_key: str | None = None
+    file: str | None = Field(None, description="The notebook for cells; for activity, a file that was edited.")
+    limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
+    start: int | None = Field(None, alias="from", ge=0, description="Cells from this index.")
+    cell: str | int | None = Field(None, description="One cell's source, by index or id.")
+
+
+async def status(call: Call, arguments: StatusArguments) -> Answer:
+    """Answer what is here now, or what was done. Nothing is evaluated."""
+    match arguments.about:
+        case "sessions":
+            return await _of_tool(call, "list_sessions", arguments)
+        case "server":
+            return await _of_tool(call, "server_health", arguments)
+        case "activity":
+            given = {name: getattr(arguments, name) for name in ("by", "since", "kind", "file", "text", "limit")}
+            return await _of_tool(call, "activity", arguments, **given)
+        case "stale":
+            return await _of_tool(call, "what_changed", arguments, replSessionKey=arguments.repl_session_key)
+        case "cells":
+            if arguments.file is None:
+                raise refused("bad-arguments", "cells are those of a notebook", hint="give its path as file")
+            given = {"filePath": arguments.file, "from": arguments.start, "cell": arguments.cell}
+            return await _of_tool(call, "list_cells", arguments, **given)
+        case "variables":
+            return await _variables(call, arguments)
+        case "threads":
+            return await _threads(call, arguments)
+        case "jobs":
+            return _jobs(call, arguments)
+
+
+async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
+    known = {"who": arguments.who, **given}
+    return await run(TOOLS_BEHIND[name], call, {key: value for key, value in known.items() if value is not None})
+
+
+async def _variables(call: Call, arguments: StatusArguments) -> Answer:
+    """Answer the names in the namespace of a session, each with its type or parameters."""
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    space = target.session.namespace or ("__main__" if target.repl.dialect == PYTHON else "user")
+    return await _of_tool(call, "symbol_info", arguments, symbol=space, replSessionKey=target.key)
+
+
+async def _threads(call: Call, arguments: StatusArguments) -> Answer:
+    """Answer where each thread and asyncio task of a REPL's process is at this moment, without stopping it."""
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    dump = await call.services.repls.adapter(target.repl.id).stacks(target.session.name)
+    if dump is None:
+        raise CapabilityMissingError("stacks", f"the REPL {target.key} cannot report its threads")
+    text = head(call.services.log.without_secrets(dump.whole), budget(call))
+    fields: dict[str, object] = {"threads": text.text, "sessionKey": target.key}
+    return Answer(fields | ({"notes": [f"the last {text.omitted} characters are left out"]} if text.omitted else {}))
+
+
+def _jobs(call: Call, arguments: StatusArguments) -> Answer:
+    """Answer the evaluations and test runs of this server, unfinished ones first, then the newest first."""
+    who, state, now_ms = call.who(arguments.who), call.state, call.services.now()
+
+    def is_meant(one: Evaluation) -> bool:
+        match arguments.by:
+            case None:
+                return True
+            case "me":
+                return is_own(call, who, one)
+            case "others":
+                return not is_own(call, who, one)
+            case _:
+                return one.who == arguments.by
+
+    jobs = [one for one in [*state.evaluations.values()][::-1] if is_meant(one)]
+    jobs.sort(key=lambda one: one.over)
+    limit = arguments.limit or MOST_JOBS
+    rows, note, _ = fit([_job(call, one, now_ms) for one in jobs[:limit]], budget(call))
+    fields: dict[str, object] = {"jobs": rows, "count": len(rows)}
+    if len(jobs) > len(rows):
+        fields["omitted"] = len(jobs) - len(rows)
+    return Answer(fields | ({"notes": [note]} if note else {}))
+
+
+def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
+    row: dict[str, object] = {
+        "evaluationId": one.id,
+        "status": one.status,
+        "who": one.who,
+        "session": call.state.key_of(one),
+        "code": cut(one.head, CODE_CHARACTERS),
+    }
+    if one.started_at is not None:
+        row["started"] = shown_time(one.started_at, now_ms)
+        row["seconds"] = round(((one.ended_at or now_ms) - one.started_at) / 1000, 1)
+    if one.is_background:
+        row["background"] = True
+    return row
+
+
+TOOLS = (
+    Tool(
+        name="status",
+        title="What is here and what was done",
+        description="Read-only. about: sessions (open REPLs, kernels and applications, and who uses them), jobs "
+        "(running and finished evaluations and test runs), activity (what was done, newest first: code with results, "
+        "edits with diffs, test runs, failures), stale (files newer than the loaded code), threads (where each thread "
+        "is now), variables (of a session), cells (of a notebook), server (health).",
+        arguments=StatusArguments,
+        output=answer_schema(),
+        run=status,
+        read_only=True,
+        idempotent=True,
+        is_core=True,
+    ),
+)

@@ -1,0 +1,52 @@
+"""`connect_repl`: a REPL that listens on this machine becomes a session, if it is this user's."""
+
+import other_user
+import pytest
+from real_repls import repl
+from tools_in_memory import serving
+
+from codriver.errors import RefusedError
+from codriver.tools.connect_repl import loopback_address
+
+pytestmark = pytest.mark.served("python")
+
+
+def test_a_listening_repl_becomes_a_session_that_calls_can_name(client):
+    endpoint = repl("hy").address
+    connected = client.call("connect_repl", address=endpoint.replace("127.0.0.1", "localhost"))
+    assert (connected["ok"], connected["dialect"]) == (True, "hy"), connected
+    key = connected["sessionKey"]
+    assert client.call("evaluate_code", code="(+ 1 2)", replSessionKey=key)["result"] == "3"
+    assert client.call("connect_repl", address=endpoint)["sessionKey"] == key
+    assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
+
+
+def test_nothing_is_sent_where_nobody_or_another_user_listens(client):
+    known = [row["key"] for row in client.call("list_sessions")["sessions"]]
+    (port,) = other_user.free_ports(1)
+    refused = client.call("connect_repl", address=f"localhost:{port}")
+    assert (refused["reason"], "nothing listens there" in refused["message"]) == ("repl-unreachable", True)
+    with other_user.listening(port) as heard:
+        refused = client.call("connect_repl", address=f"localhost:{port}")
+        assert (refused["reason"], "another user" in refused["message"]) == ("repl-unreachable", True)
+        assert heard() == b""
+    assert [row["key"] for row in client.call("list_sessions")["sessions"]] == known
+
+
+@pytest.mark.parametrize(
+    "text", ["7888", "localhost:7888", "127.0.0.1:7888", "nrepl://localhost:7888", " localhost:07888 "]
+)
+def test_every_spelling_of_a_port_of_this_machine_is_one_address(text):
+    assert loopback_address(text).rpartition(":")[2] == "7888"
+
+
+@pytest.mark.parametrize("text", ["", "example.org:7888", "192.168.1.2:7888", "localhost:0", "localhost:70000", "a:b"])
+def test_an_address_of_another_machine_is_for_the_human_to_name(text):
+    with pytest.raises(RefusedError) as refused:
+        loopback_address(text)
+    assert "ask your human" in (refused.value.hint or "")
+
+
+def test_evaluation_switched_off_switches_it_off_too(tmp_path):
+    with serving(tmp_path, settings={"enable_mcp_repl_evaluation": False}) as live, live.client() as client:
+        assert client.call("connect_repl", address="localhost:7888")["reason"] == "switched-off"

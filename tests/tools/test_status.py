@@ -1,0 +1,131 @@
+"""`status`: what is here now and what was done, in one read-only tool."""
+
+import pytest
+
+from codriver.tools.activity import moment
+
+pytestmark = pytest.mark.served("memory")
+
+
+def about(client, what, **arguments):
+    return client.call("status", about=what, **arguments)
+
+
+def events(client, **arguments):
+    answer = about(client, "activity", **arguments)
+    assert answer["ok"], answer
+    return answer["events"]
+
+
+def test_sessions_and_server_answer_as_their_own_tools(client):
+    assert about(client, "sessions") == client.call("list_sessions")
+    assert about(client, "server")["pid"] == client.call("server_health")["pid"]
+
+
+def test_jobs_lists_running_evaluations_before_finished_ones(client):
+    ended = client.call("evaluate_code", code="(+ 1 1)", detail=True)["evaluationId"]
+    waiting = client.call("evaluate_code", code="(read-line)", detail=True)["evaluationId"]
+    jobs = about(client, "jobs", by="me")["jobs"]
+    assert (jobs[0]["evaluationId"], jobs[0]["status"], jobs[0]["code"]) == (waiting, "needs-input", "(read-line)")
+    rows = {row["evaluationId"]: row["status"] for row in jobs}
+    assert rows[ended] == "done"
+    client.call("interrupt_evaluation", evaluationId=waiting)
+    rows = {row["evaluationId"]: row["status"] for row in about(client, "jobs")["jobs"]}
+    assert rows[waiting] == "interrupted"
+
+
+def test_activity_has_code_with_its_result_and_tells_callers_apart(client, other):
+    client.call("evaluate_code", code='(str "mine" 1)')
+    other.call("evaluate_code", code='(str "theirs" 2)')
+    theirs = events(client, by="others")
+    assert (theirs[0]["kind"], theirs[0]["code"], theirs[0]["result"]) == ("code", '(str "theirs" 2)', '"theirs2"')
+    assert {row["who"] for row in theirs} == {"other"}
+    mine = events(client, by="me", text="mine")
+    assert [row["result"] for row in mine] == ['"mine1"']
+    assert events(client, by="other", text="mine") == []
+    assert events(client)[0]["code"] == '(str "theirs" 2)'
+
+
+def test_activity_has_edits_with_their_diff_by_file(client, other, live):
+    (live.workspace / "pages.py").write_text("def page(n):\n    return n - 1\n")
+    (live.workspace / "other_pages.py").write_text("x = 1\n")
+    edit = {"filePath": "pages.py", "oldText": "n - 1", "newText": "n"}
+    assert other.call("edit_files", edits=[edit], load=False)["ok"]
+    assert client.call("edit_files", edits=[{**edit, "filePath": "other_pages.py", "oldText": "1", "newText": "2"}])
+    (row,) = events(client, kind="edits", file="pages.py")
+    assert (row["kind"], row["who"], row["files"][0]["file"]) == ("edit", "other", "pages.py")
+    assert "-    return n - 1\n+    return n" in row["files"][0]["diff"]
+    assert other.call("undo_edit")["ok"]
+    assert [row["kind"] for row in events(client, file="pages.py")] == ["undo", "edit"]
+
+
+def test_an_edit_that_a_client_made_by_itself_has_its_diff_too(client, live):
+    file = live.workspace / "by_hand.py"
+    file.write_text("rate = 2\n")
+    client.call("note_edit", filePath=str(file), replaced=[["rate = 1", "rate = 2"]])
+    (row,) = events(client, file="by_hand.py")
+    assert row["files"] == [{"file": "by_hand.py", "diff": "@@ -1 +1 @@\n-rate = 1\n+rate = 2"}]
+
+
+def test_failures_are_the_code_that_ended_in_an_error(client):
+    client.call("evaluate_code", code="(undefined-name)")
+    client.call("evaluate_code", code="(+ 2 2)")
+    rows = events(client, kind="failures", by="me")
+    assert rows[0]["code"] == "(undefined-name)"
+    assert rows[0]["error"]
+    assert "(+ 2 2)" not in {row["code"] for row in rows}
+
+
+def test_output_is_listed_only_if_it_is_requested(client):
+    client.call("evaluate_code", code='(println "a printed line")')
+    assert events(client, kind="output", by="me")[0]["output"] == "a printed line\n"
+    assert "output" not in {row["kind"] for row in events(client)}
+
+
+def test_no_answer_lists_the_kind_and_data_of_an_entry_unasked(client, live):
+    (live.workspace / "listed.py").write_text("x = 1\n")
+    client.call("edit_files", edits=[{"filePath": "listed.py", "oldText": "1", "newText": "2"}])
+    rows = client.call("repl_output_log", limit=200)["result"]
+    assert not [row for row in rows if "data" in row or "kind" in row]
+    query = '[:find ?data . :where [?e :output/kind "edit"] [?e :output/data ?data] [?e :output/text ?t]]'
+    assert '"file"' in client.call("repl_output_log", query=query)["result"]
+
+
+@pytest.mark.parametrize("since", ["soon", "25:00", "12:61", "", "-3m"])
+def test_a_time_that_cannot_be_read_is_refused_with_what_can(client, since):
+    refused = about(client, "activity", since=since)
+    assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
+    assert '"20m"' in refused["hint"]
+
+
+def test_activity_since_a_moment_leaves_out_what_was_before(client):
+    client.call("evaluate_code", code="(+ 40 2)")
+    assert events(client, since="1h", text="(+ 40 2)")
+    assert events(client, since="0s", text="(+ 40 2)") == []
+
+
+NOON_MS = 1_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("20m", 1200), ("20 min ago", 1200), ("2h", 7200), ("1d", 86_400), ("45s", 45), ("3 hours", 10_800)],
+)
+def test_a_length_of_time_is_counted_back_from_now(text, seconds):
+    assert moment(text, NOON_MS) == NOON_MS - seconds * 1000
+
+
+@pytest.mark.parametrize("text", ["00:00", "23:59", "9:30", "09:30:15", "today"])
+def test_a_time_of_day_is_the_last_one_that_has_passed(text):
+    found = moment(text, NOON_MS)
+    assert NOON_MS - 86_400_000 <= found <= NOON_MS
+
+
+def test_cells_need_a_notebook(client):
+    refused = about(client, "cells")
+    assert (refused["reason"], refused["hint"]) == ("bad-arguments", "give its path as file")
+
+
+def test_threads_and_variables_of_a_repl_that_cannot_tell_are_refused_by_name(client):
+    assert about(client, "variables", replSessionKey="nowhere")["reason"] == "unknown-session"
+    assert about(client, "stale")["reason"] == "capability-missing"
