@@ -357,6 +357,10 @@ OPENERS = {
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
     "repls/launch/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
+    "testing/plain_process.py": "a folder of its own, made for a test run",
+    "testing/program_bundle.py": "the programs that come with us",
+    "testing/programs/boot.py": "runs in the project's own Python, without ours: what the server wrote for it",
+    "testing/programs/process.py": "runs in the project's own Python, without ours: the project's manage.py",
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}

@@ -185,11 +185,11 @@ class Interruption:
 
     nodeid: str
     frames: tuple[FailureFrame, ...] = ()
+    reason: str = ""
+    """The text that a test gave to `pytest.exit`; empty for an interrupt."""
 
 
-ProblemKind = Literal[
-    "no-python", "old-python", "no-pytest", "old-pytest", "no-django", "usage", "internal", "died", "lingers"
-]
+ProblemKind = Literal["no-python", "no-pytest", "old-pytest", "no-django", "usage", "internal", "died", "lingers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +199,8 @@ class RunProblem:
     kind: ProblemKind
     message: str
     hint: str = ""
+    failure: TestFailure | None = None
+    """The exception, if there was one: in a conftest that cannot be imported, or in a plugin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

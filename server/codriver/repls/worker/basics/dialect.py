@@ -13,8 +13,9 @@ import os
 import stat
 import types
 
-from .error_report import PYTHON, locals_of, plain_locals_of
+from .error_report import locals_of, plain_locals_of
 from .held_definitions import Holds
+from .plain_values import PYTHON
 from .printing import KeptValues, NoSuchPartError, shown_as, shows, tell
 from .systems import patiently
 

@@ -23,8 +23,6 @@ from ..basics.dialect import (
     matcher,
 )
 from ..basics.error_report import (
-    BRACKETS,
-    PlainPrinter,
     add_place,
     at_lines,
     begin_parts,
@@ -33,6 +31,7 @@ from ..basics.error_report import (
     words_of,
 )
 from ..basics.frame_spaces import FRAME, frames_of, of_red_test
+from ..basics.plain_values import BRACKETS, PlainPrinter
 from ..basics.printing import asked_limits, limits
 from .held_lisp import LispHolds, LispLoaded, LispValues, print_string
 

@@ -19,7 +19,6 @@ import traceback
 from ..basics.connections import start_thread
 from ..basics.error_report import (
     FRAMES,
-    PYTHON,
     begin_parts,
     is_library,
     is_worker,
@@ -29,6 +28,7 @@ from ..basics.error_report import (
 )
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
+from ..basics.plain_values import PYTHON
 from .live_recording import ExecutedFunctions, LiveRecording, offer
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name

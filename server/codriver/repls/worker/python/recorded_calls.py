@@ -12,7 +12,8 @@ import re
 import threading
 import types
 
-from ..basics.error_report import BITS, SECRET, is_library, is_worker, name_of
+from ..basics.error_report import is_library, is_worker
+from ..basics.plain_values import BITS, SECRET, name_of
 from ..basics.previews import title_of
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.dialect import Dialect
-    from ..basics.error_report import PlainPrinter
+    from ..basics.plain_values import PlainPrinter
 
     Record = list[Any]
 

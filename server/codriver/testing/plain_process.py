@@ -1,0 +1,314 @@
+"""Test runs as plain new processes: to the tests, `python -m pytest`, `python -m unittest` or `python manage.py test`.
+
+Results go through a file, and so does output: a process that a test leaves running can hold a pipe open for ever, and
+the end of a run is the end of its process. The process leads a group, which is killed when the run is over or the
+server is gone, however the server ended.
+"""
+
+from __future__ import annotations
+
+import codecs
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from anyio import to_thread
+
+from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
+from codriver.systems.other_processes import interrupt as send_interrupt
+from codriver.testing import program_bundle
+from codriver.testing.event_stream import EventStream
+from codriver.testing.runs import Counts, Interruption, Output, RunFinished, RunProblem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from anyio.abc import Process
+
+    from codriver.testing.runs import Event, KeptProcess, RunSpec, TestProcess
+
+POLL_S: Final = 0.05
+GRACE_S: Final = 5.0
+"""The time in which an interrupted run tears its fixtures down."""
+END_S: Final = 5.0
+"""The longest wait for the end of a killed process."""
+LINGER_S: Final = 10.0
+"""The time for a process to end after its last test: threads are joined, and exit handlers run."""
+OUTPUT_BYTES: Final = 2**20
+"""The output read at once."""
+GUARD: Final = 'read -r line || kill -s KILL -- "-$1"'
+"""A shell that kills a process group when its standard input ends without a line: the server is gone."""
+_HINTS: Final = {
+    "no-pytest": "install it in the project's environment: `uv pip install --python {python} pytest`",
+    "old-pytest": "install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
+    "no-django": "install it in the project's environment: `uv pip install --python {python} django`",
+}
+
+
+class PlainRun:
+    """A run in a process of its own."""
+
+    def __init__(self, spec: RunSpec, folder: Path, process: Process) -> None:
+        self._spec = spec
+        self._process = process
+        self._tree = ProcessTree.of(process.pid)
+        self._stream = EventStream()
+        self._files = _Tail(folder / "output", folder / "events")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._started_at = time.monotonic()
+        self._is_interrupted = False
+
+    @property
+    def pid(self) -> int:
+        """The process id of the runner."""
+        return self._process.pid
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The events, once; the last one is `RunFinished`."""
+        ended_at: float | None = None
+        lingers = False
+        while True:
+            with anyio.move_on_after(POLL_S):
+                await self._process.wait()
+            has_ended = self._process.returncode is not None
+            is_rest = False
+            while not is_rest:
+                output, data, is_rest = await to_thread.run_sync(self._files.read)
+                if text := self._decoder.decode(output, final=has_ended and is_rest):
+                    yield Output(text)
+                for event in self._stream.feed(data):
+                    yield event
+            if has_ended:
+                break
+            if self._stream.end is not None:
+                ended_at = ended_at or time.monotonic()
+                if time.monotonic() - ended_at > LINGER_S and not lingers:
+                    lingers = True
+                    await self.kill()
+        yield self._finished(lingers=lingers)
+
+    def _finished(self, *, lingers: bool) -> RunFinished:
+        """The end of the run, from what the process reported and how it ended."""
+        stream, status = self._stream, self._process.returncode
+        end, problem = stream.end, stream.problem
+        if lingers:
+            status = end.status if end is not None else None
+            problem = problem or RunProblem(
+                "lingers",
+                f"the tests are done, and their process did not end within {LINGER_S:g} s",
+                "a thread that is no daemon, or an exit handler, still runs",
+            )
+        elif end is None and problem is None and not self._is_interrupted:
+            problem = self._problem(status)
+        if problem is not None and not problem.hint and problem.kind in _HINTS:
+            hint = _HINTS[problem.kind].format(python=self._spec.python)
+            problem = RunProblem(problem.kind, problem.message, hint, problem.failure)
+        interruption = stream.interruption
+        if self._is_interrupted and interruption is None:
+            interruption = Interruption("")
+        return RunFinished(
+            exit_status=status,
+            counts=end.counts if end is not None else Counts(),
+            seconds=time.monotonic() - self._started_at,
+            interruption=interruption,
+            problem=problem,
+            warnings=end.warnings if end is not None else (),
+        )
+
+    def _problem(self, status: int | None) -> RunProblem | None:
+        """Why the process ended without a report."""
+        if status is not None and status < 0:
+            with suppress(ValueError):
+                return RunProblem("died", f"the process was ended by {signal.Signals(-status).name}")
+            return RunProblem("died", f"the process was ended by signal {-status}")
+        return RunProblem("died", f"the process ended with status {status} before its run was over")
+
+    async def interrupt(self) -> None:
+        """Interrupt the run as Ctrl-C does, so that fixtures are torn down; kill it 5 s later if it still runs."""
+        if self._process.returncode is None:
+            self._is_interrupted = True
+            send_interrupt(self.pid, is_group=True)
+            with anyio.move_on_after(GRACE_S if HAS_GROUPS else 0):
+                await self._process.wait()
+        await self.kill()
+
+    async def kill(self) -> None:
+        """Kill the process group, and wait for the end."""
+        if self._process.returncode is None and not self._tree.kill():
+            self._process.kill()
+        with anyio.move_on_after(END_S):
+            await self._process.wait()
+        self._tree.kill()
+
+    def keep(self) -> KeptProcess | None:
+        """The process of a failed run; None, as it is not kept."""
+        return None
+
+
+class _Tail:
+    """Reads what is new in the two files of a run."""
+
+    def __init__(self, output: Path, events: Path) -> None:
+        self._output, self._events = output, events
+        self._output_end = self._events_end = 0
+
+    def read(self) -> tuple[bytes, bytes, bool]:
+        """The new bytes of the output and of the events, and whether that is all of them. Blocks."""
+        output = _read_from(self._output, self._output_end, OUTPUT_BYTES)
+        events = _read_from(self._events, self._events_end, OUTPUT_BYTES)
+        self._output_end += len(output)
+        self._events_end += len(events)
+        return output, events, max(len(output), len(events)) < OUTPUT_BYTES
+
+
+def _read_from(path: Path, start: int, most: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(most)
+
+
+class _NoProcess:
+    """A run whose process could not be started."""
+
+    pid = 0
+
+    def __init__(self, problem: RunProblem) -> None:
+        self._problem = problem
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The end of the run."""
+        yield RunFinished(exit_status=None, problem=self._problem)
+
+    async def interrupt(self) -> None:
+        """Nothing runs."""
+
+    async def kill(self) -> None:
+        """Nothing runs."""
+
+    def keep(self) -> KeptProcess | None:
+        """There is no process."""
+        return None
+
+
+@asynccontextmanager
+async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
+    """Start a run as a plain new process. Leaving the context ends the run, and removes its files."""
+    folder = Path(await to_thread.run_sync(_make_folder))
+    try:
+        try:
+            await to_thread.run_sync(_lay_request, spec, folder)
+            process = await _open(spec, folder)
+        except OSError as error:
+            yield _NoProcess(RunProblem("no-python", f"{spec.python} cannot be started: {error.strerror or error}"))
+            return
+        run = PlainRun(spec, folder, process)
+        guard = await _guard(process.pid)
+        try:
+            yield run
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run.kill()
+                await process.aclose()
+                await _release(guard)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _make_folder() -> str:
+    return tempfile.mkdtemp(prefix="codriver-tests-")
+
+
+def _lay_request(spec: RunSpec, folder: Path) -> None:
+    """Write what the process reads at its start. Blocks."""
+    for name in ("output", "events"):
+        (folder / name).touch(mode=0o600)
+    (folder / "request").write_text(ascii(_request(spec, folder)), "ascii")
+
+
+def _request(spec: RunSpec, folder: Path) -> Mapping[str, Any]:
+    arguments = list(spec.arguments)
+    recorders: list[tuple[str, Mapping[str, Any]]] = []
+    request: dict[str, Any] = {
+        "programs": str(program_bundle.bundle()),
+        "events": str(folder / "events"),
+        "modules": program_bundle.modules_for(spec.runner),
+        "modules_without_runner": [f"{program_bundle.ROOT}.{name}" for name in program_bundle.BEFORE_RUNNERS],
+        "plugin": program_bundle.plugin_of(spec.runner),
+        "recorders": recorders,
+        "worker": False,
+        "script": "",
+    }
+    if spec.runner == "django":
+        script = "manage.py"
+        words = [script, "test", *arguments]
+        return {
+            **request,
+            "imports": ["django"],
+            "package": "django",
+            "module": "",
+            "script": script,
+            "argv": words,
+        } | {"orig_argv": [spec.python, *words]}
+    return {
+        **request,
+        "imports": ["runpy", spec.runner],
+        "package": spec.runner,
+        "module": spec.runner,
+        "argv": ["-m", *arguments],
+        "orig_argv": [spec.python, "-m", spec.runner, *arguments],
+    }
+
+
+def _environment(spec: RunSpec) -> dict[str, str]:
+    """The environment of the process. A shell that changes its directory changes PWD, too."""
+    changed = {"PWD": str(spec.directory)} if "PWD" in spec.environment else {}
+    return {**spec.environment, **changed}
+
+
+async def _open(spec: RunSpec, folder: Path) -> Process:
+    with (folder / "output").open("ab") as output:
+        return await anyio.open_process(
+            [spec.python, str(program_bundle.BOOT), str(folder / "request")],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=spec.directory,
+            env=_environment(spec),
+            start_new_session=sys.platform != "win32",
+            creationflags=OWN_CONSOLE,
+        )
+
+
+async def _guard(pid: int) -> Process | None:
+    """A process that kills a group when the server is gone; on Windows the tree ends with the server by itself."""
+    if not HAS_GROUPS:
+        return None
+    try:
+        return await anyio.open_process(
+            ["/bin/sh", "-c", GUARD, "sh", str(pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+async def _release(guard: Process | None) -> None:
+    """End the process that guards a group that is gone."""
+    if guard is None or guard.stdin is None:
+        return
+    with suppress(OSError, anyio.BrokenResourceError):
+        await guard.stdin.send(b"\n")
+    with anyio.move_on_after(END_S):
+        await guard.wait()
+    await guard.aclose()

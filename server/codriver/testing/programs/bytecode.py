@@ -1,0 +1,60 @@
+"""Compiled code is believed only if it was written well after its source.
+
+Python recognises the source of compiled code by its second and its size alone, and a quick edit may change neither. An
+empty directory for compiled code (`-X pycache_prefix`) would take four times the processor time, as all installed
+packages would be compiled too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SETTLED_NS = 10 * 10**9
+"""The longest compilation: code compiled this long after its source was written is not of an earlier text."""
+_stat, _dirname = os.stat, os.path.dirname
+
+
+def ignore_unsettled_code() -> None:
+    """Let imports compile the project's files whose compiled code may be of an earlier text."""
+    external: Any = sys.modules["_frozen_importlib_external"]
+    loader, cache_from_source = external.SourceFileLoader, external.cache_from_source
+    standard, plain_path_stats = _dirname(os.__file__) + os.sep, loader.path_stats
+
+    def path_stats(self: object, path: str) -> dict[str, Any]:
+        stats: dict[str, Any] = plain_path_stats(self, path)
+        if path.startswith(standard) or "-packages" + os.sep in path:
+            return stats
+        try:
+            is_settled = _is_settled(_stat(path), _stat(cache_from_source(path)))
+        except (OSError, NotImplementedError):
+            return stats
+        if not is_settled:
+            stats["size"] = -1  # no file has this size, and compiled code of another size is ignored
+        return stats
+
+    loader.path_stats = path_stats
+
+
+def ignore_unsettled_rewrites(rewrite: Any) -> None:
+    """Let pytest rewrite the test files whose rewritten code may be of an earlier text."""
+    plain_read = getattr(rewrite, "_read_pyc", None)
+    if plain_read is None:
+        return
+
+    def read_settled(source: Any, compiled: Any, *more: Any, **named: Any) -> object:
+        try:
+            is_settled = _is_settled(_stat(source), _stat(compiled))
+        except OSError:
+            return None
+        return plain_read(source, compiled, *more, **named) if is_settled else None
+
+    rewrite._read_pyc = read_settled
+
+
+def _is_settled(source: os.stat_result, compiled: os.stat_result) -> bool:
+    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS

@@ -1,0 +1,72 @@
+"""The file of events that a test process writes and the server reads: a line of JSON each.
+
+No descriptor is held open, as the tests may close it, count it or pass it to a child. The functions are those of the
+start of the process, as a test may replace them. `json` is not imported, as a runner may not import it either.
+"""
+
+from __future__ import annotations
+
+import os
+from _json import encode_basestring_ascii
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def encoded(value: Any) -> str:
+    """Return plain values as JSON: maps with names as keys, lists, texts, numbers, booleans and None."""
+    kind = type(value)
+    if kind is str:
+        return encode_basestring_ascii(value)
+    if value is None or value is True or value is False:
+        return "null" if value is None else "true" if value else "false"
+    if kind is int:
+        return repr(value)
+    if kind is float:
+        return repr(value) if value - value == 0 else "null"
+    if kind is dict:
+        return "{" + ",".join([encoded(str(key)) + ":" + encoded(one) for key, one in value.items()]) + "}"
+    if kind is list or kind is tuple:
+        return "[" + ",".join([encoded(one) for one in value]) + "]"
+    if isinstance(value, str):
+        return encode_basestring_ascii(str.__str__(value))
+    return encode_basestring_ascii(kind.__name__)
+
+
+class EventFile:
+    """Appends events to a file. Copies of the process that tests fork write none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._pid = _getpid()
+        self._lines: list[str] = []
+
+    def add(self, event: str, **fields: Any) -> None:
+        """Add an event, to be written with the next one that cannot wait."""
+        if _getpid() == self._pid:
+            self._lines.append(encoded(dict(fields, event=event)) + "\n")
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Write an event, and those that wait."""
+        self.add(event, **fields)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the events that wait. A full disk, or no free descriptor, leaves them for the next time."""
+        if not self._lines or _getpid() != self._pid:
+            return
+        data = "".join(self._lines).encode()
+        try:
+            file = _open(self._path, FLAGS, 0o600)
+        except OSError:
+            return
+        self._lines = []
+        try:
+            while data:
+                data = data[_write(file, data) :]
+        finally:
+            _close(file)

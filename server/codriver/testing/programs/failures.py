@@ -1,0 +1,150 @@
+"""Failures of tests as plain values: class, frames, variables at the failure, and the errors behind it.
+
+The variables become short texts at once, as fixtures and later tests change them. No code of the project makes these
+texts, and names like those of secrets are left out.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...repls.worker.basics.plain_values import PYTHON, SECRET
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType, TracebackType
+    from typing import Any
+
+    Values = dict[str, Any]
+
+FRAMES = 40
+"""The most frames of a failure: half of them innermost, half outermost."""
+FRAMES_WITH_LOCALS = 20
+NAMES = 20
+"""The most variables of a frame: its arguments come first."""
+LOCAL_CHARACTERS = 200
+"""The longest text of a variable."""
+LINKS = 10
+"""The most errors behind a failure, or in its group."""
+TEXT_CHARACTERS = 20_000
+"""The longest text of a failure."""
+LIBRARY = os.path.dirname(os.__file__) + os.sep
+RUNNERS = tuple(os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest", "pytest", "xdist", "execnet"))
+NOT_FILES = ("<_codriver", "<frozen ")
+
+
+def cut(text: str, most: int = TEXT_CHARACTERS) -> str:
+    """Return the beginning and the end of a long text."""
+    if len(text) <= most:
+        return text
+    return text[: most // 2] + "\n[… " + str(len(text) - most) + " characters …]\n" + text[-(most // 2) :]
+
+
+def class_name(kind: type) -> str:
+    """Return the full name of a class, of a built-in class the short one."""
+    module = getattr(kind, "__module__", None)
+    name = str(getattr(kind, "__qualname__", kind.__name__))
+    return name if module in ("builtins", "__main__", None) else str(module) + "." + name
+
+
+def message_of(error: BaseException) -> str:
+    """Return the text of an error."""
+    try:
+        return cut(str(error))
+    except BaseException as failure:
+        return "its message cannot be shown: " + type(failure).__name__
+
+
+def described(error: BaseException, trace: TracebackType | None) -> Values:
+    """Return the class of an error, its frames, innermost first, and the errors behind it."""
+    frames = frames_of(trace)
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.insert(0, {"file": error.filename, "line": error.lineno or 1, "function": "<module>"})
+    chain = []
+    for relation, other in _linked(error):
+        shown = frames_of(other.__traceback__)
+        chain.append(
+            {"relation": relation, "type": class_name(type(other)), "message": message_of(other), "frames": shown}
+        )
+        if len(chain) == LINKS:
+            break
+    return {"type": class_name(type(error)), "frames": frames, "chain": chain}
+
+
+def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """The errors behind an error, nearest first, and those in its group; each once."""
+    seen, waiting = {id(error)}, [error]
+    while waiting:
+        one = waiting.pop(0)
+        members = getattr(one, "exceptions", None)
+        found: list[tuple[str, BaseException]] = []
+        if isinstance(members, tuple):
+            found += [("member", member) for member in members if isinstance(member, BaseException)]
+        if one.__cause__ is not None:
+            found.append(("cause", one.__cause__))
+        elif one.__context__ is not None and not one.__suppress_context__:
+            found.append(("context", one.__context__))
+        for relation, other in found:
+            if id(other) not in seen:
+                seen.add(id(other))
+                waiting.append(other)
+                yield relation, other
+
+
+def is_runner(file: str) -> bool:
+    """Whether a file is a test runner's, or Codriver's."""
+    return file.startswith(NOT_FILES) or any(name in file for name in RUNNERS)
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is of the standard library or of an installed package."""
+    return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
+
+
+def entries(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
+    """Return the frames of a traceback and their lines, innermost first, without those of the test runner."""
+    found: list[tuple[FrameType, int]] = []
+    while trace is not None:
+        frame = trace.tb_frame
+        if not is_runner(frame.f_code.co_filename) and frame.f_locals.get("__tracebackhide__") is not True:
+            found.append((frame, trace.tb_lineno))
+        trace = trace.tb_next
+    # What calls the project's code is no part of the failure: an event loop, the import system.
+    while (
+        found
+        and is_library(found[0][0].f_code.co_filename)
+        and not all(is_library(frame.f_code.co_filename) for frame, _ in found)
+    ):
+        del found[0]
+    found.reverse()
+    return found if len(found) <= FRAMES else found[: FRAMES // 2] + found[-FRAMES // 2 :]
+
+
+def frames_of(trace: TracebackType | None) -> list[Values]:
+    """Return the frames of a traceback as values, innermost first."""
+    shown: list[Values] = []
+    for place, (frame, line) in enumerate(entries(trace)):
+        file = frame.f_code.co_filename
+        one: Values = {"file": file, "line": line or 1, "function": frame.f_code.co_name}
+        if place < FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
+            one["locals"] = locals_of(frame)
+        shown.append(one)
+    return shown
+
+
+def locals_of(frame: FrameType) -> dict[str, str]:
+    """Return short texts of the variables of a frame."""
+    shown: dict[str, str] = {}
+    values = frame.f_locals
+    for name in list(values):
+        # What pytest adds for assertions begins with an at sign.
+        if name[:1] in ("@", ".") or name[:2] == "__" or SECRET.search(name):
+            continue
+        try:
+            shown[name] = PYTHON.text(values[name], LOCAL_CHARACTERS)
+        except BaseException as failure:
+            shown[name] = "<not shown: " + type(failure).__name__ + ">"
+        if len(shown) == NAMES:
+            break
+    return shown

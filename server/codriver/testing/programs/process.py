@@ -1,0 +1,75 @@
+"""The start of a test process: signals, compiled code, and the runner with the plugin that writes events."""
+
+from __future__ import annotations
+
+import sys
+
+from .bytecode import ignore_unsettled_code
+from .event_file import EventFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+_signal: Any = sys.modules["_signal"]
+IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
+
+
+def use_default_signals() -> None:
+    """Handle signals as Python does when a shell starts it: a process in the background may ignore some."""
+    for name in dir(_signal):
+        if not name.startswith("SIG") or name.startswith("SIG_") or name in IGNORED_BY_PYTHON:
+            continue
+        number = getattr(_signal, name)
+        if isinstance(number, int) and _is_ignored(number):
+            _signal.signal(number, _signal.SIG_DFL)
+    if _signal.getsignal(_signal.SIGINT) is not _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    if hasattr(_signal, "pthread_sigmask"):
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+
+
+def _is_ignored(number: int) -> bool:
+    try:
+        return bool(_signal.getsignal(number) == _signal.SIG_IGN)
+    except (ValueError, OSError):
+        return False
+
+
+def prepared(
+    request: Mapping[str, Any], problem: BaseException | None, modules: Mapping[str, Any]
+) -> Callable[[], object]:
+    """Prepare the process, and return the function that runs the tests."""
+    use_default_signals()
+    ignore_unsettled_code()
+    events = EventFile(request["events"])
+    if problem is None:
+        refusal = modules[request["plugin"]].attach(events, request, modules)
+        if refusal:
+            events.write("problem", **refusal)
+    else:
+        missing = isinstance(problem, ModuleNotFoundError) and problem.name == request["package"]
+        kind = "no-" + request["package"] if missing else "internal"
+        events.write("problem", kind=kind, message=type(problem).__name__ + ": " + str(problem))
+    return runs(request)
+
+
+def runs(request: Mapping[str, Any]) -> Callable[[], object]:
+    """Return the function that runs the tests as Python itself does with `-m`, or with a script."""
+    script = request["script"]
+    if not script:
+        runpy: Any = __import__("runpy")
+        return lambda: runpy._run_module_as_main(request["module"])
+
+    def run_script() -> None:
+        main = sys.modules["__main__"]
+        main.__file__ = script
+        loader: Any = sys.modules["_frozen_importlib_external"]
+        main.__loader__ = loader.SourceFileLoader("__main__", script)
+        main.__cached__ = None  # type: ignore[attr-defined]  # as Python sets it
+        with open(script, "rb") as file:
+            code = compile(file.read(), script, "exec", dont_inherit=True)
+        exec(code, main.__dict__)
+
+    return run_script

@@ -1,0 +1,499 @@
+"""The plugin of pytest that writes the events of a run. For pytest 7 and later.
+
+A failure is described in the process that runs the test, and travels with its report, which plugins such as xdist send
+to another process. Everything else is read from the reports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from .bytecode import ignore_unsettled_rewrites
+from .failures import class_name, cut, described, frames_of, message_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from .event_file import EventFile
+
+    Item = Any  # pytest's objects, of any of its versions
+
+    Report = Any
+
+    Values = dict[str, Any]
+
+OLDEST = (7, 0)
+DESCRIPTION = "_codriver_failure"
+"""The attribute of a report that describes its failure."""
+MOST_DESCRIBED = 200
+"""The failures with frames and variables; more are reported without."""
+MOST_WARNINGS = 20
+RANKS = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
+"""The outcomes of the phases of a test: the first one of these is the outcome of the test."""
+NO_DEBUGGER = (
+    "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(). The "
+    "variables of a failed test are part of its failure"
+)
+CATEGORIES = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "errors",
+    "skipped": "skipped",
+    "xfailed": "xfailed",
+    "xpassed": "xpassed",
+    "deselected": "deselected",
+    "rerun": "reruns",
+    "subtests passed": "subtests_passed",
+    "subtests failed": "subtests_failed",
+}
+"""The counts by the categories of pytest's terminal."""
+wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True)
+early: Callable[..., Any] = pytest.hookimpl(tryfirst=True)
+early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=True)
+
+
+def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> Values | None:
+    """Let the next configuration of pytest have the plugin; return why it cannot."""
+    version = getattr(pytest, "version_tuple", None) or (0, 0)
+    if version[:2] < OLDEST:
+        return {"kind": "old-pytest", "message": "pytest " + str(pytest.__version__) + " is installed"}
+    config: Any = sys.modules["_pytest.config"]
+    plain = config.get_config
+
+    def get_config(*given: Any, **named: Any) -> Any:
+        config.get_config = plain
+        made = plain(*given, **named)
+        rewrite = sys.modules.get("_pytest.assertion.rewrite")
+        if rewrite is not None:
+            ignore_unsettled_rewrites(rewrite)
+        recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
+        made.pluginmanager.register(FailurePlugin(), "codriver-failures")
+        if request["worker"]:
+            made.pluginmanager.register(RecorderPlugin(events, recorders), "codriver-recorders")
+            return made
+        made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
+        if recorders:
+            made.pluginmanager.register(RecorderPlugin(events, recorders), "codriver-recorders")
+        return made
+
+    config.get_config = get_config
+    return None
+
+
+class FailurePlugin:
+    """Describes failures where they happen."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @early_wrapper
+    def pytest_runtest_makereport(self, item: Item, call: Any) -> Iterator[None]:
+        """Describe the failure of a phase of a test, before its fixtures are torn down."""
+        outcome: Any = yield
+        if call.excinfo is None or outcome.excinfo is not None:
+            return
+        report = outcome.get_result()
+        if report.failed or getattr(report, "outcome", "") == "rerun":
+            self.describe(report, call.excinfo)
+
+    @early_wrapper
+    def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
+        """Describe why a file could not be collected."""
+        outcome: Any = yield
+        if outcome.excinfo is not None:
+            return
+        report = outcome.get_result()
+        call = getattr(report, "call", None)
+        if report.failed and call is not None and call.excinfo is not None:
+            self.describe(report, call.excinfo)
+
+    def describe(self, report: Report, excinfo: Any) -> None:
+        """Add the description of a failure to its report."""
+        self.count += 1
+        if self.count > MOST_DESCRIBED:
+            return
+        try:
+            setattr(report, DESCRIPTION, description_of(excinfo))
+        except Exception as failure:  # attributes of an error may be anything
+            setattr(report, DESCRIPTION, {"type": class_name(excinfo.type), "frames": [], "chain": [],
+                                          "problem": type(failure).__name__})  # fmt: skip
+
+
+def description_of(excinfo: Any) -> Values:
+    """Return the description of an exception, or of the one for which pytest raised it."""
+    error = excinfo.value
+    kind = type(error).__name__
+    inner = error.__cause__ if kind == "CollectError" else error.cause if kind == "ConftestImportFailure" else None
+    if not isinstance(inner, BaseException):
+        return described(error, excinfo.tb)
+    return dict(described(inner, inner.__traceback__), message=class_name(type(inner)) + ": " + message_of(inner))
+
+
+class Test:
+    """What is known of a test that is running."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.outcomes: set[str] = set()
+        self.failures: list[Values] = []
+        self.seconds = 0.0
+        self.reason = ""
+        self.worker = ""
+        self.reruns = 0
+        self.location: tuple[Any, ...] = ()
+        self.has_failed_part = False
+
+
+class EventsPlugin:
+    """Writes the events of a run. Under xdist it lives in the process that distributes the tests."""
+
+    def __init__(self, events: EventFile, request: Mapping[str, Any]) -> None:
+        self.events = events
+        self.request = request
+        self.config: Any = None
+        self.tests: dict[str, Test] = {}
+        self.printed: dict[str, str] = {}
+        self.counts: dict[str, int] = {}
+        self.deselected = 0
+        self.status: int | None = None
+        self.warnings: list[str] = []
+        self.warned = 0
+        self.is_collected = False
+        self.collected = 0
+
+    # The whole run
+
+    @early_wrapper
+    def pytest_cmdline_parse(self) -> Iterator[None]:
+        """Note why pytest does not accept its arguments."""
+        outcome: Any = yield
+        self.note_usage(outcome)
+
+    @early_wrapper
+    def pytest_cmdline_main(self, config: Any) -> Iterator[None]:
+        """Note why pytest does not accept its arguments, and turn a request for the debugger into a kept process."""
+        option = config.option
+        if getattr(option, "usepdb", False):
+            option.usepdb = False
+        outcome: Any = yield
+        self.note_usage(outcome)
+
+    def note_usage(self, outcome: Any) -> None:
+        """Write the problem of a run that ends before its tests."""
+        if outcome.excinfo is None:
+            return
+        error = outcome.excinfo[1]
+        if isinstance(error, pytest.UsageError):
+            self.events.write("problem", kind="usage", message="\n".join(str(one) for one in error.args))
+        elif type(error).__name__ == "ConftestImportFailure":
+            cause = getattr(error, "cause", None)
+            cause = cause if isinstance(cause, BaseException) else error.excinfo[1]
+            message = class_name(type(cause)) + ": " + message_of(cause)
+            failure = dict(described(cause, cause.__traceback__), phase="collect", message=message)
+            self.events.write("problem", kind="usage", message=str(error.path) + ": " + message, failure=failure)
+
+    @early
+    def pytest_configure(self, config: Any) -> None:
+        """Keep the configuration."""
+        self.config = config
+
+    @early
+    def pytest_internalerror(self, excinfo: Any) -> None:
+        """Write the error of a plugin, or of pytest."""
+        failure = dict(described(excinfo.value, excinfo.tb), phase="call", message=excinfo.exconly(tryshort=True))
+        self.events.write("problem", kind="internal", message=excinfo.exconly(), failure=failure)
+
+    @early
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        """Write where the run was interrupted."""
+        running = next(reversed(self.tests), "") if self.tests else ""
+        if excinfo.type is KeyboardInterrupt:
+            frames = frames_of(excinfo.tb)
+            self.events.write("interrupted", nodeid=self.name_of(running) if running else "", frames=frames, reason="")
+        elif not issubclass(excinfo.type, KeyboardInterrupt):
+            self.events.write("interrupted", nodeid=running, frames=[], reason=str(excinfo.value))
+
+    @early
+    def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
+        """Count a warning, and keep the first ones."""
+        self.warned += 1
+        if len(self.warnings) < MOST_WARNINGS:
+            text = class_name(warning_message.category) + ": " + str(warning_message.message)
+            place = str(warning_message.filename) + ":" + str(warning_message.lineno)
+            self.warnings.append(cut((nodeid + ": " if nodeid else "") + text + " (" + place + ")", 500))
+
+    @early
+    def pytest_sessionfinish(self, session: Any, exitstatus: Any) -> None:
+        """Write the tests whose end nobody reported."""
+        self.status = int(exitstatus)
+        for nodeid in list(self.tests):
+            if self.tests[nodeid].outcomes - {"passed"}:
+                self.finish(nodeid)
+        self.events.flush()
+
+    @early
+    def pytest_unconfigure(self, config: Any) -> None:
+        """Write the end of the run."""
+        if self.config is None:
+            return
+        counts = self.counts
+        terminal = config.pluginmanager.get_plugin("terminalreporter")
+        stats = getattr(terminal, "stats", None)
+        if isinstance(stats, dict):
+            counts = {name: len(stats.get(category, ())) for category, name in CATEGORIES.items()}
+            listed = [one for one in stats.get("warnings", ()) if getattr(one, "count_towards_summary", True)]
+            counts["warnings"] = len(listed)
+        else:
+            counts = dict(counts, warnings=self.warned, deselected=self.deselected)
+        self.events.write(
+            "finished", status=self.status, counts=dict(counts, collected=self.collected), warnings=self.warnings
+        )
+
+    # The collection
+
+    @early
+    def pytest_deselected(self, items: list[Item]) -> None:
+        """Count the tests that will not run."""
+        self.deselected += len(items)
+
+    @early
+    def pytest_collection_finish(self, session: Any) -> None:
+        """Write the tests that will run. Under xdist the workers collect them."""
+        if self.config.pluginmanager.has_plugin("dsession"):
+            return
+        for item in session.items:
+            self.name_of(item.nodeid)
+        self.write_collected([item.nodeid for item in session.items], self.deselected)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """Write the tests that will run, when the first worker has collected them."""
+        if not self.is_collected:
+            self.write_collected(list(ids), 0)
+
+    def write_collected(self, nodeids: list[str], deselected: int) -> None:
+        """Write the tests that will run."""
+        self.is_collected, self.collected = True, len(nodeids) + deselected
+        names = [self.name_of(one) for one in nodeids]
+        self.events.write("collected", count=self.collected, deselected=deselected, nodeids=names)
+
+    @early
+    def pytest_collectreport(self, report: Report) -> None:
+        """Write a file that could not be collected, or was skipped."""
+        if report.passed:
+            return
+        outcome = "skipped" if report.skipped else "error"
+        self.count(outcome)
+        path = os.path.join(str(self.root()), report.nodeid.partition("::")[0])
+        self.events.write(
+            "test",
+            nodeid=self.name_of(report.nodeid),
+            outcome=outcome,
+            failures=[] if report.skipped else [self.failure(report, "collect")],
+            reason=reason_of(report) if report.skipped else "",
+            file=path if os.path.isfile(path) else None,
+            collector=True,
+        )
+
+    # Tests
+
+    @early
+    def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
+        """Write the start of a test."""
+        self.tests[nodeid] = test = Test()
+        test.location = location
+        self.events.write("started", nodeid=self.name_of(nodeid))
+
+    @early
+    def pytest_runtest_logreport(self, report: Report) -> None:
+        """Note the outcome of a phase of a test, or of a part of it."""
+        test = self.tests.get(report.nodeid)
+        if test is None:
+            test = self.tests[report.nodeid] = Test()
+            test.location = report.location
+        test.seconds += getattr(report, "duration", 0) or 0
+        node = getattr(report, "node", None)
+        test.worker = str(getattr(getattr(node, "gateway", None), "id", "") or "")
+        if report.outcome == "rerun":
+            test.reruns += 1
+            test.outcomes, test.failures = set(), []
+            report.__dict__.pop(DESCRIPTION, None)
+            return
+        part = part_of(report)
+        expected = getattr(report, "wasxfail", None)
+        if report.skipped:
+            test.reason = reason_of(report) if expected is None else expected.replace("reason: ", "", 1)
+            outcome = "skipped" if expected is None else "xfailed"
+        elif report.passed:
+            outcome = "passed" if expected is None or report.when != "call" else "xpassed"
+            test.reason = expected.replace("reason: ", "", 1) if outcome == "xpassed" and expected else test.reason
+        else:
+            outcome = "error" if report.when in ("setup", "teardown") else "failed"
+            is_summary = part is None and test.has_failed_part and not hasattr(report, DESCRIPTION)
+            if not is_summary:
+                test.failures.append(self.failure(report, report.when, part or ""))
+            test.has_failed_part = test.has_failed_part or part is not None
+        if part is None or outcome == "failed":
+            test.outcomes.add(outcome)
+        if report.when == "call" or outcome != "passed":
+            self.count(outcome)
+        if report.when == "???":  # the worker that ran it has crashed
+            self.finish(report.nodeid)
+
+    @early
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Write the end of a test."""
+        self.finish(nodeid)
+
+    def finish(self, nodeid: str) -> None:
+        """Write the outcome of a test; one that was interrupted has none."""
+        test = self.tests.pop(nodeid, None)
+        if test is None or not test.outcomes:
+            return
+        file, line = None, None
+        if len(test.location) > 1:
+            file = os.path.normpath(os.path.join(str(self.root()), str(test.location[0])))
+            line = test.location[1] + 1 if isinstance(test.location[1], int) else None
+        self.events.add(
+            "test",
+            nodeid=self.name_of(nodeid),
+            outcome=next(one for one in RANKS if one in test.outcomes),
+            seconds=round(test.seconds, 6),
+            failures=test.failures,
+            reason=cut(test.reason, 1000),
+            file=file,
+            line=line,
+            worker=test.worker,
+            reruns=test.reruns,
+        )
+
+    def failure(self, report: Report, phase: str, part: str = "") -> Values:
+        """Return a failure: its description, if it has one, and what pytest prints of it."""
+        found = dict(report.__dict__.pop(DESCRIPTION, None) or {"type": "", "frames": [], "chain": []})
+        longrepr = report.longrepr
+        crash = getattr(getattr(longrepr, "reprcrash", None), "message", None)
+        try:
+            text = report.longreprtext
+        except Exception as failure:
+            text = "the failure cannot be shown: " + type(failure).__name__
+        message = found.get("message") or crash or getattr(longrepr, "errorstring", None) or text
+        sections = [[title, cut(content, 4000)] for title, content in getattr(report, "sections", ()) if content]
+        return dict(
+            found, phase=phase if phase != "???" else "call", message=cut(str(message)), text=cut(text),
+            sections=sections, part=part,
+        )  # fmt: skip
+
+    def count(self, outcome: str) -> None:
+        """Count an outcome as pytest's terminal does."""
+        name = CATEGORIES[outcome]
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def name_of(self, nodeid: str) -> str:
+        """Return a test's id as pytest prints it, relative to the directory in which pytest was started."""
+        printed = self.printed.get(nodeid)
+        if printed is None:
+            printed = self.printed[nodeid] = printed_id(self.config, nodeid)
+        return printed
+
+    def root(self) -> object:
+        """Return the directory to which the ids of tests are relative."""
+        return getattr(self.config, "rootpath", None) or os.getcwd()
+
+    @early
+    def pytest_enter_pdb(self, config: Any, pdb: Any) -> None:
+        """Fail a test that starts a debugger, which would read what nobody can type."""
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if capture is not None:
+            capture.resume()
+        raise pytest.fail.Exception(NO_DEBUGGER)
+
+
+def printed_id(config: Any, nodeid: str) -> str:
+    """Return a test's id as pytest prints it: its file is relative to where pytest was started, not to the root."""
+    nodeid = str(nodeid)
+    root, start = str(config.rootpath), str(config.invocation_params.dir)
+    path, separator, rest = nodeid.partition("::")
+    if root == start or not path:
+        return nodeid
+    try:
+        return os.path.relpath(os.path.join(root, path), start).replace(os.sep, "/") + separator + rest
+    except ValueError:  # another drive
+        return nodeid
+
+
+def reason_of(report: Report) -> str:
+    """Return why a test was skipped."""
+    longrepr = report.longrepr
+    reason = longrepr[2] if isinstance(longrepr, tuple) and len(longrepr) == 3 else longrepr
+    return str(reason or "").replace("Skipped: ", "", 1)
+
+
+def part_of(report: Report) -> str | None:
+    """Return the description of a subtest; None for the report of a whole test."""
+    describe = getattr(report, "_sub_test_description", getattr(report, "sub_test_description", None))
+    return None if describe is None else str(describe()).strip()
+
+
+class RecorderPlugin:
+    """Runs recorders while tests run, and writes what they recorded."""
+
+    def __init__(self, events: EventFile, recorders: list[Any]) -> None:
+        self.events, self.recorders = events, recorders
+        self.place: tuple[str, ...] = ("", "")
+
+    def enter(self, *place: str) -> None:
+        """Record from now on for a test, the import of a file, or a fixture."""
+        self.place = place
+        for one in self.recorders:
+            one.enter(*place)
+
+    @early
+    def pytest_sessionstart(self, session: Any) -> None:
+        """Start recording."""
+        for one in self.recorders:
+            one.start(str(session.config.rootpath))
+
+    @early_wrapper
+    def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
+        """Record the import of a file for all of its tests."""
+        if isinstance(collector, pytest.Module):
+            self.enter("module", file_of(collector))
+        yield
+
+    @early_wrapper
+    def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
+        """Record a test from the start of its fixtures to their end."""
+        shared = [one for one in getattr(item, "fixturenames", ()) if isinstance(one, str)]
+        nodeid = printed_id(item.config, item.nodeid)
+        for one in self.recorders:
+            one.uses(nodeid, file_of(item), shared)
+        self.enter("test", nodeid)
+        yield
+        self.enter("", "")
+
+    @early_wrapper
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """Record a shared fixture for all tests that use it."""
+        before = self.place
+        if fixturedef.scope != "function":
+            self.enter("fixture", fixturedef.argname)
+        yield
+        if fixturedef.scope != "function":
+            self.enter(*before)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Write what was recorded."""
+        for one in self.recorders:
+            self.events.write("recorded", recorder=one.name, **one.finish())
+
+
+def file_of(node: Any) -> str:
+    """Return the real path of a test's or collector's file."""
+    return os.path.realpath(str(getattr(node, "path", None) or node.fspath))

@@ -1,0 +1,216 @@
+"""The events of a run by `unittest`, or by Django's runner, which is built on it.
+
+Results are read where `TestResult` gets them, so that a runner may have a class of results of its own. Only the result
+that a runner makes counts, as tests of test tools make others. Django's processes for parallel tests send what they got
+to the first process, whose result gets it again; a copy of the process writes no events.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+import unittest
+
+from .failures import cut, described, frames_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .event_file import EventFile
+
+    Case = Any  # a test, or the stand-in for the failed setup of a class or module
+
+    Values = dict[str, Any]
+
+NO_DEBUGGER = "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace()"
+
+
+def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
+    """Let the results of the runner be written."""
+    listener = Listener(events)
+    runner: Any = unittest.TextTestRunner
+    plain_make, plain_run = runner._makeResult, runner.run
+
+    def make_result(self: Any) -> Any:
+        result = plain_make(self)
+        if listener.result is None:
+            listener.result = result
+        return result
+
+    def run(self: Any, test: Any) -> Any:
+        if listener.is_running:
+            return plain_run(self, test)
+        listener.is_running = True
+        listener.collected(test)
+        try:
+            return plain_run(self, test)
+        except KeyboardInterrupt as error:
+            listener.interrupted(error)
+            raise
+        finally:
+            listener.finished()
+
+    runner._makeResult, runner.run = make_result, run
+    for name in ("startTest", "stopTest", "addSuccess", "addError", "addFailure", "addSkip", "addExpectedFailure",
+                 "addUnexpectedSuccess", "addSubTest"):  # fmt: skip
+        wrap(name, listener)
+    sys.breakpointhook = no_debugger
+
+
+def no_debugger(*_given: object, **_named: object) -> None:
+    """Fail the test that starts a debugger."""
+    raise RuntimeError(NO_DEBUGGER)
+
+
+def wrap(name: str, listener: Listener) -> None:
+    """Let a method of results report to the listener first."""
+    kind: Any = unittest.TestResult
+    plain, report = getattr(kind, name), getattr(listener, name)
+
+    def method(self: Any, *given: Any, **named: Any) -> Any:
+        if self is listener.result:
+            report(*given, **named)
+        return plain(self, *given, **named)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, plain.__qualname__, plain.__doc__
+    setattr(kind, name, method)
+
+
+def each_test(suite: Any) -> list[Case]:
+    """Return the tests of a suite."""
+    found: list[Case] = []
+    try:
+        parts = list(suite)
+    except TypeError:
+        return [suite]
+    for one in parts:
+        found += each_test(one)
+    return found
+
+
+class Listener:
+    """Writes what the result of a run gets."""
+
+    def __init__(self, events: EventFile) -> None:
+        self.events = events
+        self.result: Any = None
+        self.is_running = False
+        self.count = 0
+        self.counts: dict[str, int] = {}
+        self.running: Case = None
+        self.outcome = "passed"
+        self.failures: list[Values] = []
+        self.reason = ""
+        self.began = 0.0
+
+    def collected(self, suite: Any) -> None:
+        """Write the tests that will run."""
+        names = [name_of(one) for one in each_test(suite)]
+        self.count = len(names)
+        self.events.write("collected", count=self.count, deselected=0, nodeids=names)
+
+    def finished(self) -> None:
+        """Write the end of the run."""
+        self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count), warnings=[])
+
+    def interrupted(self, error: BaseException) -> None:
+        """Write where the run was interrupted."""
+        nodeid = name_of(self.running) if self.running is not None else ""
+        self.events.write("interrupted", nodeid=nodeid, frames=frames_of(error.__traceback__), reason="")
+
+    def startTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
+        """Write the start of a test."""
+        self.running, self.outcome, self.failures, self.reason = test, "passed", [], ""
+        self.began = time.perf_counter()
+        self.events.write("started", nodeid=name_of(test))
+
+    def stopTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
+        """Write the outcome of a test."""
+        if self.running is not None:  # a test that is skipped as a whole does not start, from Python 3.12.1 on
+            self.running = None
+            self.write(test, time.perf_counter() - self.began)
+
+    def write(self, test: Case, seconds: float, *, is_collector: bool = False) -> None:
+        """Write the outcome of a test, or of the setup of a class or module."""
+        name = {"error": "errors"}.get(self.outcome, self.outcome)
+        self.counts[name] = self.counts.get(name, 0) + 1
+        file, line = place_of(test)
+        self.events.add(
+            "test",
+            nodeid=name_of(test),
+            outcome=self.outcome,
+            seconds=round(seconds, 6),
+            failures=self.failures,
+            reason=cut(self.reason, 1000),
+            file=file,
+            line=line,
+            collector=is_collector,
+        )
+
+    def bad(self, test: Case, outcome: str, error: Any, part: str = "") -> None:
+        """Note a failure."""
+        kind, value, trace = error
+        failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
+        if isinstance(value, BaseException) and trace is not None:
+            failure = described(value, trace)
+        message = "".join(traceback.format_exception_only(kind, value)).strip()
+        text = "".join(traceback.format_exception(kind, value, trace)) if trace is not None else message
+        failure.update(phase="call", message=cut(message), text=cut(text), sections=[], part=part)
+        is_test = self.running is not None
+        if not is_test:
+            self.outcome, self.failures, self.reason = outcome, [failure], ""
+            self.write(test, 0.0, is_collector=True)
+            return
+        self.failures.append(failure)
+        if self.outcome != "error":
+            self.outcome = outcome
+
+    def addSuccess(self, test: Case) -> None:  # noqa: N802  # unittest's name
+        """Keep the outcome: a test passes unless something else is reported."""
+
+    def addError(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
+        """Note an error."""
+        self.bad(test, "error", err)
+
+    def addFailure(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
+        """Note a failed assertion."""
+        self.bad(test, "failed", err)
+
+    def addSkip(self, test: Case, reason: str) -> None:  # noqa: N802  # unittest's name
+        """Note that a test, or all of a class or module, was skipped."""
+        self.outcome, self.reason = "skipped", reason
+        if self.running is None:
+            self.failures = []
+            self.write(test, 0.0, is_collector=not hasattr(test, "_testMethodName"))
+
+    def addExpectedFailure(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
+        """Note an expected failure."""
+        self.outcome = "xfailed"
+
+    def addUnexpectedSuccess(self, test: Case) -> None:  # noqa: N802  # unittest's name
+        """Note a success that was not expected, which fails the run."""
+        self.outcome = "xpassed"
+
+    def addSubTest(self, test: Case, subtest: Case, err: Any) -> None:  # noqa: N802  # unittest's name
+        """Note a failed part of a test."""
+        if err is not None:
+            is_failure = issubclass(err[0], test.failureException)
+            self.bad(test, "failed" if is_failure else "error", err, subtest._subDescription())
+
+
+def name_of(test: Case) -> str:
+    """Return the name by which a test can be run again."""
+    identity: Callable[[], object] = getattr(test, "id", lambda: str(test))
+    return str(identity())
+
+
+def place_of(test: Case) -> tuple[str | None, int | None]:
+    """Return the file and the first line of a test."""
+    method = getattr(test, getattr(test, "_testMethodName", ""), None)
+    while hasattr(method, "__wrapped__"):
+        method = method.__wrapped__  # type: ignore[union-attr]  # as functools sets it
+    code = getattr(getattr(method, "__func__", method), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else (None, None)

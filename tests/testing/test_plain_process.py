@@ -1,0 +1,292 @@
+"""Runs in plain new processes, with the pytest of these tests."""
+
+import json
+import subprocess
+import sys
+
+import process_runs
+import pytest
+from process_runs import lay, run
+
+from codriver.testing import runs
+
+PLAIN = ("-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def project(tmp_path):
+    def make(text="", **files):
+        named = {name.replace("__", "/") + ".py": content for name, content in files.items()}
+        return lay(tmp_path, {"test_it.py": text, "pytest.ini": "[pytest]\n", **named})
+
+    return make
+
+
+OUTCOMES = """
+import pytest
+
+@pytest.fixture
+def torn():
+    yield
+    raise ValueError("torn")
+
+@pytest.fixture
+def broken():
+    raise KeyError("broken")
+
+def test_passes(): pass
+def test_fails(): assert 1 + 1 == 3
+def test_tears_down_badly(torn): pass
+def test_sets_up_badly(broken): pass
+@pytest.mark.skip(reason="not today")
+def test_skipped(): pass
+@pytest.mark.xfail(reason="known")
+def test_fails_as_expected(): assert 0
+@pytest.mark.xfail(reason="fixed")
+def test_passes_unexpectedly(): pass
+@pytest.mark.xfail(strict=True, reason="fixed")
+def test_passes_strictly(): pass
+"""
+
+
+def test_outcomes_and_counts_are_those_of_pytest(project):
+    folder = project(OUTCOMES)
+    ran = run(folder)
+    assert ran.outcomes == {
+        "test_it.py::test_passes": "passed",
+        "test_it.py::test_fails": "failed",
+        "test_it.py::test_tears_down_badly": "error",
+        "test_it.py::test_sets_up_badly": "error",
+        "test_it.py::test_skipped": "skipped",
+        "test_it.py::test_fails_as_expected": "xfailed",
+        "test_it.py::test_passes_unexpectedly": "xpassed",
+        "test_it.py::test_passes_strictly": "failed",
+    }
+    assert "2 failed, 2 passed, 1 skipped, 1 xfailed, 1 xpassed, 2 errors" in ran.output
+    assert ran.report.counts == runs.Counts(passed=2, failed=2, errors=2, skipped=1, xfailed=1, xpassed=1, collected=8)
+    assert (ran.report.exit_status, ran.report.passed) == (1, False)
+    assert ran.result("test_skipped").reason == "not today"
+    assert ran.result("test_fails_as_expected").reason == "known"
+    assert isinstance(ran.events[-1], runs.RunFinished)
+
+
+def test_a_failure_has_its_assertion_frames_variables_and_output(project):
+    folder = project("import lib\n\ndef test_half():\n    print('told')\n    assert lib.half(4) == 2\n",
+                     lib="def half(number):\n    assert number < 3, 'too much'\n")  # fmt: skip
+    failure = run(folder).failure("test_half")
+    assert failure.message == "AssertionError: too much"
+    assert [(frame.function, frame.line) for frame in failure.frames] == [("half", 2), ("test_half", 5)]
+    assert failure.frames[0].locals == {"number": "4"}
+    assert failure.sections == (("Captured stdout call", "told\n"),)
+    assert "def half(number):" in failure.text
+
+
+def test_variables_are_shown_without_secrets_and_without_running_their_code(project):
+    folder = project(
+        "class Loud:\n    def __repr__(self):\n        open('ran', 'w')\n        return 'loud'\n\n"
+        "def test_it():\n    password, loud, kept = 'p', Loud(), {'token': 't', 'size': 3}\n    assert not kept\n"
+    )
+    shown = run(folder, "--tb=line").failure("test_it").frames[0].locals
+    assert shown == {"loud": "<Loud>", "kept": "{'token': <not shown>, 'size': 3}"}
+    assert not (folder / "ran").exists()
+
+
+def test_an_error_in_an_import_is_reported_at_the_import(project):
+    folder = project("import lib\n", lib="import nothing_of_this_name\n")
+    ran = run(folder)
+    result = ran.result("test_it.py")
+    assert (result.outcome, result.is_collector) == ("error", True)
+    assert [frame.file for frame in result.failure.frames] == [str(folder / "lib.py"), str(folder / "test_it.py")]
+    assert result.failure.message == "ModuleNotFoundError: No module named 'nothing_of_this_name'"
+    assert (ran.report.exit_status, ran.report.counts.errors) == (2, 1)
+
+
+def test_printed_ids_can_be_passed_back(project):
+    folder = project(
+        "import os, pytest\n\ndef test_leaves(tmp_path): os.chdir(tmp_path)\n\n"
+        "@pytest.mark.parametrize('a', ['x::y', 'p/q', '[z]'])\ndef test_p(a): assert a == 1\n"
+    )
+    failed = [one.nodeid for one in run(folder).report.failures]
+    assert failed == ["test_it.py::test_p[x::y]", "test_it.py::test_p[p/q]", "test_it.py::test_p[[z]]"]
+    assert [one.nodeid for one in run(folder, *failed).report.failures] == failed
+
+
+def test_ids_are_relative_to_the_directory_of_the_run(tmp_path):
+    lay(tmp_path, {"pytest.ini": "[pytest]\n", "backend/test_it.py": "def test_fails(): assert 0\n"})
+    ran = run(tmp_path / "backend")
+    assert list(ran.outcomes) == ["test_it.py::test_fails"]
+    assert "FAILED test_it.py::test_fails" in ran.output
+    assert list(run(tmp_path / "backend", *ran.outcomes).outcomes) == list(ran.outcomes)
+
+
+def test_siblings_with_modules_of_the_same_name_fail_as_in_a_shell(tmp_path):
+    lay(tmp_path, {f"s{n}/sol.py": f"def v():\n    return {n}\n" for n in (0, 1)})
+    lay(tmp_path, {f"s{n}/test_sol.py": f"from sol import v\n\ndef test_v():\n    assert v() == {n}\n" for n in (0, 1)})
+    for n in (0, 1):
+        assert run(tmp_path, f"s{n}/test_sol.py", "-p", "no:cacheprovider").report.passed
+    both = run(tmp_path, "-p", "no:cacheprovider").report
+    assert (both.exit_status, both.counts.errors) == (2, 1)
+
+
+def test_nothing_is_left_of_the_run_before(project):
+    folder = project(
+        "import os\n\ndef test_a():\n    os.environ['LEFT'] = '1'\n\n"
+        "def test_b():\n    assert os.environ['LEFT'] == '1'\n"
+    )
+    assert run(folder).report.passed
+    assert run(folder, "test_it.py::test_b").failure("test_b").type == "KeyError"
+
+
+ABOUT = """
+import json, os, signal, sys, threading
+
+def test_it():
+    main = sys.modules["__main__"]
+    found = {
+        "argv": sys.argv, "path": sys.path, "orig_argv": getattr(sys, "orig_argv", None),
+        "main": [main.__name__, main.__file__, main.__spec__.name, main.__package__, type(main.__loader__).__name__],
+        "names": sorted(vars(main)),
+        "signals": {one.name: str(signal.getsignal(one)).split(" at ")[0] for one in signal.valid_signals()
+                    if isinstance(one, signal.Signals)},
+        "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "environment": sorted(os.environ), "threads": threading.active_count(), "flags": list(sys.flags),
+        "modules": sorted(sys.modules), "meta_path": [str(type(one)) for one in sys.meta_path],
+        "cache": sorted(sys.path_importer_cache), "hooks": [sys.excepthook is sys.__excepthook__, len(sys.path_hooks)],
+        "cwd": os.getcwd(),
+    }
+    with open(os.environ["ABOUT"], "w") as file:
+        json.dump(found, file)
+"""
+
+
+@pytest.mark.parametrize("runner", ["pytest", "unittest"])
+def test_to_the_tests_it_is_the_runner_started_by_a_shell(project, tmp_path_factory, runner):
+    text = ABOUT
+    if runner == "unittest":
+        text = "import unittest\n" + ABOUT + "\nclass T(unittest.TestCase):\n    def test_it(self): test_it()\n"
+    folder = project(text)
+    found = []
+    for place in range(2):
+        file = tmp_path_factory.mktemp("about") / "about.json"
+        spec = process_runs.spec_of(folder, "test_it", env={"ABOUT": str(file)}, runner=runner)
+        if runner == "pytest":
+            spec = process_runs.spec_of(folder, "-q", "-p", "no:cacheprovider", env={"ABOUT": str(file)})
+        if place:
+            ran = run(folder, *spec.arguments, env={"ABOUT": str(file)}, runner=runner)
+            assert ran.report.passed, ran.output
+        else:
+            with (tmp_path_factory.mktemp("out") / "out").open("w") as output:
+                command = [sys.executable, "-m", runner, *spec.arguments]
+                subprocess.run(command, cwd=folder, env=dict(spec.environment), check=True, timeout=60,
+                               stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # fmt: skip
+        found.append(json.loads(file.read_text()))
+    plain, ours = found
+    assert {key: value for key, value in ours.items() if value != plain[key]} == {}
+
+
+def test_a_missing_interpreter_is_reported(project):
+    report = run(project(), python="/no/such/python").report
+    assert (report.exit_status, report.problem.kind) == (None, "no-python")
+
+
+def test_a_missing_pytest_is_reported_with_what_to_install(project, tmp_path_factory):
+    bare = tmp_path_factory.mktemp("bare")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    report = run(project(), python=str(bare / "bin" / "python")).report
+    assert report.problem.kind == "no-pytest"
+    assert f"uv pip install --python {bare}/bin/python pytest" in report.problem.hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--no-such-option"], "unrecognized arguments"), (["test_it.py::test_gone"], "not found")],
+)
+def test_arguments_that_pytest_refuses_are_a_problem_of_usage(project, arguments, words):
+    report = run(project("def test_it(): pass\n"), *arguments).report
+    assert (report.exit_status, report.problem.kind) == (4, "usage")
+    assert words in report.problem.message
+
+
+def test_a_conftest_that_cannot_be_imported_is_reported_with_its_place(project):
+    report = run(project("def test_it(): pass\n", conftest="\n1 / 0\n")).report
+    assert (report.exit_status, report.problem.kind) == (4, "usage")
+    assert "ZeroDivisionError: division by zero" in report.problem.message
+    assert report.problem.failure.frames[0].line == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--collect-only", "-q"], "test_it.py::test_it"), (["--fixtures"], "tmp_path"), (["--help"], "usage: ")],
+)
+def test_what_pytest_prints_without_running_is_output(project, arguments, words):
+    ran = run(project("def test_it(): assert 0\n"), *arguments)
+    assert words in ran.output
+    assert (ran.report.exit_status, ran.report.results, ran.report.problem) == (0, (), None)
+
+
+def test_no_tests_are_reported_by_the_exit_status_of_pytest(project):
+    report = run(project("def test_it(): pass\n"), "-k", "other").report
+    assert (report.exit_status, report.counts.deselected, report.counts.collected) == (5, 1, 1)
+
+
+def test_a_debugger_ends_the_test_in_a_sentence(project):
+    folder = project("def test_one():\n    breakpoint()\n\ndef test_two(): print('seen')\n")
+    ran = run(folder)
+    assert ran.outcomes == {"test_it.py::test_one": "failed", "test_it.py::test_two": "passed"}
+    assert "remove breakpoint()" in ran.failure("test_one").message
+    assert ran.failure("test_one").frames[0].line == 2
+
+
+def test_a_process_that_dies_is_reported_with_the_test_that_ran(project):
+    folder = project(
+        "import os, signal\n\ndef test_one(): pass\n\ndef test_two(): os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    report = run(folder).report
+    assert (report.problem.kind, report.exit_status) == ("died", -11)
+    assert report.running == ("test_it.py::test_two",)
+    assert "SIGSEGV" in report.problem.message
+
+
+def test_a_process_left_by_a_test_holds_nothing_open(project):
+    folder = project(
+        "import subprocess, sys\n\ndef test_it():\n"
+        "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    )
+    assert run(folder).report.passed
+
+
+def test_an_interrupt_tears_fixtures_down_and_names_the_test(project):
+    folder = project(
+        "import pathlib, pytest, time\n\n@pytest.fixture\ndef torn():\n    yield\n    pathlib.Path('torn').touch()\n\n"
+        "def test_slow(torn):\n    pathlib.Path('began').touch()\n    time.sleep(600)\n"
+    )
+
+    async def act(process, event):
+        if isinstance(event, runs.TestStarted):
+            await process_runs.appears(folder / "began")
+            await process.interrupt()
+
+    report = run(folder, act=act).report
+    assert (folder / "torn").exists()
+    assert (report.exit_status, report.interruption.nodeid) == (2, "test_it.py::test_slow")
+    assert report.interruption.frames[0].function == "test_slow"
+    assert report.running == ("test_it.py::test_slow",)
+
+
+def test_a_run_that_ignores_the_interrupt_is_killed_with_what_it_started(project):
+    folder = project(
+        "import pathlib, signal, subprocess, sys, time\n\ndef test_slow():\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "    pathlib.Path('began').write_text(str(child.pid))\n    time.sleep(600)\n"
+    )
+
+    async def act(process, event):
+        if isinstance(event, runs.TestStarted):
+            await process_runs.appears(folder / "began")
+            await process.interrupt()
+
+    report = run(folder, act=act).report
+    assert report.exit_status == -9
+    process_runs.assert_ended(int((folder / "began").read_text()))
