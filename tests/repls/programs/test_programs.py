@@ -15,7 +15,7 @@ from codriver.lisp.reader import read, top_level_forms
 from codriver.repls import dialects, programs
 from codriver.repls.dialects.server_dialect import REMOVALS, Dialect
 from codriver.repls.programs.python.runs_anew import run_anew
-from codriver.repls.worker.basics.error_report import SECRET
+from codriver.repls.worker.basics.plain_values import SECRET
 
 PLACE = Path(programs.__file__).parent
 LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))
