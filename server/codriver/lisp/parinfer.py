@@ -19,11 +19,12 @@ Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed be
 
 Bracket balancing by indentation: parinfer's indent mode, made more careful.
 
-Indent mode alone makes every line ending that of the first and takes a lone carriage return for none, turns tabs into
-spaces, and goes wrong on code behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as two
-columns and stays a tab where its line starts; each line keeps its ending; a line whose brackets are right keeps
-everything. The result is read again: it balances for the reader too, which knows more kinds of characters and comments
-than parinfer. Hy's strings in brackets are strings here, though parinfer does not know them.
+Indent mode alone changes balanced text whose indentation is poor, makes every line ending that of the first and takes a
+lone carriage return for none, turns tabs into spaces, and goes wrong on code behind or below a tab. Here balanced text
+stays as it is; a tab in code counts to the next stop and stays a tab where its line starts; each line keeps its ending;
+a line whose brackets are right keeps everything. The result is read again: it balances for the reader too, which knows
+more kinds of characters and comments than parinfer. Hy's strings in brackets are strings here, though parinfer does not
+know them.
 """
 
 from __future__ import annotations
@@ -389,6 +390,11 @@ _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
 """The preamble that may stand before the code: a byte order mark and the line that names an interpreter."""
 
 
+_INDENTATION = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
+MIXED_TAB_STOP = 8
+"""Columns between tab stops where lines are indented by tabs and spaces, as Emacs does it."""
+TAB_STOP = 2
+"""Columns between tab stops where lines are indented by tabs alone, one for each level."""
 _CHARACTER = re.compile(r"[^\r\n]")
 _STRINGS = frozenset({"string", "bracketed"})
 
@@ -400,30 +406,52 @@ class Balanced:
     text: str
     changed: bool
     error: Unbalanced | None = None
+    doubtful_line: int | None = None
+    """The first line, from 1, of text that was balanced already at which its indentation suggests other brackets."""
 
 
 def balance(text: str) -> Balanced:
-    """The text with the brackets that its indentation asks for.
+    """Return the text with the brackets that its indentation asks for; text that balances already stays as it is."""
+    error = check(text)
+    suggested = _by_indentation(text)
+    if error is None:
+        lines = zip(_lines(text), _lines(suggested), strict=True)
+        differing = (number for number, (line, other) in enumerate(lines, 1) if line != other)
+        return Balanced(text, changed=False, doubtful_line=next(differing, None))
+    if suggested == text or check(suggested) is not None:
+        return Balanced(text, changed=False, error=error)
+    return Balanced(suggested, changed=True)
 
-    Text that balances and that parinfer refuses (a closer that leads a line of code, a lone quote in a comment) stays.
+
+def _by_indentation(text: str) -> str:
+    """Return the text with its brackets by indentation alone, or as it was where parinfer refuses it.
+
+    Parinfer refuses, for example, a closer that leads a line of code, and a lone quote in a comment.
     """
     found = _PREAMBLE.match(text)
     preamble = found[0] if found else ""
     body = text[len(preamble) :]
-    expanded = _expand_tabs(LINE_END.sub("\n", body))
+    plain = LINE_END.sub("\n", body)
+    tab_stop = MIXED_TAB_STOP if any(" " in indentation for indentation in _INDENTATION.findall(plain)) else TAB_STOP
+    expanded = _expand_tabs(plain, tab_stop)
     corrected = _correct(expanded)
-    if corrected is not None:
-        balanced = preamble + _merge(body, expanded, corrected)
-        if balanced == text or check(balanced) is None:
-            return Balanced(balanced, changed=balanced != text, error=check(text) if balanced == text else None)
-    return Balanced(text, changed=False, error=check(text))
+    return text if corrected is None else preamble + _merge(body, expanded, corrected, tab_stop)
 
 
-def _expand_tabs(text: str) -> str:
-    """`text` with two spaces for each tab in code."""
+def _expand_tabs(text: str, tab_stop: int) -> str:
+    """Return `text` with spaces up to the next tab stop for each tab in code."""
     if "\t" not in text:
         return text
-    return "".join(token[0].replace("\t", "  ") if token.lastgroup == "space" else token[0] for token in tokens(text))
+    pieces: list[str] = []
+    column = 0
+    for token in tokens(text):
+        piece = token[0]
+        if token.lastgroup == "space" and "\t" in piece:
+            piece = (" " * column + piece).expandtabs(tab_stop)[column:]
+        pieces.append(piece)
+        *earlier, last = piece.rsplit("\n", 1)
+        column = len(((" " * column if not earlier else "") + last).expandtabs(tab_stop))
+    return "".join(pieces)
 
 
 def _correct(text: str) -> str | None:
@@ -462,7 +490,7 @@ def _unmask(corrected: str, text: str) -> str:
     return "".join(next(kept, token[0]) if token.lastgroup in _STRINGS else token[0] for token in tokens(corrected))
 
 
-def _merge(original: str, expanded: str, corrected: str) -> str:
+def _merge(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
     """`corrected` with the line endings, the right lines, and the other lines' leading tabs of `original`."""
     parts: list[str] = []
     lines = zip(_lines(original), _lines(expanded), _lines(corrected), strict=True)
@@ -472,7 +500,7 @@ def _merge(original: str, expanded: str, corrected: str) -> str:
             continue
         code = line.lstrip(" \t")
         indentation = line[: len(line) - len(code)]
-        spaces = indentation.replace("\t", "  ")
+        spaces = indentation.expandtabs(tab_stop)
         if spaced.startswith(spaces) and right.startswith(spaces):
             parts += indentation, right[len(spaces) :], ending
         else:

@@ -235,7 +235,10 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
                 }
             },
         )
-    return Answer({"balancedText": balanced.text, "changed": balanced.changed})
+    fields: dict[str, object] = {"balancedText": balanced.text, "changed": balanced.changed}
+    if (line := balanced.doubtful_line) is not None:
+        fields["note"] = f"the brackets balance, so nothing was changed; the indentation of line {line} suggests others"
+    return Answer(fields)
 
 
 async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type[LiveSteps] = LiveSteps) -> Answer:
@@ -503,7 +506,7 @@ TOOLS = (
         title="Balance brackets",
         description="Lisp code with closing brackets where its indentation says. Changes no file.",
         arguments=BalanceArguments,
-        output=answer_schema(balancedText="string", changed="boolean", error="object"),
+        output=answer_schema(balancedText="string", changed="boolean", note="string", error="object"),
         run=balance_brackets,
         read_only=True,
         idempotent=True,
