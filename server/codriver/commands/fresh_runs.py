@@ -15,8 +15,8 @@ from codriver.commands.terminal import say
 from codriver.core.values import PrintLimits
 from codriver.documents import python_documents
 from codriver.documents.document_check import Failed, SoundDocument, check_document
-from codriver.documents.verification import Observed, Question, Raised, strictly, verifying
-from codriver.errors import CodriverError, StartError
+from codriver.documents.verification import REPL_DIED, Observed, Question, Raised, strictly, verifying
+from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
@@ -135,13 +135,20 @@ class FreshRuns:
         """The evaluations of a recording checked in a fresh REPL. Their output is said as it comes."""
         printed = Printed(self.clean)
         async with AsyncExitStack() as stack:
-            repl = await self._repl_or_stand_in(stack, (lambda _stream, _text: None) if self.is_quiet else printed.tell)
+            tell: Tell = (lambda _stream, _text: None) if self.is_quiet else printed.tell
+            repl = await self._repl_or_stand_in(stack, tell)
             settings = load(self.workspace, environ=os.environ).settings
             told = PrintLimits(settings.max_length, settings.max_depth)
             self.progress.of = len(recording.evaluations)
             telling = _telling(recording, repl)
+
+            async def another() -> FreshRepl:
+                nonlocal repl
+                repl = await self._repl_or_stand_in(stack, tell)
+                return repl
+
             checked = await verified(
-                repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling
+                repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling, another
             )
             if repl.dialect != "unknown":
                 await repl.run("0")  # before the run, and at its end, the application tells its present secrets
@@ -215,6 +222,17 @@ def _telling(recording: Recording, repl: FreshRepl) -> Telling:
     return "whole" if repl.is_kernel else "last" if recording.is_of_kernel else "each"
 
 
+class ReplDiedError(CodriverError):
+    """An evaluation ended the fresh REPL."""
+
+    def __init__(self, evaluation: Recorded, error: ReplDisconnectedError) -> None:
+        head = one_line(evaluation.code.strip().partition("\n")[0][:60])
+        super().__init__(
+            f"evaluation {evaluation.id}, `{head}`, ended the fresh REPL ({error.cause}): name the evaluations to use,"
+            " without this one"
+        )
+
+
 async def verified(
     repl: FreshRepl,
     evaluations: Sequence[Recorded],
@@ -223,17 +241,30 @@ async def verified(
     told: PrintLimits = TOLD,
     progress: Progress | None = None,
     telling: Telling = "each",
+    start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
 ) -> tuple[Checked, ...]:
     """Evaluations checked in this REPL, one after the other; `clean` is applied to all its texts.
 
-    `told`: the limits of the values that agents were told.
+    `told`: the limits of the values that agents were told. `start_another` starts a REPL that goes on after an
+    evaluation that ended its REPL, as one did when the evaluations were recorded.
+
+    Raises:
+        ReplDiedError: an evaluation ended the REPL that had ended by itself when it was recorded.
     """
     progress = progress or Progress()
     asking = verifying(progress.counted(evaluations), dialect, telling)
     try:
         question = next(asking)
         while True:
-            question = asking.send(await _answer(repl, question, clean, told))
+            try:
+                observed = await _answer(repl, question, clean, told)
+            except ReplDisconnectedError as error:
+                evaluation = evaluations[progress.begun - 1]
+                if start_another is None or not evaluation.ending:
+                    raise ReplDiedError(evaluation, error) from error
+                repl = await start_another()
+                observed = Observed(raised=Raised(REPL_DIED, clean(error.cause)))
+            question = asking.send(observed)
     except StopIteration as stop:
         checked: tuple[Checked, ...] = stop.value
         return checked

@@ -48,6 +48,8 @@ _NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is 
 _ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 ENDLESS: Final = "Endless"
 """The class that stands for an interrupt of code that took too long."""
+REPL_DIED: Final = "ReplDied"
+"""The class that stands for the end of the REPL while code ran, such as by a segmentation fault."""
 _MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 _FAR: Final = 400
 REPORT: Final = "Traceback (most recent call last):"
@@ -464,6 +466,8 @@ def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[s
     """The verdict on a step that failed, which is the end of its evaluation."""
     if evaluation.ending and raised.type == ENDLESS:
         return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
+    if raised.type == REPL_DIED:
+        return Checked(step, evaluation, "absent", note=f"it ended the REPL then as now: {_short(raised.message)}")
     is_known = re.search(opened(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
         recorded = values[0] if values else _last_line(evaluation.err) or "no failure"
