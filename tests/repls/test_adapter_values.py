@@ -5,7 +5,7 @@ from evaluations import evaluate
 from refusals import refused_as
 
 from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
-from codriver.repls.contract.adapter_values import Value, ValueKept
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Value, ValueKept
 from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, needs, printed, values
 
 pytestmark = pytest.mark.anyio
@@ -116,6 +116,24 @@ async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name)
         events.clear()
         await evaluate(opened, evaluation(words.add))
         assert values(events) == [words.three]
+
+
+@pytest.mark.parametrize("form", ["(ns not.there.yet)", '(ns ^:dev not.there.yet "Docs" (:require [clojure.set]))'])
+@pytest.mark.parametrize("name", ["jvm", "basilisp", "nbb"])
+async def test_a_namespace_that_the_codes_own_first_form_makes_is_accepted(name, form):
+    form = form.replace("clojure.set", "basilisp.set") if name == "basilisp" else form
+    async with adapter(name) as (opened, events):
+        for _ in range(2):
+            events.clear()
+            ending = await evaluate(opened, evaluation(form, "(def a 1)", "(str *ns*)", namespace="not.there.yet"))
+            assert ending.status == "done", ending
+            assert values(events)[-1] == '"not.there.yet"'
+        events.clear()
+        await evaluate(opened, evaluation("(str *ns*)"))
+        await evaluate(opened, evaluation("not.there.yet/a"))
+        assert values(events) == ['"user"', "1"]
+        other = await evaluate(opened, evaluation("(ns not.there.either)", "1", namespace="not.there.at.all"))
+        assert (other.status, other.failure.type) == ("failed", NAMESPACE_MISSING)
 
 
 @pytest.mark.parametrize(

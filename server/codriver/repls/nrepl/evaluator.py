@@ -21,6 +21,8 @@ import anyio
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
+from codriver.lisp.binding_forms import namespace_of
+from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter import Looks, request_unsafe
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.questions import LastError
@@ -246,7 +248,8 @@ class Evaluator:
         request, session = work.request, work.session
         before = session.namespace
         switches = self._switches(request)
-        if switches and (failure := await self._enter(session, request.namespace or "")):
+        failure = await self._enter(session, request.namespace or "") if switches else None
+        if failure is not None and not (failure.type == NAMESPACE_MISSING and _makes_its_namespace(request)):
             return Ending("failed", namespace=before, failure=failure)
         try:
             return await in_order(request.sent_forms, partial(self._evaluate_form, work))
@@ -377,7 +380,10 @@ class Evaluator:
     def _form_fields(self, work: Work, form: Form) -> dict[str, Value]:
         session = work.session
         _note_loaders(session, form.text)
-        fields = self._fields.of_form(work.request, form, work.limits, session, work.recording)
+        request = work.request
+        if form == request.sent_forms[0] and _makes_its_namespace(request):
+            request = replace(request, namespace=session.namespace or self._dialect.home)
+        fields = self._fields.of_form(request, form, work.limits, session, work.recording)
         session.is_in_file = bool(work.request.file)
         return fields
 
@@ -426,6 +432,12 @@ class Evaluator:
         else:
             return
         await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+
+
+def _makes_its_namespace(request: Request) -> bool:
+    """Whether the code begins with the `ns` form of the very namespace that the request names."""
+    first = request.sent_forms[0].text
+    return request.namespace is not None and "ns" in first and namespace_of(Document(first)) == request.namespace
 
 
 def _note_loaders(session: NreplSession, code: str) -> None:
