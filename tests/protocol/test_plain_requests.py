@@ -211,7 +211,7 @@ class Failing:
 async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(caplog):
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
-    session.protocol = "2025-11-25"
+    session.handshake_version = "2025-11-25"
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
     failing = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=1)
     assert failing.take(line)
@@ -226,7 +226,7 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
 @pytest.mark.parametrize(("meanwhile", "is_told"), [("nothing", True), ("cancelled", False), ("left", False)])
 async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is_made(meanwhile, is_told):
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
-    session.protocol = "2025-11-25"
+    session.handshake_version = "2025-11-25"
     told = []
 
     class Answering:
@@ -253,7 +253,7 @@ async def test_a_member_of_meta_that_differs_from_call_to_call_is_plain():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     said = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-    session.protocol, session.envelope = said["io.modelcontextprotocol/protocolVersion"], said
+    session.envelope = said
     plain = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=9)
 
     def is_taken(identity, meta):
@@ -276,9 +276,9 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     nothing_found = SimpleNamespace(find=lambda _client, _name, _arguments: None, questions=NOTHING_ASKED)
     taken = PlainRequests(session, None, nothing_found, Replies(session), max_open_requests=1)
     assert not taken.take(plain), "before the handshake"
-    session.protocol, session.envelope = "2026-07-28", {"who": "me"}
+    session.envelope = {"who": "me"}
     assert not taken.take(plain), "a client that does not say who it is"
-    session.protocol = "2025-11-25"
+    session.handshake_version = "2025-11-25"
     assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
     assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))
     assert not taken.take(plain.replace(b'{"name"', b'{"task":{},"name"'))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import codriver
 from codriver import files
 from codriver.files.own_folders import state_folder
-from codriver.net.client_sessions import OWN_NAMES, ClientSession
+from codriver.net.client_sessions import OWN_NAMES
 from codriver.net.tasks import BackgroundWrites
 from codriver.settings import layers, trust
 
@@ -48,19 +48,17 @@ class KeptLists:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._writes = BackgroundWrites()
-        self._kept: dict[tuple[str, str], Answer] = {}
+        self._kept: dict[tuple[object, ...], Answer] = {}
         """The answers that this server wrote, by client."""
 
-    def keep(self, client: ClientSession, instructions: str, tools: Answer) -> None:
-        """Keep the list that this client got, with the instructions that hold while its server starts."""
-        if client.greeting is None or not client.name or client.name.startswith(OWN_NAMES):
+    def keep(self, client_name: str, protocol: str, greeting: Answer, tools: Answer) -> None:
+        """Keep the list that this client got, with the greeting that holds while its server starts."""
+        if not client_name or client_name.startswith(OWN_NAMES):
             return
-        protocol, greeting = client.greeting
-        kept = {"greeting": {**greeting, "instructions": instructions}, "tools": tools}
-        if self._kept.get((client.name, protocol)) != kept:
-            self._kept[client.name, protocol] = kept
-            told = {"name": client.name, "protocol": protocol, **kept}
-            self._writes.start(partial(write, self._workspace, told))
+        kept: Answer = {"name": client_name, "protocol": protocol, "greeting": greeting, "tools": tools}
+        if self._kept.get(_who(kept)) != kept:
+            self._kept[_who(kept)] = kept
+            self._writes.start(partial(write, self._workspace, kept))
 
     async def end(self) -> None:
         """Wait until all is written."""
@@ -132,8 +130,11 @@ def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
     return [one for one in clients if isinstance(one, dict)] if isinstance(clients, list) else []
 
 
-def _who(client: Answer) -> tuple[object, object]:
-    return client.get("name"), client.get("protocol")
+def _who(client: Answer) -> tuple[object, ...]:
+    """Identify the client of an entry: its name, the version that it asks for, and whether it makes a handshake."""
+    greeting = client.get("greeting")
+    is_handshake = isinstance(greeting, dict) and "protocolVersion" in greeting
+    return client.get("name"), client.get("protocol"), is_handshake
 
 
 def _forget_oldest(folder: Path) -> None:

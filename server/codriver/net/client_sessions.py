@@ -89,17 +89,19 @@ class ClientSession:
         self.id = identity
         self.outbox = outbox
         self.name = ""
-        self.protocol = ""
-        """The client's version of the protocol, once a request has settled it."""
-        self.handshake = False
-        """Whether the client made the handshake, so that it gets notifications unasked."""
-        self.envelope: Mapping[str, object] | None = None
-        """For a client without a handshake: the envelope of an admitted request; each request has one."""
-        self.greeting: tuple[str, Mapping[str, object]] | None = None
-        """The protocol version that the client asked for, and the answer to its `initialize` or `server/discover`.
+        self.handshake_version = ""
+        """The protocol version of the session that `initialize` opened; empty before its result.
 
-        The instructions in another answer may differ.
+        Requests with an envelope of their own are stateless, and do not belong to that session.
         """
+        self.requested_version = ""
+        """The protocol version that `initialize` asked for."""
+        self.handshake = False
+        """Whether the client finished the handshake, so that it gets notifications unasked."""
+        self.envelope: Mapping[str, object] | None = None
+        """The envelope of the newest stateless request that was admitted."""
+        self.sends_envelopes = False
+        """Whether the client has sent a stateless request."""
         self.takes_tasks = False
         """Whether the client declared tasks in the handshake."""
         self.takes_forms = False

@@ -70,7 +70,9 @@ class Listener:
     told: list[int]
     """By level: the number of the last message that the client was told, or did not ask for."""
     ranks: list[int] = field(default_factory=list)
-    """The levels asked for now: by the client's setting, or by its unanswered requests."""
+    """The levels that the client's unanswered requests ask for."""
+    set_rank: int | None = None
+    """The level that the client has set for its session."""
     room: float = BURST
     """The number of messages that the client may be sent now."""
     filled_at: float = 0.0
@@ -102,7 +104,7 @@ class LogMessages:
 
     def set_level(self, client: ClientSession, level: str) -> None:
         """Send one client the messages of `level` and above from now on."""
-        self._listener(client).ranks[:] = [LEVELS.index(level)]
+        self._listener(client).set_rank = LEVELS.index(level)
 
     def forget(self, client: ClientSession) -> None:
         """Forget a client that has left."""
@@ -143,9 +145,10 @@ class LogMessages:
 
     def _tell(self, client: ClientSession, listener: Listener) -> None:
         """Tell a client the messages that it has not seen, if it asks for them now."""
-        if not listener.ranks:
+        ranks = [*listener.ranks, *(() if listener.set_rank is None else (listener.set_rank,))]
+        if not ranks:
             return
-        least, told = min(listener.ranks), listener.told
+        least, told = min(ranks), listener.told
         news = [one for one in self._kept if one.rank >= least and one.number > told[one.rank]]
         listener.left_out += sum(self._counts[least:]) - sum(told[least:]) - len(news)
         listener.told = list(self._counts)

@@ -67,10 +67,9 @@ class Batch:
 
 
 class Replies:
-    """The answers of one connection. `version`: the protocol version, None before the client named one."""
+    """The answers of one connection."""
 
     def __init__(self, session: ClientSession) -> None:
-        self.version: str | None = None
         self._session = session
         self._batches: dict[str | int, Batch] = {}
         """By request that is not answered yet: its batch."""
@@ -129,7 +128,7 @@ class Replies:
         if identity in self._spelt and identity not in self._session.open_requests:
             identity = self._spelt.pop(identity)
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": identity}
-        if identity is None and self.version in WITHOUT_NULL:
+        if identity is None and self._version() in WITHOUT_NULL:
             del answer["id"]
         answer["error"] = {"code": refused.code, "message": refused.text}
         line = json.dumps(answer).encode() + b"\n"
@@ -141,6 +140,10 @@ class Replies:
     def refuse_line(self, text: str) -> None:
         """Answer a line whose id cannot be known."""
         self.refuse(Refusal(None, INVALID_REQUEST, text))
+
+    def _version(self) -> str:
+        """Return the protocol version of a message that answers no known request; empty before the client named one."""
+        return self._session.handshake_version or (MODERN if self._session.sends_envelopes else "")
 
     def _send(self, batch: Batch) -> None:
         line = batch.take()
@@ -230,8 +233,8 @@ class Questions(Protocol):
     def consider(self, client: ClientSession, tool: Tool) -> None:
         """Ask a client a question beside the answer of this tool, if there is one to ask."""
 
-    async def required(self, client: ClientSession, responses: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The question in place of the call's answer; None to run the call. `responses` came with the call."""
+    async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the question in place of the answer to a call with these parameters; None to run the call."""
 
     def take(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
         """Take in a client's answer; true if it answers such a question."""
@@ -267,10 +270,12 @@ class Caller:
         conversation: str | None = None,
         *,
         lasting: Lasting | None = None,
+        is_stateless: bool = False,
     ) -> Answered:
         """The answer of `tool` to this client. Every answer passes here, where secrets are taken out.
 
-        `conversation` is the client's own session for this call, if it is not that of the newest call.
+        `conversation` is the client's own session for this call, if it is not that of the newest call. Beside the
+        answer to a stateless call, the client is asked nothing.
         """
         client.calls += 1
         whence = client.conversation if conversation is None else conversation
@@ -280,7 +285,7 @@ class Caller:
         given = self._greeting(client, await answer(tool, call, arguments))
         # The log entries of this call are told before its answer, also while such news are gathered.
         self._tell_of_log(client)
-        if client.takes_forms:
+        if client.takes_forms and not is_stateless:
             self.questions.consider(client, tool)
         text = self.text_of(given.fields, shows_told=given.shows_told)
         if given.has_numbers:
@@ -339,15 +344,14 @@ def _as_javascript(found: re.Match[str]) -> str:
 def result_of(client: ClientSession, answered: Answered, beside: str = "") -> str:
     """A tool's answer as the JSON of the result that this client gets.
 
-    `beside`: further members of the result for a client without a handshake, as `Results` has them.
+    `beside`: further members of the result of a stateless request, as `Results` has them.
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
         content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
     # The fields are JSON already, and need not be read and written again.
     structure = STRUCTURE % answered.text if traits_of(client.name).takes_structure else ""
-    more = beside if client.protocol == MODERN else ""
-    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", more)
+    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", beside)
 
 
 def as_json(value: object) -> str:

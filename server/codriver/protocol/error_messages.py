@@ -136,7 +136,7 @@ BATCHED = "2025-03-26"
 OLDER, MODERN = "2025-11-25", "2026-07-28"
 """The two versions with tasks, each in its own way. The second has no handshake: each request describes its client."""
 
-INITIALIZE, DISCOVER, LISTEN = "initialize", "server/discover", "subscriptions/listen"
+INITIALIZE, DISCOVER, LISTEN, CALL = "initialize", "server/discover", "subscriptions/listen", "tools/call"
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 
 PREFIX = "io.modelcontextprotocol/"
@@ -171,11 +171,15 @@ def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in meta.items() if key.startswith(PREFIX)}
 
 
-def version_of(method: str, params: Mapping[str, Any]) -> str | None:
-    """The protocol version that a request settles; None for a request that settles none."""
-    if method == INITIALIZE:
-        # An unknown version is answered with the newest that has a handshake.
-        wanted = params.get("protocolVersion")
-        return wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-    version = meta_of(params).get(VERSION_KEY)
-    return version if isinstance(version, str) else None
+def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:
+    """Whether a request describes its client itself, as each one of 2026-07-28 does.
+
+    Any other request belongs to the session that `initialize` opens. `initialize` itself never is stateless.
+    """
+    return method != INITIALIZE and VERSION_KEY in meta_of(params)
+
+
+def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The responses to earlier questions that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
+    found = (params or {}).get("inputResponses")
+    return found if isinstance(found, dict) else None

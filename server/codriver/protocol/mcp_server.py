@@ -1,8 +1,9 @@
 """The MCP server: every connection from its bytes to its messages, each answered on the plain way or by the SDK.
 
-Older clients make the `initialize` handshake; newer ones describe themselves in every request and ask for changes with
-`subscriptions/listen`. Results are made in one place for both eras and both ways. A line that is no message never
-reaches the SDK's loop: it is answered as JSON-RPC demands, and the connection goes on.
+Each request decides its protocol era by itself. One with the envelope of 2026-07-28 is stateless and describes its
+client; any other belongs to the session that `initialize` opens. One connection may have both side by side, as one
+client with one set of evaluations, tasks and notes. Results are made in one place for both eras and both ways. A line
+that is no message never reaches the SDK's loops: it is answered as JSON-RPC demands, and the connection goes on.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ class MessageStream:
                     read = await self._read_long(line)
                 if isinstance(read, Excess):
                     self._refuse_excess(read)
-                elif self._replies.version == BATCHED and line.lstrip()[:1] == b"[":
+                elif self._session.handshake_version == BATCHED and line.lstrip()[:1] == b"[":
                     await self._take_batch(line)
                 elif line and not self._plain.take(line := self._mended(line) if read is None else line, read):
                     behind = await self._brought()

@@ -24,6 +24,7 @@ from codriver.core.records import dataclass
 from codriver.net.tasks import TaskSet
 from codriver.protocol.calls import Caller, Replies, as_json, result_of
 from codriver.protocol.error_messages import (
+    CALL,
     CANCELLED,
     CAPABILITIES_KEY,
     CLIENT_KEY,
@@ -44,6 +45,7 @@ from codriver.protocol.error_messages import (
     Refusal,
     RequestRefusedError,
     envelope,
+    is_stateless,
 )
 from codriver.protocol.results import Results
 
@@ -59,7 +61,8 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = tuple[bytes, Callable[[], None] | None]
 
-    Making: TypeAlias = Callable[[Results, ClientSession, Given], dict[str, Any] | Awaitable[dict[str, Any]]]
+    Making: TypeAlias = Callable[[Results, ClientSession, Given, str], dict[str, Any] | Awaitable[dict[str, Any]]]
+    """Makes the result of a request with these parameters, of this protocol version."""
 
     Shape: TypeAlias = "type | tuple[type, ...] | frozenset[str] | Members | ListOf"
 
@@ -124,7 +127,7 @@ CAPABILITIES = Members(
 )
 
 META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
-"""The `_meta` of a request from a client that has made the handshake."""
+"""The `_meta` of a request of the session that the handshake opened."""
 META_OF_MODERN = Members(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
     known={TOKEN: (str, int), CLIENT_KEY: CLIENT, LEVEL_KEY: NEVER},  # with a level, messages are sent meanwhile
@@ -155,7 +158,6 @@ logger = logging.getLogger(__name__)
 MAX_OPEN_BYTES = 64 * 2**20
 """The bytes of a client's unanswered requests, if there is more than one."""
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
-CALL = "tools/call"
 CLOSED = {"code": TOO_MANY, "message": "Connection closed"}
 ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
 
@@ -197,6 +199,8 @@ class Request:
     identity: str | int
     method: str
     params: Params
+    version: str = ""
+    """The protocol version in which the request is answered."""
 
     def answered(self, result: str) -> bytes:
         """The line with the request's result, which is JSON already."""
@@ -226,7 +230,7 @@ class PlainRequests:
         self.replies = replies
         self.max_open_requests = max_open_requests
         self.has_sdk = False
-        """Whether the SDK reads messages of this client, too: then the SDK settles who the client is."""
+        """Whether the SDK reads messages of this client, too: then the SDK alone takes part in handshakes."""
         self._said: list[Given] = []
         self._tasks = TaskSet()
         self._running: dict[str | int, anyio.CancelScope] = {}
@@ -255,13 +259,14 @@ class PlainRequests:
             return False
         # A cancelled request is not open any more; it ends only when its effects are in order.
         is_taken = identity in self._client.open_requests or identity in self._running or identity in self._streams
-        if is_taken or not self._is_plain(plain, params):
+        version = MODERN if is_stateless(method, params) else self._client.handshake_version
+        if is_taken or not self._is_plain(plain, params, version):
             return False
         too_much = self.too_much(len(line))
         if too_much is not None:
             self.replies.refuse(Refusal(identity, TOO_MANY, too_much))
             return True
-        return self._begin(Request(identity, method, params), plain, len(line))
+        return self._begin(Request(identity, method, params, version), plain, len(line))
 
     def _take_notification(self, method: str, params: Params) -> bool:
         if method == CANCELLED and fits(params, CANCELLATION):
@@ -273,33 +278,29 @@ class PlainRequests:
             return False
         return True
 
-    def _is_plain(self, plain: Plain, params: Params) -> bool:
-        """True for a request with nothing unusual, at a right moment; its client is known from then on."""
-        meta, version = params.get("_meta", {}), self._client.protocol
+    def _is_plain(self, plain: Plain, params: Params, version: str) -> bool:
+        """Return whether a request of this version has nothing unusual; its client is known from then on."""
+        meta = params.get("_meta", {})
         if type(meta) is not dict:
             return False
-        if not version and not self.has_sdk and VERSION_KEY in meta:
-            version = MODERN
         if version not in plain.versions or (not version and self.has_sdk) or not fits(params, plain.params):
             return False
         return self._knows(meta) if version == MODERN else not meta or fits(meta, META)
 
     def _knows(self, meta: Params) -> bool:
-        """True if a request without handshake describes its client as an earlier one did, or describes it now."""
+        """Return whether a stateless request describes its client, in the words of an earlier one or in its own."""
         said = envelope(meta)
         if said == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
         if not fits(meta, META_OF_MODERN):
             return False
-        self._client.envelope, self.replies.version = said, MODERN
+        self._client.envelope, self._client.sends_envelopes = said, True
         self._results.introduce(self._client, said[CLIENT_KEY]["name"] if CLIENT_KEY in said else None)
         return True
 
     def said(self) -> list[Given]:
-        """The messages by which the client has described itself, for the SDK, which has not read them."""
-        if self._client.envelope is None:
-            return self._said
-        return [{"jsonrpc": "2.0", "method": DISCOVER, "id": "", "params": {"_meta": self._client.envelope}}]
+        """Return the messages of the client's handshake, for the SDK, which has not read them."""
+        return self._said
 
     def too_much(self, size: int) -> str | None:
         """The reason why a request of so many bytes is one too many for this client now; None for none."""
@@ -356,7 +357,7 @@ class PlainRequests:
 
     def _answer(self, request: Request, result: Making) -> None:
         try:
-            given = result(self._results, self._client, request.params)
+            given = result(self._results, self._client, request.params, request.version)
         except Exception as error:  # noqa: BLE001 - as of one that is run
             self.replies.put(request.identity, self._failed(request, error))
             return
@@ -365,7 +366,6 @@ class PlainRequests:
             return
         if request.method == INITIALIZE:
             self._said.append({"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params})
-            self.replies.version = self._client.protocol
         self.replies.put(request.identity, request.answered(as_json(given)))
 
     def _start(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:
@@ -414,11 +414,13 @@ class PlainRequests:
                 said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
                 self._client.outbox.offer(as_json(said).encode() + b"\n")
 
-        questions = self._caller.questions
-        if tool.name == questions.tool and (asked := await questions.required(self._client, None)) is not None:
+        questions, is_modern = self._caller.questions, request.version == MODERN
+        if tool.name == questions.tool and (asked := await questions.required(self._client, request.params)):
             return request.answered(as_json(asked)), None
-        answered = await self._caller.run(self._client, tool, arguments, report, conversation)
-        return request.answered(result_of(self._client, answered, self._results.beside)), answered.handed_out
+        run = self._caller.run
+        answered = await run(self._client, tool, arguments, report, conversation, is_stateless=is_modern)
+        beside = self._results.beside if is_modern else ""
+        return request.answered(result_of(self._client, answered, beside)), answered.handed_out
 
     def _failed(self, request: Request, error: Exception) -> bytes:
         """The line for a request that is refused, or that failed by a fault of ours."""

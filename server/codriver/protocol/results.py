@@ -90,14 +90,17 @@ class FirstAnswers:
             shown = [{name: value for name, value in tool.items() if name != "outputSchema"} for tool in shown]
         return [_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
 
+    def greeting(self, protocol: str, instructions: str, *, is_handshake: bool) -> Result:
+        """The answer to an `initialize` that asks for this version, or to a `server/discover` of it."""
+        if is_handshake:
+            return {**self.handshake(protocol), "instructions": instructions}
+        return self.told(protocol, self.discovered(instructions))
+
     def to_keep(
         self, client_name: str, protocol: str, redactor: Redactor, instructions: str, offered: Iterable[Tool]
     ) -> Result:
         """The greeting and the list for a client of this name and protocol, in the form kept for relays."""
-        words = redactor(instructions)
-        greeting = self.told(protocol, self.discovered(words))
-        if protocol != MODERN:
-            greeting = {**self.handshake(protocol), "instructions": words}
+        greeting = self.greeting(protocol, redactor(instructions), is_handshake=protocol != MODERN)
         tools = self.told(protocol, {"tools": self.tools(client_name, offered, takes_tasks=False)})
         return {"name": client_name, "protocol": protocol, "greeting": greeting, "tools": tools}
 
@@ -151,8 +154,8 @@ class About:
     """The instructions for a client, by its name."""
     starting: Callable[[str], str]
     """The instructions for a client, by its name, while the server starts."""
-    keep: Callable[[ClientSession, str, Mapping[str, object]], None]
-    """The function that keeps `starting` and the answer to `tools/list`."""
+    keep: Callable[[str, str, Mapping[str, object], Mapping[str, object]], None]
+    """Keeps a greeting and the answer to `tools/list` for clients of this name and protocol version."""
 
 
 class Results:
@@ -181,24 +184,22 @@ class Results:
         """The members beside the answer in a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
 
-    def told(self, client: ClientSession, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """The result in the form of the client's protocol version. `kept`: for how long the client may keep it."""
-        return self._first.told(client.protocol, result, kept)
+    def told(self, version: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
+        """The result in the form of this protocol version. `kept`: for how long the client may keep it."""
+        return self._first.told(version, result, kept)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:
-        """Note the client of a request without handshake: its name, if the request gives one."""
-        client.protocol = MODERN
+        """Note the client of a stateless request: its name, if the request gives one."""
         told = client.name if name is None else self._redactor(name)
         self._clients.introduce(client, name=told, handshake=client.handshake)
 
-    def initialize(self, client: ClientSession, params: Params) -> Result:
-        """The answer to the handshake: the version that both speak, and how to work here."""
+    def initialize(self, client: ClientSession, params: Params, _version: str) -> Result:
+        """Open the session of a client, and return the version that both speak and how to work here."""
         asked = params["protocolVersion"]
         about = self._first.handshake(asked)
-        client.protocol = about["protocolVersion"]
-        client.greeting = asked, about
+        client.requested_version, client.handshake_version = asked, about["protocolVersion"]
         client.takes_forms = takes_forms(params["capabilities"].get("elicitation"))
-        client.takes_tasks = client.protocol == OLDER and "tasks" in params["capabilities"]
+        client.takes_tasks = client.handshake_version == OLDER and "tasks" in params["capabilities"]
         name = self._redactor(params["clientInfo"]["name"])
         self._clients.introduce(client, name=name, handshake=client.handshake)
         offered = about["capabilities"]
@@ -206,18 +207,19 @@ class Results:
         return {**about, "capabilities": capabilities, "instructions": self._redactor(self._about.instructions(name))}
 
     def initialized(self, client: ClientSession) -> None:
-        """Note that the client knows the answer to its handshake; changes are told to it from now on."""
-        self._clients.introduce(client, name=client.name, handshake=True)
+        """Notify the client of changes from now on, as it knows the result of its handshake."""
+        if client.handshake_version:
+            self._clients.introduce(client, name=client.name, handshake=True)
 
-    def ping(self, _client: ClientSession, _params: Params) -> Result:
+    def ping(self, _client: ClientSession, _params: Params, _version: str) -> Result:
         """An empty result: the answer itself says that the server is there."""
         return {}
 
-    def discover(self, client: ClientSession, _params: Params) -> Result:
-        """The answer to the first question of a client without a handshake: how to work here."""
-        return self.told(client, self._first.discovered(self._redactor(self._about.instructions(client.name))))
+    def discover(self, client: ClientSession, _params: Params, version: str) -> Result:
+        """Return the versions of stateless requests, and how to work here."""
+        return self.told(version, self._first.discovered(self._redactor(self._about.instructions(client.name))))
 
-    async def tools(self, client: ClientSession, _params: Params) -> Result:
+    async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
         """The tools on offer to this client."""
         repls = self._services.core
         await await_search(repls)
@@ -226,40 +228,43 @@ class Results:
             await anyio.sleep(LOOK_S)
         lists_once = traits_of(client.name).lists_once
         offered = tools_offered(repls.state, self._services.live.settings, client.name, lists_once=lists_once)
-        listed = self._first.tools(client.name, offered, takes_tasks=client.takes_tasks)
-        result = self.told(client, {"tools": listed})
-        if not client.takes_tasks and (client.protocol == MODERN or client.handshake):
-            if client.greeting is None:  # the next client may ask for the list
-                client.greeting = MODERN, self.discover(client, {})
-            self._about.keep(client, self._redactor(self._about.starting(client.name)), result)
+        is_modern = version == MODERN
+        takes_tasks = client.takes_tasks and not is_modern
+        listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)
+        result = self.told(version, {"tools": listed})
+        if is_modern or (client.handshake and not takes_tasks):
+            words = self._redactor(self._about.starting(client.name))
+            protocol = MODERN if is_modern else client.requested_version
+            greeting = self._first.greeting(protocol, words, is_handshake=not is_modern)
+            self._about.keep(client.name, protocol, greeting, result)
         return result
 
-    def resources(self, client: ClientSession, _params: Params) -> Result:
+    def resources(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """The resources that exist now."""
         told = ("name", "description")
         listed = [{**one, **{name: self._redactor(one[name]) for name in told}} for one in self._resources.listed()]
-        return self.told(client, {"resources": listed})
+        return self.told(version, {"resources": listed})
 
-    def templates(self, client: ClientSession, _params: Params) -> Result:
+    def templates(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """The families of resources."""
-        return self.told(client, {"resourceTemplates": self._resources.templates()})
+        return self.told(version, {"resourceTemplates": self._resources.templates()})
 
-    def prompts(self, client: ClientSession, _params: Params) -> Result:
+    def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """The prompts."""
-        return self.told(client, {"prompts": resources.listed()})
+        return self.told(version, {"prompts": resources.listed()})
 
-    async def subscribe(self, client: ClientSession, params: Params) -> Result:
+    async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
         """Tell the client of changes of a resource from now on.
 
         Raises:
             RequestRefusedError: there is no such resource.
         """
         self._broadcast.log_known_to(client)
-        await self._resources.check(params["uri"], client.protocol)
+        await self._resources.check(params["uri"], version)
         client.subscribed.add(params["uri"])
         return {}
 
-    def unsubscribe(self, client: ClientSession, params: Params) -> Result:
+    def unsubscribe(self, client: ClientSession, params: Params, _version: str) -> Result:
         """Tell the client no more of a resource."""
         client.subscribed.discard(params["uri"])
         return {}
@@ -283,7 +288,7 @@ class Results:
         """Tell the client no more on this stream."""
         self._broadcast.subscriptions.close(client, identity)
 
-    def set_level(self, client: ClientSession, params: Params) -> Result:
+    def set_level(self, client: ClientSession, params: Params, _version: str) -> Result:
         """Send the client the log messages of this level and above from now on."""
         self._log_messages.set_level(client, params["level"])
         return {}

@@ -23,7 +23,7 @@ from codriver.core.actions import RestartRepl, Say
 from codriver.core.values import PYTHON
 from codriver.net.tasks import TaskSet
 from codriver.protocol.calls import as_json
-from codriver.protocol.error_messages import CAPABILITIES_KEY, MODERN
+from codriver.protocol.error_messages import CALL, CAPABILITIES_KEY, is_stateless, meta_of, responses_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,19 +71,20 @@ class TrustQuestions:
             self._asked.add(client.name)
             self._tasks.start(self._ask(client))
 
-    async def required(self, client: ClientSession, responses: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The question in the place of the answer to a call of `tool`; None to run the call.
+    async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the question in place of the answer to a call of `tool` with these parameters; None to run the call.
 
-        `responses`: those that came with the call, to the question before.
+        Only a stateless call, whose parameters may answer an earlier question, is asked in this way.
         """
         services = self._services
-        if client.protocol != MODERN or services.grants is None:
+        if not is_stateless(CALL, params) or services.grants is None:
             return None
+        responses = responses_of(params)
         wanted = self._required.pop(client.id, None)
         if wanted is not None and responses is not None:
             self._conclude(client, wanted, responses.get(ASK))
             return None
-        capabilities = (client.envelope or {}).get(CAPABILITIES_KEY)
+        capabilities = meta_of(params).get(CAPABILITIES_KEY)
         is_able = isinstance(capabilities, dict) and takes_forms(capabilities.get("elicitation"))
         if not is_able or client.name in self._asked or len(self._asked) >= MOST_ASKED or not _standing_in(services):
             return None

@@ -31,7 +31,17 @@ from codriver.core.values import HELD, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.protocol.calls import Answered, Caller, result_of
-from codriver.protocol.error_messages import CAPABILITIES_KEY, FAULT, MODERN, OLDER, TASKS, TOKEN, TOO_MANY, meta_of
+from codriver.protocol.error_messages import (
+    CALL,
+    CAPABILITIES_KEY,
+    FAULT,
+    MODERN,
+    OLDER,
+    TASKS,
+    TOKEN,
+    TOO_MANY,
+    meta_of,
+)
 from codriver.protocol.results import WITH_TASKS
 from codriver.protocol.trust_question import takes_forms
 from codriver.tools.calls.base import Call, LastingCall, Services, Tool
@@ -156,7 +166,8 @@ class EvaluationTasks:
         if ctx.method in ERAS:
             check_offered(ctx)
         asked = (ctx.params or {}).get("task")
-        if ctx.method != "tools/call" or asked is None or not ctx.lifespan_context.takes_tasks:
+        is_modern = ctx.protocol_version == MODERN
+        if ctx.method != CALL or asked is None or is_modern or not ctx.lifespan_context.takes_tasks:
             return await call_next(ctx)
         params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         client = ctx.lifespan_context

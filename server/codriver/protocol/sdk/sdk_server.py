@@ -1,8 +1,8 @@
 """The SDK's server: it reads and answers the requests that are not plain, with the results of both ways where shared.
 
-Older clients make the `initialize` handshake; newer ones describe themselves in every request and ask for changes with
-`subscriptions/listen`. The SDK tells the two apart; handlers serve both alike. A connection is to the SDK a stream of
-messages to read, and one to write; requests that the SDK refuses with a code alone get words here.
+A connection is two streams of messages to the SDK, one for each protocol era, as the SDK serves one era on a stream:
+requests with an envelope of their own go to the stateless one, all else to the session that `initialize` opens. Both
+write to the same client. Handlers serve both eras alike. Requests that the SDK refuses with a code alone get a message.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
@@ -39,6 +40,7 @@ from codriver.protocol.error_messages import (
     FAULT,
     HANDSHAKE_VERSIONS,
     INITIALIZE,
+    INITIALIZED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -51,9 +53,9 @@ from codriver.protocol.error_messages import (
     Refusal,
     RequestRefusedError,
     envelope,
+    is_stateless,
     meta_of,
     refusal,
-    version_of,
 )
 from codriver.protocol.plain_requests import METHODS
 from codriver.protocol.results import NAME, TITLE
@@ -140,7 +142,8 @@ class SdkServer:
 
         async def handle(ctx: Context, params: types.RequestParams) -> Any:
             self._introduce(ctx)
-            given = making(self._results, ctx.lifespan_context, params.model_dump(by_alias=True, exclude_none=True))
+            given_params = params.model_dump(by_alias=True, exclude_none=True)
+            given = making(self._results, ctx.lifespan_context, given_params, ctx.protocol_version)
             return given if isinstance(given, dict) else await given
 
         return handle
@@ -158,34 +161,35 @@ class SdkServer:
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
-        return self._results.initialize(ctx.lifespan_context, ctx.params or {})
+        return self._results.initialize(ctx.lifespan_context, ctx.params or {}, ctx.protocol_version)
 
     async def _initialized(self, ctx: Context, _params: types.NotificationParams | None) -> None:
         self._results.initialized(ctx.lifespan_context)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
-        client, meta = ctx.lifespan_context, meta_of(ctx.params)
+        client, meta, is_modern = ctx.lifespan_context, meta_of(ctx.params), ctx.protocol_version == MODERN
         called = self._caller.find(client, params.name, params.arguments or {})
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called
         client.note_conversation(meta)
-        if ctx.protocol_version == MODERN and LEVEL_KEY not in meta and not offered(ctx):
+        if is_modern and LEVEL_KEY not in meta and not offered(ctx):
             client.envelope = envelope(meta)
         questions = self._caller.questions
-        if tool.name == questions.tool and (asked := await questions.required(client, responses_of(ctx.params))):
+        if tool.name == questions.tool and (asked := await questions.required(client, ctx.params or {})):
             return asked
         given: Answered | dict[str, Any]
-        if ctx.protocol_version == MODERN and self._tasks.is_able(ctx, tool):
+        if is_modern and self._tasks.is_able(ctx, tool):
             given = await self._tasks.call(ctx, tool, arguments)
         else:
-            given = await self._caller.run(client, tool, arguments, self._progress(ctx))
+            run = self._caller.run
+            given = await run(client, tool, arguments, self._progress(ctx), is_stateless=is_modern)
         if isinstance(given, dict):
             return given
         if given.handed_out is not None and not client.has_left:
             given.handed_out()
-        result: dict[str, Any] = json.loads(result_of(client, given, self._results.beside))
+        result: dict[str, Any] = json.loads(result_of(client, given, self._results.beside if is_modern else ""))
         return result
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
@@ -204,7 +208,7 @@ class SdkServer:
             contents[0]["_meta"] = found.about
         if found.note:
             contents.append({"uri": f"{uri}#note", "mimeType": "text/plain", "text": found.note})
-        return self._results.told(ctx.lifespan_context, {"contents": contents})
+        return self._results.told(ctx.protocol_version, {"contents": contents})
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
         asked = params.notifications.model_dump(by_alias=True, exclude_none=True)
@@ -222,22 +226,17 @@ class SdkServer:
         told = ""
         if params.name == resources.HANDOFF:
             told = self._redactor(await self._resources.handoff(ctx.lifespan_context, given.get("who")))
-        return self._results.told(ctx.lifespan_context, resources.filled(params.name, given, told=told), NOT_KEPT)
+        filled = resources.filled(params.name, given, told=told)
+        return self._results.told(ctx.protocol_version, filled, NOT_KEPT)
 
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         return await self._completions.complete(ctx.lifespan_context.id, params)
 
     def _introduce(self, ctx: Context) -> None:
-        """Note the client of a request without handshake, which describes its client itself."""
+        """Note the client of a stateless request, which describes its client itself."""
         if ctx.protocol_version == MODERN:
             info = ctx.session.client_params.client_info if ctx.session.client_params else None
             self._results.introduce(ctx.lifespan_context, info.name if info else None)
-
-
-def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The responses to earlier questions that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
-    found = (params or {}).get("inputResponses")
-    return found if isinstance(found, dict) else None
 
 
 def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Context, Any], Awaitable[R]]:
@@ -282,21 +281,29 @@ async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Ha
     except ValidationError as error:
         if ctx.request_id is None:
             raise
-        is_early = ctx.session.client_params is None and ctx.method not in BEFORE_HANDSHAKE
-        words = _too_early(ctx.method) if is_early else f"{ctx.method}: {_problems(error)}"
+        words = _too_early(ctx.method) if _is_early(ctx) else f"{ctx.method}: {_problems(error)}"
         raise MCPError(INVALID_PARAMS, words) from error
     except MCPError as error:
         refused = error.error
         if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
             raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
         # Nobody else refuses parameters with data that is empty.
-        if refused.code == INVALID_PARAMS and refused.data == "" and ctx.session.client_params is None:
+        if refused.code == INVALID_PARAMS and refused.data == "" and _is_early(ctx):
             raise MCPError(INVALID_PARAMS, _too_early(ctx.method)) from error
         raise
 
 
+def _is_early(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Whether a request belongs to a session that no `initialize` has opened yet."""
+    is_of_session = ctx.method not in BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
+    return is_of_session and ctx.session.client_params is None
+
+
 def _too_early(method: str) -> str:
-    return f"{method} comes too early: send initialize first, and wait for its answer"
+    return (
+        f"{method} comes too early: send initialize first, and wait for its answer; or describe the client in "
+        f"params._meta, with {VERSION_KEY!r}"
+    )
 
 
 def _problems(error: ValidationError) -> str:
@@ -320,7 +327,7 @@ UNSAID: dict[str, object] = {
 
 
 class SdkConnection:
-    """Both directions of one connection, and the SDK's loop between them.
+    """Both directions of one connection, and the SDK's loops between them: one for each protocol era.
 
     `plain` has the requests of this client that the SDK does not see, and the replies by which all answers go. `redact`
     takes the secrets out of errors, which repeat parts of the request; results come without any.
@@ -340,7 +347,9 @@ class SdkConnection:
         self._replies = plain.replies
         self._redact = redact
         self._forget = forget
-        self._to_sdk, self._messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._session_era, self._stateless_era = (
+            anyio.create_memory_object_stream[SessionMessage | Exception](0) for _ in range(2)
+        )
         self._awaited: tuple[str | int, anyio.Event] | None = None
         """The request whose answer must come before any other message is handed on."""
         self._is_hearing = False
@@ -348,19 +357,24 @@ class SdkConnection:
 
     async def run(self) -> None:
         """Answer the messages handed on, until no more come."""
+        serve = partial(serve_dual_era_loop, self._server, write_stream=self, lifespan_state=self._session)
         try:
-            await serve_dual_era_loop(self._server, self._messages, self, lifespan_state=self._session)
+            async with anyio.create_task_group() as loops:
+                for _, messages in (self._session_era, self._stateless_era):
+                    loops.start_soon(partial(serve, read_stream=messages))
         finally:
             self._forget(self._session)
 
     def end(self) -> None:
         """Note that no more messages come."""
-        self._to_sdk.close()
+        for to_sdk, _ in (self._session_era, self._stateless_era):
+            to_sdk.close()
 
     def drop(self) -> None:
         """Drop the messages handed on, if no loop runs that would read them."""
         self.end()
-        self._messages.close()
+        for _, messages in (self._session_era, self._stateless_era):
+            messages.close()
 
     async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
         """Take in the client's earlier description of itself, without a second answer."""
@@ -372,14 +386,23 @@ class SdkConnection:
     async def take(self, item: SessionMessage) -> None:
         """Take in a message that was read; return when the SDK has begun with it.
 
-        A message that settles who the client is is answered first: the messages behind it may depend on that.
+        A handshake is answered first: the messages behind it may depend on it. A cancellation goes to both eras, as it
+        does not say in which one its request was.
         """
         message, answered = item.message, anyio.Event()
+        is_end = isinstance(message, JSONRPCNotification) and message.method == INITIALIZED
+        if is_end and not self._session.handshake_version:
+            return  # it would open a session without a handshake
         if isinstance(message, JSONRPCRequest) and (self._is_hearing or message.method == INITIALIZE):
             self._awaited = message.id, answered
         else:
             answered.set()
-        await self._to_sdk.send(item)
+        is_for_either = isinstance(message, JSONRPCNotification) and message.method == CANCELLED
+        is_envelope = isinstance(message, JSONRPCRequest) and is_stateless(message.method, message.params)
+        if is_envelope or is_for_either:
+            await self._stateless_era[0].send(item)
+        if not is_envelope:
+            await self._session_era[0].send(item)
         await answered.wait()
 
     def read(self, line: bytes, *, in_batch: bool = False) -> SessionMessage | None:
@@ -409,8 +432,7 @@ class SdkConnection:
         if refused is not None:
             self._replies.refuse(refused)
             return None
-        if request.method == INITIALIZE or self._replies.version is None:
-            self._replies.version = version_of(request.method, request.params or {})
+        self._session.sends_envelopes |= is_stateless(request.method, request.params)
         if request.method != LISTEN or in_batch:
             self._replies.expect(request.id, size)
         return request
@@ -422,8 +444,7 @@ class SdkConnection:
             return Refusal(request.id, TOO_MANY, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
-        if request.method == DISCOVER and version_of(request.method, request.params or {}) is None:
-            # The SDK would take the connection, for good, for one with a handshake.
+        if request.method == DISCOVER and not is_stateless(request.method, request.params):
             return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")
         return None
 
