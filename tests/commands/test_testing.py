@@ -7,11 +7,13 @@ from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import forked
 import junitparser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_server import serving, until
+from linked_tree import git
+from live_server import environ, serving, until
 from python_projects import project
 
 from codriver.commands import testing
@@ -124,6 +126,31 @@ def live(tmp_path_factory):
     (tests.parent / "link").symlink_to(folder / "outside")
     with serving(folder, "--repl", "python") as running:
         yield running
+
+
+@pytest.mark.parametrize(("lapse", "words"), [(False, "you have not accepted"), (True, "git now tracks .venv")])
+def test_tests_of_an_unaccepted_workspace_have_a_status_and_a_sentence_of_their_own(tmp_path, lapse, words):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "test_fine.py").write_text("def test_fine(): pass")
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    if lapse:
+        git("init", str(workspace))
+        (workspace / ".venv").mkdir()
+        (workspace / ".venv" / "kept").touch()
+        assert forked.run(("trust",), env=env, cwd=workspace).returncode == 0
+        git("-C", str(workspace), "add", "--force", ".venv")
+    try:
+        done = forked.run(("test", "--start", "--junit", "report.xml"), env=env, cwd=workspace, timeout=120)
+    finally:
+        forked.run(("stop",), env=env, cwd=workspace)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 7, done
+    assert words in said
+    assert f"run `codriver trust --workspace {workspace}`" in said
+    assert "ask your human" not in said
+    assert "error" not in said.replace("no test ran", "")
+    assert 'type="not-accepted"' in (workspace / "report.xml").read_text()
 
 
 def obeyed(text):

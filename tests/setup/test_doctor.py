@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from accepted import accept
-from live_server import RELAY, serving
+from application import running
+from live_server import RELAY, serving, until
 
 from codriver import __version__
 from codriver.core.state import Origin, Repl, State
@@ -413,6 +414,27 @@ def test_a_file_where_the_folder_should_be_is_wrong(launch, machine):
     (launch.workspace / ".calva").write_text("")
     (check,) = of(diagnose(launch, nobody, machine), "permissions")
     assert (check.state, "a file is in the way" in check.text) == ("wrong", True)
+
+
+@pytest.mark.parametrize("end", ["ends", "is killed"])
+def test_a_development_server_that_was_stopped_is_a_note(tmp_path, end):
+    with serving(tmp_path, "--repl", "none") as live, running(live.workspace) as program:
+        until(lambda: "shop" in live.run("status").stdout, "the application")
+        program.process.kill() if end == "is killed" else program.end()
+        program.process.wait(60)
+        until(lambda: "): connected" not in live.run("status").stdout, "its end to be seen")
+        done = live.run("doctor", "--json")
+        found = [check for check in json.loads(done.stdout)["checks"] if check["area"] == "REPLs"]
+    assert {check["state"] for check in found} == {"note"}, found
+
+
+@pytest.mark.parametrize("kind", ["port-file", "address"])
+@pytest.mark.parametrize("phase", ["stopped", "waiting"])
+def test_a_repl_that_its_user_started_is_a_note_when_it_is_gone(examine, server, kind, phase):
+    gone = {"key": "app", "kind": kind, "phase": phase, "note": "it hung up", "address": f"127.0.0.1:{unused_port()}"}
+    server["server_health"].update(repls=[gone])
+    (check,) = of(examine(), "REPLs")
+    assert (check.state, "it hung up" in check.text) == ("note", True)
 
 
 def test_a_repl_of_ours_that_stopped_gets_the_command_that_starts_it(examine, server):

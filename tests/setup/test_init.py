@@ -4,7 +4,9 @@ import json
 import tomllib
 from pathlib import Path
 
+import forked
 import pytest
+from live_server import environ
 
 from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.launch.projects import find_projects, running_repls
@@ -408,3 +410,30 @@ def test_approving_says_in_a_sentence_what_it_grants(init, workspace):
     assert f"approve    {told}, without asking you" in report.text
     assert "approve    Zed: its entry has no key for that" in report.text
     assert "approve" not in init(clients=["codex"], dry_run=True).text
+
+
+def test_a_folder_of_notebooks_gets_a_kernel(init, workspace):
+    write(workspace, {"look.ipynb": "", "x.csv": "", "requirements.txt": "pandas\n", ".venv/bin/python": ""})
+    assert 'repl = ["python"]' in init(clients=["vscode"], dry_run=True).text
+    write(workspace, {".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
+    report = init(clients=["vscode"])
+    assert "project    Jupyter kernel (look.ipynb)" in report.text
+    assert (workspace / "codriver.toml").read_text() == 'repl = ["jupyter"]\n'
+
+
+@pytest.mark.parametrize("where", ["home", "above home", "root"])
+def test_a_folder_of_everything_is_set_up_only_by_force(tmp_path, where):
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {**environ(tmp_path), "HOME": str(home), "USERPROFILE": str(home)}
+    workspace = {"home": home, "above home": tmp_path, "root": Path(tmp_path.anchor)}[where]
+    before = set(workspace.iterdir())
+    for option in ((), ("--dry-run",), ("--client", "claude-code")):
+        done = forked.run(("init", "--workspace", str(workspace), *option), env=env, cwd=tmp_path)
+        assert (done.returncode, "--force" in done.stderr) == (1, True)
+    assert set(workspace.iterdir()) == before
+    forced = ("init", "--workspace", str(workspace), "--force", "--dry-run", "--client", "claude-code")
+    assert forked.run(forced, env=env, cwd=tmp_path).returncode == 0
+    project = home / "project"
+    project.mkdir()
+    assert forked.run(("init", "--client", "claude-code"), env=env, cwd=project).returncode == 0

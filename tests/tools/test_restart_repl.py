@@ -41,12 +41,13 @@ def test_a_restart_is_told_by_the_generation(tmp_path):
         assert dora.call("evaluate_code", code="7+8", detail=False) == {"ok": True, "result": "15"}
 
 
-def test_a_missing_environment_is_told_once_and_not_at_each_restart(tmp_path):
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
+def test_a_broken_environment_is_reported_to_each_caller_once_and_not_at_each_restart(tmp_path):
+    python = tmp_path / "workspace" / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/nowhere/python")
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         first = client.call("evaluate_code", code="1")
-        (note,) = [note for note in first["notes"] if "no environment of its own" in note]
+        (note,) = [note for note in first["notes"] if "is broken" in note]
         assert client.call("get_evaluation", evaluationId=first["evaluationId"])["notes"] == []
         ask(client, timeoutMs=60_000)
         assert note not in client.call("evaluate_code", code="2")["notes"]

@@ -31,6 +31,7 @@ from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
 from codriver.log.picture_files import PictureFiles
 from codriver.log.redaction import Redactor
+from codriver.log.remarks import Remarks
 from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.net.client_sessions import Clients, SeenClients
 from codriver.protocol.mcp_server import McpServer
@@ -292,6 +293,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         editor=editor,
         pictures=pictures,
         durations=durations,
+        remarks=Remarks(workspace_state_folder(workspace) / "remarks.json", tasks.start_soon),
         ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor), tasks.start_soon),
     )
 

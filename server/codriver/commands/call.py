@@ -1,8 +1,9 @@
 """`codriver eval`, `load`, `call`, `tools`, `drift`: one-shot use for scripts and CI.
 
 Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also an unknown tool, or arguments that do not fit the tool),
-3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests. Of `drift` 0 says that the loaded code equals
-the files, 1 that a part differs, or that nobody can tell.
+3 no server, 4 timed out, 6 no REPL, 7 the workspace is not accepted; 5 is of
+`codriver test`: no tests. Of `drift` 0 says that the loaded code equals the files, 1 that a part differs, or that
+nobody can tell.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL = 1, 2, 4, 5, 6
+FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
 LACKING = frozenset({"capability-missing", "no-repl"})
 """The reasons of refusals that the connection of another REPL may remove."""
-STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS}
+STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 HINTS = {
     "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; of a Lisp, load its "
     "file first: `codriver load FILE`",
@@ -76,7 +77,10 @@ timeout_option = click.option(
     help="How long to wait for the end, 1 to 600 (25). The evaluation itself goes on.",
 )
 
-STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time, 5 no tests, 6 no REPL."
+STATUSES = (
+    "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time, 5 no tests, 6 no REPL, "
+    "7 the workspace is not accepted."
+)
 
 
 @click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=STATUSES)
@@ -298,18 +302,30 @@ def no_repl_here(workspace: Path) -> str:
     found = "start an nREPL here, which the server finds in a second"
     if project is None:
         named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"
-        return f"{why} Python, Basilisp or an empty folder. {named}, or {found}"
+        return f"{why} Python, Basilisp or a folder without sources of another language. {named}, or {found}"
     named = f"`codriver init` has its REPL started, by repl = ['{project.repl}'] in codriver.toml"
     return f"{why} Python or Basilisp at its top. This is {project.kind} ({project.evidence}): {named}; or {found}"
 
 
 def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """The refusal, unchanged or, with no REPL connected, as one for want of a REPL, in words for a command line."""
+    """The refusal, unchanged, or for want of an accepted workspace or of a REPL, in words for a command line."""
+    waiting = [row for row in repls if row.get("awaitsAcceptance")]
+    if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
+        return {**answer, "reason": "not-accepted", "message": _not_accepted(workspace), "hint": ""}
     if any(row["phase"] == "connected" for row in repls):
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
     message = f"no REPL is connected: {gone}" if repls else no_repl_here(workspace)
     return {**answer, "reason": "no-repl", "message": message, "hint": HINTS["no-repl"] if repls else ""}
+
+
+def _not_accepted(workspace: Path) -> str:
+    from codriver.settings import trust  # noqa: PLC0415  # only this answer needs it
+
+    lapsed = trust.environment_acceptance(workspace).lapsed
+    why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed, as {lapsed}"
+    command = trust.command_for(workspace)
+    return f"nothing was run, as {why}, and this runs code of the project: check the project, then run `{command}`"
 
 
 def phases_of(connection: client.Connection) -> dict[str, bool]:

@@ -62,7 +62,11 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
     help="Which tools clients get, written to codriver.toml: all, or five by which an agent reaches all.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
-@click.option("--force", is_flag=True, help="Replace an entry that differs; write paths into shared files.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace an entry that differs; write paths into shared files; set up your home directory or `/`, too.",
+)
 @click.option(
     "--remove", is_flag=True, help="Take out again all that it wrote; with --client only what is that client's."
 )
@@ -128,13 +132,15 @@ def init_command(  # noqa: PLR0913  # one argument an option
     """
     from codriver.net import client_sessions  # noqa: PLC0415  # only this command needs it
     from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
-    from codriver.setup.init import InitOptions, client_list  # noqa: PLC0415  # as above
+    from codriver.setup.init import InitOptions, check_is_project, client_list  # noqa: PLC0415  # as above
 
     machine = Environment.here()
     launch = Launch.here(workspace).with_shared(machine)
     if is_listing:
         say(client_list(launch, machine, client_sessions.read()))
         return
+    if not (force or remove):
+        check_is_project(workspace.resolve(), machine.home)
     if not dry_run:
         relay_install.install_relay(relay_install.shipped_relay(), relay_file())
     printed, written = printed_entries(clients, launch, remove=remove)

@@ -29,6 +29,7 @@ from codriver.commands.call import (
     LACKING,
     NO_REPL,
     NO_TESTS,
+    NOT_ACCEPTED,
     STARTING,
     STATUSES,
     coming_repls,
@@ -336,7 +337,7 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
         stopped_in = stopped_case(stopped, answer["message"], workspace)
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explained(answer)) or ["the tests were interrupted"]
-    kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl"}.get(_status(answer), "")
+    kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_status(answer), "")
     return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]), kind=kind)]
 
 

@@ -166,12 +166,14 @@ class ReplStarted(Action):
     """The process runs and listens at `address`; connecting is next.
 
     `caution`: for the first evaluation of each caller. `awaits_trust`: an accepted workspace would get another process.
+    `remark`: for one answer in the workspace.
     """
 
     id: str
     address: str
     caution: str | None = None
     awaits_trust: bool = False
+    remark: str | None = None
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,12 @@ def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
     """The process listens."""
     caution = repl.origin.stands_in or action.caution
     listening = replace(
-        repl, phase="connecting", address=action.address, caution=caution, awaits_trust=action.awaits_trust
+        repl,
+        phase="connecting",
+        address=action.address,
+        caution=caution,
+        remark=action.remark,
+        awaits_trust=action.awaits_trust,
     )
     return Outcome(with_repl(state, listening))
 

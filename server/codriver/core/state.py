@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from codriver.core.records import dataclass, replace
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
@@ -25,6 +25,9 @@ ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
 
 MOST_BESIDE = 2
 """The number of listening programs that a warning about a REPL names."""
+
+TRUST: Final = "codriver trust"
+"""The command that a note names if it waits for the user to accept the workspace."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -180,6 +183,8 @@ class Repl:
     """The dialect that the REPL is expected to speak, until its connection shows the dialect."""
     note: str | None = None
     caution: str | None = None
+    remark: str | None = None
+    """A sentence that one answer in the workspace reports, over all servers."""
     """A sentence for each caller's first answer from a REPL that is easily mistaken for another one."""
     awaits_trust: bool = False
     """True of a stand-in until the user has accepted the workspace; another REPL takes its place then."""
@@ -414,6 +419,12 @@ def stray(state: State, repl: Repl) -> str | None:
         "a REPL that is gone, and then code runs in another project. If so, delete the file and start the REPL again; "
         f"if it is the right one, in a container say, name it with --nrepl {repl.address} and this is not said"
     )
+
+
+def awaits_acceptance(repl: Repl) -> bool:
+    """Return whether a REPL changes, or starts at all, once the user has accepted the workspace."""
+    is_refused = repl.phase == "stopped" and not repl.generation and TRUST in (repl.note or "")
+    return repl.owned and (repl.awaits_trust or is_refused)
 
 
 def cautions(state: State, repl: Repl) -> tuple[str, ...]:

@@ -171,6 +171,18 @@ KINDS: tuple[Kind, ...] = (
 NO_REPL = "none"
 """The word for starting no REPL at all."""
 
+OTHER_SUFFIXES: Final = (
+    ".c", ".cc", ".cpp", ".cs", ".cxx", ".d", ".dart", ".erl", ".ex", ".exs", ".f90", ".fs", ".go", ".h", ".hpp", ".hs",
+    ".java", ".jl", ".js", ".jsx", ".kt", ".lua", ".m", ".mjs", ".ml", ".nim", ".php", ".pl", ".R", ".r", ".rb", ".rkt",
+    ".rs", ".scala", ".swift", ".ts", ".tsx", ".vue", ".zig",
+)  # fmt: skip
+"""Endings of source files in languages without a kind here."""
+OTHER_PROJECT_FILES: Final = (
+    "CMakeLists.txt", "Cargo.toml", "Gemfile", "Package.swift", "build.gradle", "build.gradle.kts", "build.zig",
+    "composer.json", "go.mod", "mix.exs", "package.json", "pom.xml", "pubspec.yaml", "stack.yaml",
+)  # fmt: skip
+"""Files of projects in languages without a kind here."""
+
 _OTHER_MARKS: Final = ("squint.edn", "build.boot")
 """Files of projects whose REPL may run, but is not started by `init`."""
 
@@ -253,6 +265,13 @@ def project_marks() -> frozenset[str]:
     """Files that make a folder a project whose REPL is likely to be started."""
     marks = {mark for kind in KINDS for mark in kind.marks}
     return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
+
+
+def suffixes_of_others() -> tuple[str, ...]:
+    """Return the endings of all source files that are not Python's, those of languages without a kind included."""
+    return tuple({suffix for kind in KINDS for suffix in kind.suffixes if kind.dialect != PYTHON.dialect}) + (
+        OTHER_SUFFIXES
+    )
 
 
 def suffixes_of(dialect: str) -> frozenset[str]:

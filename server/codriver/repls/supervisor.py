@@ -245,7 +245,7 @@ class Repls:
                 )
             )
             address = kinds.address_of(recipe.protocol, str(file or await running.endpoint()))
-            self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust))
+            self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust, recipe.remark))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
 

@@ -342,11 +342,12 @@ def _check_repl(repl: Mapping[str, Any]) -> Iterator[Check]:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'no reason is known'}", cure)
     elif (check := check_found_port(repl, text)) is not None:
         yield check
-    else:
-        again = "start this REPL again"
-        if repl.get("kind") == "process":
-            again = f"""mend that, then codriver call restart_repl '{{"replSessionKey": "{key}"}}'"""
+    elif repl.get("kind") == "process":
+        again = f"""fix that, then codriver call restart_repl '{{"replSessionKey": "{key}"}}'"""
         yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", again)
+    else:
+        # Its user started it and may end it at any time, as a development server.
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it has ended'}", "start it again when you need it")
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         yield from check_exposure(str(key), host, int(port))
@@ -374,8 +375,8 @@ def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
             text = f"a server that a client starts runs code in {found.path}, not in the project's own environment"
             why = f"nobody has accepted {found.waits_for}" if found.lapsed is None else lapse_of(found.lapsed)
             yield Check("REPLs", "note", f"{text}: {why}", trust.command_for(found.waits_for))
-        elif caution := (None if found.waits_for else found.caution):
-            yield Check("REPLs", "note", caution, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
+        elif found.waits_for is None and (note := found.caution or found.remark):
+            yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 
 
 def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:

@@ -23,7 +23,15 @@ from codriver.files.own_folders import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
-from codriver.repls.launch.projects import Project, find_projects, find_python, is_empty, projects_below, running_repls
+from codriver.repls.launch.projects import (
+    Project,
+    find_projects,
+    find_python,
+    is_open_to_python,
+    notebook_project,
+    projects_below,
+    running_repls,
+)
 from codriver.setup.agent_files import Wanted, plan_agent_files, plan_hooks, plan_hooks_removal
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.clients import (
@@ -117,6 +125,9 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     entered = () if options.is_partial else clients
     changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
     projects = () if options.remove else find_projects(launch.workspace)
+    if projects[:1] and projects[0].repl == kinds.PYTHON.repl:
+        notebooks = notebook_project(launch.workspace, environment.variables)
+        projects = projects if notebooks is None else (notebooks, *projects)
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
         lines += describe_tree(launch.workspace, environment.variables)
@@ -174,6 +185,25 @@ def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...
     return plan_agent_files(workspace, wanted)
 
 
+class NotAProjectError(StartError):
+    """The workspace is a directory that holds other projects."""
+
+
+def check_is_project(workspace: Path, home: Path) -> None:
+    """Refuse the root directory, the home directory and those above it, in which everything of a user would be shared.
+
+    Raises:
+        NotAProjectError: the workspace is such a directory.
+    """
+    home = home.resolve()
+    if workspace in (home, workspace.parent, *home.parents):
+        what = "your home directory" if workspace == home else "a directory above your projects"
+        raise NotAProjectError(
+            f"{workspace} is {what}, and its server would serve everything in it: run `codriver init` in a project, or "
+            "with --force if you want that"
+        )
+
+
 def _look_into(workspace: Path) -> None:
     try:
         os.listdir(workspace)  # noqa: PTH208  # `iterdir` looks only when it is iterated
@@ -206,7 +236,7 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
         if not named and not running_repls(workspace):
             lines.append(
                 "REPL       codriver starts a Python REPL of its own"
-                if is_empty(workspace)
+                if is_open_to_python(workspace)
                 else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
             )
     lines += [f"REPL       running, as {file} says; codriver connects to it" for file in running_repls(workspace)]
@@ -497,7 +527,7 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
     if any(is_there(workspace / mark) for mark in kinds.PYTHON.marks):
         python = find_python(workspace, environ)
         yield f"Python     {python.whose}"
-        if python.caution:
+        if python.caution or python.remark:
             yield "           `python3 -m venv .venv`, and the project's packages in it, gives it one of its own"
 
 

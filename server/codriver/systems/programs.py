@@ -72,8 +72,13 @@ def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
 
 def python_of(environment: Path) -> Path | None:
     """The interpreter of a virtual environment; None if it has none."""
-    python = environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
+    python = python_path(environment)
     return python if python.exists() else None
+
+
+def python_path(environment: Path) -> Path:
+    """Return the path at which a virtual environment has its interpreter."""
+    return environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
 
 
 def program_in(folder: Path, name: str) -> str | None:

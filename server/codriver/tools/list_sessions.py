@@ -12,7 +12,7 @@ from pydantic import Field
 from codriver.core import callers
 from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
-from codriver.core.state import cautions, stray
+from codriver.core.state import awaits_acceptance, cautions, stray
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -232,8 +232,9 @@ def repl_row(repl: Repl) -> dict[str, object]:
 
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:
-    found = cautions(state, repl)
-    return repl_row(repl) | ({"caution": "; ".join(found)} if found else {})
+    found = [*cautions(state, repl), *([repl.remark] if repl.remark else [])]
+    caution = {"caution": "; ".join(found)} if found else {}
+    return repl_row(repl) | caution | ({"awaitsAcceptance": True} if awaits_acceptance(repl) else {})
 
 
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
@@ -254,7 +255,7 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row |= _abilities(repl, repl.profile)
         if stray(state, repl):
             row["elsewhere"] = True
-        notes = [*cautions(state, repl), *repl.profile.notes]
+        notes = [*cautions(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
         if notes:
             row["notes"] = notes
     return row

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import files_of, main_checkout
 from codriver.repls import kinds
 from codriver.repls.kinds import PYTHON
-from codriver.systems.programs import is_path, python_in_path, python_of
+from codriver.systems.programs import is_path, python_in_path, python_of, python_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -95,14 +96,15 @@ def repl_of_project(workspace: Path) -> str:
 def repls_to_start(workspace: Path) -> tuple[str, ...]:
     """The REPLs to try when none was requested, in order, as texts for the setting `repl`.
 
-    The list has the REPLs of the projects here, with Basilisp's after those of Clojure; in an empty folder Python's.
+    The list has the REPLs of the projects here, with Basilisp's after those of Clojure. It has Python's where there is
+    no project and no source of another language.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    if not _names_at_top(workspace):
-        return (kinds.PYTHON.repl,)
     found = [project.repl for project in find_projects(workspace)]
+    if not found and is_open_to_python(workspace):
+        return (kinds.PYTHON.repl,)
     has_clojure = any(kind.dialect == CLOJURE for kind in kinds.KINDS if kind.repl in found)
     return tuple(dict.fromkeys([*found, *([BASILISP] if has_clojure else [])]))
 
@@ -114,6 +116,56 @@ def is_empty(workspace: Path) -> bool:
         OSError: the folder cannot be read.
     """
     return not _names_at_top(workspace)
+
+
+def is_open_to_python(workspace: Path) -> bool:
+    """Return whether nothing in a folder speaks against Python: it has no project or source of another language.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    if is_empty(workspace):
+        return True
+    if any(is_file(workspace / name) for name in (*kinds.project_marks(), *kinds.OTHER_PROJECT_FILES)):
+        return False
+    return next(files_of(workspace, kinds.suffixes_of_others(), max_entries=SOURCES_SEEN), None) is None
+
+
+def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
+    """Return the project of a folder of Python notebooks whose interpreter has ipykernel; None for any other folder.
+
+    A folder with sources of its own, or whose notebooks are in another language, is none.
+    """
+    if next(files_of(workspace, (".py", *kinds.suffixes_of_others()), max_entries=SOURCES_SEEN), None) is not None:
+        return None
+    notebook = next(files_of(workspace, (".ipynb",), max_entries=SOURCES_SEEN), None)
+    if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
+        return None
+    python = find_python(workspace, environ).path
+    if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
+        return None
+    kernel = kinds.by_word()[kinds.JUPYTER]
+    return _project(kernel, notebook.relative_to(workspace).as_posix())
+
+
+def _language_of(notebook: Path, workspace: Path) -> str:
+    """The language that a notebook names, in lower case; empty if it names none or cannot be read."""
+    try:
+        found = _table(json.loads(_text(workspace, notebook.relative_to(workspace).as_posix(), PROJECT_FILE) or "{}"))
+    except (ValueError, RecursionError):
+        return ""
+    metadata = _table(found.get("metadata"))
+    named = _table(metadata.get("language_info")).get("name") or _table(metadata.get("kernelspec")).get("language")
+    return named.lower() if isinstance(named, str) else ""
+
+
+def _has_module(name: str, python: str) -> bool:
+    """Whether an interpreter has a module, by its folders: the interpreter may be a checkout's, and is not run."""
+    if python == sys.executable:
+        return find_spec(name) is not None
+    homes = {Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent, Path.home() / ".local"}
+    patterns = ("lib/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/site-packages")
+    return any(is_file(found / f"{name}.py") for home in homes for one in patterns for found in home.glob(one))
 
 
 def _names_at_top(workspace: Path) -> list[str]:
@@ -250,11 +302,15 @@ OF_FOLDER: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter. `whose`: its owner in words; `caution`: a warning if it may lack the project's packages."""
+    """An interpreter. `whose`: its owner in words; `caution`: a warning if it is not the project's own.
+
+    `remark`: what the user of a new project needs to know once, as nothing is wrong.
+    """
 
     path: str
     whose: str
     caution: str | None = None
+    remark: str | None = None
     waits_for: Path | None = None
     """The checkout to accept, if the interpreter stands in for the one of the checkout's environment."""
     lapsed: str | None = None
@@ -294,15 +350,16 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
     for name in ENVIRONMENTS:
         if python := _python_of(workspace / name):
             return Interpreter(python, f"the project's {name}")
+    broken = broken_environment(workspace, environ)
     main = main_checkout(workspace)
     for name in ENVIRONMENTS if main else ():
         if main and (python := _python_of(main / name)):
             whose = f"{name} of the main checkout {main}, as this working tree has none"
             caution = f"Python code runs in {whose}: make an environment here where they need other packages"
-            return Interpreter(python, whose, caution)
+            return _in_place_of(broken, Interpreter(python, whose, caution))
     if found := python_in_path(environ.get("PATH")):
-        return Interpreter(found, OF_PATH, _caution(workspace, found))
-    return _own(workspace)
+        return _in_place_of(broken, Interpreter(found, OF_PATH, remark=_remark(workspace, found)))
+    return _in_place_of(broken, _own(workspace))
 
 
 def find_safe_python(
@@ -322,7 +379,9 @@ def find_safe_python(
                 lapsed = acceptance.lapse_for(found.path, folder) if acceptance.is_given else acceptance.lapsed
                 if lapsed is not None or not acceptance.is_given:
                     return replace(_outside(workspace, environ), waits_for=folder, lapsed=lapsed)
-    return found if found.whose != OF_PATH or acceptance_of(workspace).is_given else _outside(workspace, environ)
+    if found.whose != OF_PATH or acceptance_of(workspace).is_given:
+        return found
+    return _in_place_of(broken_environment(workspace, environ), _outside(workspace, environ))
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:
@@ -359,7 +418,7 @@ def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
     if named is not None and _is_outside(named, workspace):
         found = _executable(named, outside)
         if found and _is_outside(found, workspace):
-            return Interpreter(found, OF_PATH, _caution(workspace, found))
+            return Interpreter(found, OF_PATH, remark=_remark(workspace, found))
     return _own(workspace)
 
 
@@ -379,8 +438,40 @@ def _executable(program: str, environ: Mapping[str, str]) -> str:
     return os.fsdecode(said).strip()
 
 
+def _in_place_of(broken: str | None, stand_in: Interpreter) -> Interpreter:
+    """The interpreter, with a warning if it is used because the project's environment is broken."""
+    if broken is None:
+        return stand_in
+    where = f"{stand_in.path} ({stand_in.whose})"
+    caution = (
+        f"{broken}, so Python code runs in {where}, without the environment's packages: make the environment again"
+    )
+    return replace(stand_in, caution=caution, remark=None)
+
+
+def broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
+    """Describe what is wrong with an environment that the project has but that cannot be used; None without one."""
+    active = environ.get("VIRTUAL_ENV")
+    named = [(Path(active), f"the active environment {active}")] if active else []
+    for directory, title in (*named, *((workspace / name, f"the project's {name}") for name in ENVIRONMENTS)):
+        if (fault := _fault_of(directory)) is not None:
+            return f"{title} is broken ({fault})"
+    return None
+
+
+def _fault_of(environment: Path) -> str | None:
+    """Why an environment has no interpreter; None for one that has, and for a folder that is no environment."""
+    python = python_path(environment)
+    for path in (environment, python):
+        if path.is_symlink() and not path.exists():
+            return f"{path} leads to {path.readlink()}, which does not exist"
+    if is_file(environment / "pyvenv.cfg") and not python.exists():
+        return f"{python} does not exist"
+    return None
+
+
 def _own(workspace: Path) -> Interpreter:
-    return Interpreter(sys.executable, "codriver's own interpreter", _caution(workspace, sys.executable))
+    return Interpreter(sys.executable, "codriver's own interpreter", remark=_remark(workspace, sys.executable))
 
 
 def _python_of(environment: Path) -> str | None:
@@ -388,8 +479,8 @@ def _python_of(environment: Path) -> str | None:
     return None if python is None else str(python)
 
 
-def _caution(workspace: Path, python: str) -> str | None:
-    """The warning for a Python project without an environment."""
+def _remark(workspace: Path, python: str) -> str | None:
+    """The remark on a Python project without an environment."""
     if not any((workspace / mark).exists() for mark in PYTHON.marks):
         return None
     return (

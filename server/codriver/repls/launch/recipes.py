@@ -124,6 +124,8 @@ class Recipe:
     """Sentences for the caller, such as the owner of the interpreter."""
     caution: str | None = None
     """A sentence for all callers of a REPL that may surprise them, such as one outside the project's environment."""
+    remark: str | None = None
+    """A sentence that is reported once in a workspace, as nothing is wrong."""
     connection_file: Path | None = None
     """For a kernel: the file with its ports and key, which has to exist before the start."""
     remedies: tuple[tuple[str, str], ...] = ()
@@ -306,13 +308,13 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     )
     if checkout := main_checkout(project.workspace):
         command = (*command, "--checkout", str(checkout))
-    made = _recipe_of(kind, command, project, note, caution=found.caution)
+    made = replace(_recipe_of(kind, command, project, note, caution=found.caution), remark=found.remark)
     if found.waits_for is None:
         return made
     because = "" if found.lapsed is None else f", as {lapse_of(found.lapsed)}"
     own = f"this is {python}, not the project's own environment{because}"
     caution = f"{own}: to have that, {to_accept(found.waits_for)}"
-    return replace(made, caution=caution, awaits_trust=True)
+    return replace(made, caution=caution, remark=None, awaits_trust=True)
 
 
 def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
@@ -441,6 +443,7 @@ def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
         protocol=kind.protocol,
         notes=(note,),
         caution=found.caution if is_in_python else None,
+        remark=found.remark if is_in_python else None,
         connection_file=file,
         remedies=((f"No module named {module}", remedy),) if module else (),
     )

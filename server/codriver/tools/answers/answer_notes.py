@@ -159,7 +159,11 @@ def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The new notes for a caller on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (*cautions(call.services.core.state, repl), outside)
-    return [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
+    news = [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
+    remarks = call.services.remarks
+    if repl.remark and remarks is not None and remarks.is_for(evaluation.id, repl.remark):
+        news.append(repl.remark)
+    return news
 
 
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:

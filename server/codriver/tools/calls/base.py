@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry, OutputLog, Question
     from codriver.log.picture_files import PictureFiles
     from codriver.log.recorded_runs import RecordedRuns
+    from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.dialects.clojuredocs_export import Export
     from codriver.repls.supervisor import Repls
@@ -216,6 +217,7 @@ class Services:
     told: Told = field(default_factory=Told)
     """The register of the news that callers were told."""
     grants: InterpreterGrants | None = None
+    remarks: Remarks | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
 
 

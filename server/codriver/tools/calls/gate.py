@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import anyio
 from pydantic import ValidationError
 
+from codriver.core.state import TRUST
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from codriver.core.state import State
 
 
-TRUST = "codriver trust"
 LOOK_S = 0.02
 SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""

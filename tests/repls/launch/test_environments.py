@@ -1,0 +1,180 @@
+"""A project's environment that cannot be used is named as such, and a folder that has none is told once."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import serving
+
+from codriver.repls.launch.projects import find_projects, is_open_to_python, notebook_project, repls_to_start
+from codriver.repls.launch.recipes import recipe
+
+NOTEBOOK = '{{"cells": [], "metadata": {metadata}, "nbformat": 4, "nbformat_minor": 5}}'
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def write(workspace, files):
+    for name, text in files.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text)
+
+
+def dangling(workspace, name=".venv"):
+    python = workspace / name / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/opt/python3.8/bin/python3")
+    return f"{python} leads to /opt/python3.8/bin/python3, which does not exist"
+
+
+def dangling_directory(workspace):
+    (workspace / ".venv").symlink_to("/nowhere/environment")
+    return f"{workspace / '.venv'} leads to /nowhere/environment, which does not exist"
+
+
+def without_interpreter(workspace):
+    write(workspace, {".venv/pyvenv.cfg": "home = /opt\n"})
+    return f"{workspace / '.venv' / 'bin' / 'python'} does not exist"
+
+
+BROKEN = [dangling, dangling_directory, without_interpreter]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+@pytest.mark.parametrize("files", [{}, {"pyproject.toml": ""}], ids=["bare", "project"])
+def test_an_environment_that_cannot_be_used_is_named_with_its_fault(workspace, break_it, files):
+    write(workspace, files)
+    fault = break_it(workspace)
+    made = recipe("python", workspace, {"PATH": ""})
+    assert made.command[0] == sys.executable
+    assert made.remark is None
+    assert made.caution.startswith(f"the project's .venv is broken ({fault}), so Python code runs in {sys.executable}")
+
+
+def test_an_active_environment_that_is_gone_is_named(workspace):
+    made = recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "gone")})
+    assert made.caution is None  # there is nothing left of it
+    fault = dangling(workspace, "mine")
+    made = recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "mine")})
+    assert f"the active environment {workspace / 'mine'} is broken ({fault})" in made.caution
+
+
+def test_a_folder_of_sources_by_the_name_of_an_environment_is_none(workspace):
+    write(workspace, {"venv/__init__.py": ""})
+    assert recipe("python", workspace, {"PATH": ""}).caution is None
+
+
+def test_a_usable_environment_beside_a_broken_one_is_used(workspace):
+    dangling(workspace, "venv")
+    good = workspace / ".venv" / "bin" / "python"
+    good.parent.mkdir(parents=True)
+    good.symlink_to(sys.executable)
+    made = recipe("python", workspace, {"PATH": ""})
+    assert (made.command[0], made.caution) == (str(good), None)
+
+
+def test_the_first_answer_status_and_doctor_name_a_broken_environment(tmp_path, workspace):
+    fault = dangling(workspace)
+    with serving(tmp_path) as live, live.client() as client:
+        answer = client.call("evaluate_code", code="1+2", timeoutMs=60_000)
+        assert answer["result"] == "3"
+        assert any(fault in note for note in answer["notes"])
+        for command in ("status", "doctor"):
+            assert fault in " ".join(live.run(command).stdout.split())
+    assert fault in " ".join(live.run("doctor", "-q").stdout.split())
+
+
+def test_a_missing_environment_is_reported_once_in_a_workspace(tmp_path, workspace):
+    (workspace / "pyproject.toml").touch()
+    told = "no environment of its own"
+    with serving(tmp_path) as live, live.client() as client, live.client(name="other") as other:
+        first = client.call("evaluate_code", code="1", timeoutMs=60_000)
+        assert any(told in note for note in first["notes"])
+        again = client.call("get_evaluation", evaluationId=first["evaluationId"])
+        assert [note for note in again.get("notes", ()) if told not in note] == []
+        assert told not in str(client.call("evaluate_code", code="2"))
+        assert told not in str(other.call("evaluate_code", code="3"))
+        assert any(told in note for note in client.call("list_sessions")["sessions"][0]["notes"])
+        assert told in live.run("status").stdout
+        assert told in live.run("doctor").stdout
+    with serving(tmp_path) as live, live.client() as client:
+        assert told not in live.greeting
+        assert told not in str(client.call("evaluate_code", code="1", timeoutMs=60_000))
+        assert told in str(client.call("list_sessions"))
+
+
+OPEN = [
+    {},
+    {"x.csv": "a,b\n"},
+    {"data/x.parquet": "", "README.md": "", "notes.txt": "", "run.sh": "", "query.sql": ""},
+    {"AGENTS.md": "", "x.json": "{}"},
+]
+CLOSED = [
+    {"main.go": ""},
+    {"x.csv": "", "src/deep/index.ts": ""},
+    {"package.json": "{}", "x.csv": ""},
+    {"Cargo.toml": ""},
+    {"a.clj": ""},
+    {"analysis.R": "", "x.csv": ""},
+]
+
+
+@pytest.mark.parametrize("files", OPEN, ids=[",".join(files) or "nothing" for files in OPEN])
+def test_a_folder_without_sources_of_another_language_gets_python(workspace, files):
+    write(workspace, files)
+    assert is_open_to_python(workspace)
+    assert repls_to_start(workspace) == ("python",)
+    assert find_projects(workspace) == ()
+
+
+@pytest.mark.parametrize("files", CLOSED, ids=[",".join(files) for files in CLOSED])
+def test_a_folder_of_another_language_does_not(workspace, files):
+    write(workspace, files)
+    assert not is_open_to_python(workspace)
+    assert repls_to_start(workspace) == ()
+
+
+def test_a_folder_of_data_alone_evaluates(tmp_path, workspace):
+    write(workspace, {"x.csv": "a,b\n1,2\n"})
+    with serving(tmp_path) as live, live.client() as client:
+        answer = client.call("evaluate_code", code="open('x.csv').read()", timeoutMs=60_000)
+        assert answer["result"] == repr("a,b\n1,2\n")
+
+
+@pytest.fixture
+def with_kernel(workspace):
+    """An environment of the workspace in which ipykernel is installed."""
+    write(workspace, {".venv/bin/python": "", ".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("files", "is_one"),
+    [
+        ({"a.ipynb": NOTEBOOK.format(metadata="{}")}, True),
+        ({"deep/er/a.ipynb": NOTEBOOK.format(metadata='{"kernelspec": {"language": "python"}}'), "x.csv": ""}, True),
+        ({"a.ipynb": "", "requirements.txt": "pandas\n"}, True),
+        ({"a.ipynb": NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}')}, False),
+        ({"a.ipynb": "", "helpers.py": ""}, False),
+        ({"a.ipynb": "", "main.js": ""}, False),
+        ({"x.csv": ""}, False),
+    ],
+)
+def test_a_folder_of_notebooks_is_a_project_for_a_kernel_where_there_is_one(with_kernel, files, is_one):
+    write(with_kernel, files)
+    found = notebook_project(with_kernel, {"PATH": ""})
+    assert (found is not None and found.repl == "jupyter") == is_one
+    shutil.rmtree(with_kernel / ".venv" / "lib")
+    assert notebook_project(with_kernel, {"PATH": ""}) is None
+
+
+def test_a_notebook_that_leads_out_of_the_folder_is_not_read(with_kernel, tmp_path):
+    (tmp_path / "outside.ipynb").write_text(NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}'))
+    (with_kernel / "a.ipynb").symlink_to(tmp_path / "outside.ipynb")
+    assert notebook_project(with_kernel, {"PATH": ""}) is not None
+    assert Path(with_kernel / "a.ipynb").read_text()
