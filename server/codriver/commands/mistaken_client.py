@@ -13,6 +13,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from codriver.commands.terminal import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -60,7 +62,7 @@ class ClientWatch:
         if not is_json_rpc(_first_line()):
             return
         self.is_client = True
-        print(MESSAGE, file=sys.stderr, flush=True)  # noqa: T201  # the client shows standard error
+        say(MESSAGE, err=True)
         _thread.interrupt_main()
 
 
