@@ -53,7 +53,7 @@ SLOW = {
     "lisp": "edit_laws meaning",
     "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
-    "page": "page page_server",
+    "page": "page page_of_another_user page_server",
     "protocol": "both_ways corners deferred_packages evaluation_tasks log_messages",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "

@@ -348,7 +348,7 @@ OPENERS = {
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/dialects/re_frame.py": "the forms that come with us",
-    "page/page_server.py": "the files of the page, which come with us",
+    "page/page_files.py": "the files of the page, which come with us",
     "repls/programs/__init__.py": "the programs that come with us",
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
     "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",

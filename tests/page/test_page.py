@@ -1,5 +1,6 @@
 """The page in a real browser: what it shows, what a person does with it, and what it keeps out."""
 
+import contextlib
 import http.server
 import json
 import threading
@@ -9,11 +10,13 @@ from typing import ClassVar
 
 import pytest
 from browser import Browser
+from forwarded_port import Forwarding, Liar
 from live_server import until
 from page_client import opened
 
 import codriver.page
-from codriver.page.page_server import FOLDER
+from codriver.net.page_redirect import write_redirect
+from codriver.page.page_files import FOLDER
 
 pytestmark = pytest.mark.served("python", client="claude-code", other="codex-mcp-client")
 
@@ -92,7 +95,7 @@ def page(browser, served_page, client):
         assert [url for url in shown.requested if not url.startswith(own)] == []
         # Whatever is shown, it holds within its width, and nothing else than our modules is code.
         assert shown.run("document.documentElement.scrollWidth <= innerWidth")
-        assert shown.run("[...document.scripts].map(one => new URL(one.src).pathname)") == ["/token.js", "/main.js"]
+        assert shown.run("[...document.scripts].map(one => new URL(one.src).pathname)") == ["/access.js", "/main.js"]
 
 
 def row(words):
@@ -104,21 +107,92 @@ def evaluate(client, code, **more):
     return client.call("evaluate_code", code=code, timeoutMs=60_000, **more)
 
 
-def test_the_token_leaves_the_address_for_the_storage_of_this_port_alone(page, served_page):
+def test_the_token_is_kept_for_this_tab_alone_and_outlives_a_reload(page, served_page):
     assert page.run("location.href") == f"{served_page.origin}/"
-    assert page.run("sessionStorage.getItem('token')") == served_page.token
+    assert page.run("Object.entries(sessionStorage)") == [["token", served_page.token]]
     assert page.run("document.cookie") == ""
     assert page.run("localStorage.length") == 0
+    assert page.run("caches.keys()") == []
+    assert page.run("indexedDB.databases()") == []
+    assert page.run("navigator.serviceWorker.getRegistrations().then(found => found.length)") == 0
     assert served_page.token not in page.run("document.documentElement.outerHTML")
-    assert not [url for url in page.requested if served_page.token in url.partition("#")[0]]
+    assert not [url for url in page.requested if served_page.token in url]
     page.run("window.isOld = true; setTimeout(() => location.reload(), 0); true")
     page.until("!window.isOld && document.body?.innerText.includes('6 * 7')", "the page that was loaded again")
 
 
-def test_a_page_without_a_token_says_which_command_has_one(browser, served_page):
+def test_a_page_without_a_code_says_which_command_gives_one(browser, served_page):
     with browser.page(f"{served_page.origin}/") as page:
-        page.shows("codriver watch --web", "#link")
+        page.shows("Open the address that `codriver watch --web` prints", "#link")
         assert "6 * 7" not in page.text()
+
+
+def test_an_address_that_was_used_says_so_and_names_the_command(browser, served_page):
+    address = served_page.address
+    for words in ("live", "used already, and works once. Run `codriver watch --web` for another."):
+        with browser.page(address) as page:
+            page.shows(words, "#link")
+            assert page.run("location.hash") == ""
+    with browser.page(f"{served_page.origin}/#{'A' * 32}") as page:
+        page.shows("does not belong to this server. Run `codriver watch --web`", "#link")
+
+
+def test_another_tab_is_opened_with_a_code_of_its_own(browser, page, served_page):
+    known = {target["targetId"] for target in browser.ask("Target.getTargets")["targetInfos"]}
+
+    def opened_tabs():
+        found = browser.ask("Target.getTargets")["targetInfos"]
+        return [one for one in found if one["type"] == "page" and one["targetId"] not in known]
+
+    page.press_button("#another")
+    (target,) = until(opened_tabs, "another tab")
+    with browser.attached(target["targetId"]) as other:
+        other.shows("live", "#link")
+        other.shows("6 * 7", "#rows")
+        assert other.run("location.href") == f"{served_page.origin}/"
+        assert other.run("window.opener") is None
+        assert other.run("sessionStorage.length") == 1
+
+
+def test_a_file_that_redirects_opens_the_page_and_a_reload_keeps_it(browser, served_page, tmp_path):
+    file = tmp_path / "page.html"
+    write_redirect(file, served_page.address)
+    with browser.page(file.as_uri()) as page:
+        page.until(f"location.origin === {json.dumps(served_page.origin)}", "the page behind the file")
+        page.shows("live", "#link")
+        page.run("window.isOld = true; setTimeout(() => location.reload(), 0); true")
+        page.until("!window.isOld && document.querySelector('#link')?.innerText === 'live'", "the reloaded page")
+
+
+def test_a_worker_is_never_registered_from_the_page(page):
+    """Neither by its policy nor by the server, whatever path is tried."""
+    script = """(path => navigator.serviceWorker.register(path).then(() => 'registered', () => 'refused'))"""
+    for path in ("/main.js", "/access.js", "/", "/worker.js"):
+        assert page.run(f"{script}({json.dumps(path)})") == "refused"
+    page.wrong.clear()  # the policy reports what it refuses
+
+
+LOOKUPS = ("HOST_RESOLVER_SYSTEM_TASK", "HOST_RESOLVER_DNS_TASK", "DNS_TRANSACTION", "HOST_RESOLVER_MDNS_TASK")
+
+
+def test_the_name_of_the_page_is_looked_up_nowhere(served_page, tmp_path):
+    log, other = tmp_path / "net.json", "looked-up.invalid"
+    with contextlib.closing(Browser(tmp_path, f"--log-net-log={log}")) as own:
+        with own.page(served_page.address) as page:
+            page.shows("live", "#link")
+        with own.page(f"http://{other}/") as page:
+            page.until("location.protocol === 'chrome-error:'", "the name of nobody")
+        own.end()
+    found = json.loads(log.read_text())
+    names = {number: name for name, number in found["constants"]["logEventTypes"].items()}
+    events = [(names[one["type"]], json.dumps(one)) for one in found["events"]]
+    assert [text for _, text in events if served_page.host in text]
+    lookups = {one["source"]["id"] for one in found["events"] if names[one["type"]] in LOOKUPS}
+    for one in found["events"]:
+        one.get("params", {}).pop("network_anonymization_key", None)  # the page that a lookup is for, not its name
+    texts = [json.dumps(one) for one in found["events"] if one["source"]["id"] in lookups]
+    assert [text for text in texts if other in text]
+    assert not [text for text in texts if served_page.host in text]
 
 
 def test_rows_show_who_evaluates_what_and_what_comes_of_it(page, client, other):
@@ -496,19 +570,57 @@ def test_only_a_reader_who_scrolls_leaves_the_end_of_the_list(page):
     assert found == [True, 3400, False, 2900, True, True]
 
 
-def test_a_page_goes_on_with_the_next_server_and_ends_what_ran(browser, tmp_path):
+STOPPED = "The server has stopped. Run `codriver watch --web`."
+
+
+def test_a_page_whose_server_ended_says_so_and_sends_nothing_but_challenges(browser, tmp_path):
     from live_server import serving  # noqa: PLC0415  # the module has one of its own
 
     with serving(tmp_path) as live, live.client() as client:
         served = opened(live)
-        client.begin_call("evaluate_code", code="while True: pass")
+        evaluate(client, "'a row of it'")
+        client.begin_call("evaluate_code", code="input('typed? ')")
         with browser.page(served.address) as page:
-            page.shows("while True", "#rows")
+            page.shows("a row of it", "#rows")
+            page.click(".alive .line", "typed?")
+            page.until("Boolean(document.querySelector('.answer input'))")
+            asked = len(page.requested)
             live.process.kill()
-            page.shows("the page waits for the next one", "#link")
-            with serving(tmp_path, "--repl", "none"):
-                page.until("document.querySelector('#link').innerText === 'live'", "the next server")
-                page.shows("its server ended", ".broken")
+            page.until(f"document.querySelector('#link').innerText === {json.dumps(STOPPED)}", "the end of the server")
+            with serving(tmp_path, "--repl", "none") as other:
+                opened(other)
+                page.run("document.querySelector('.answer input').focus()")
+                page.type("my secret")
+                page.press("Enter")
+                page.shows(STOPPED, ".detail")
+                page.click("[role=tab]", "Handoff")
+                page.shows(STOPPED, "#panel")
+                page.until("document.querySelector('#another').hidden")
+                tried = until(lambda: [*page.requested[asked:]][1:], "two challenges")
+                assert set(tried) == {f"{served.origin}/prove"}
+                assert page.text("#link") == STOPPED
+
+
+def test_a_page_that_lost_its_connection_goes_on_once_the_server_has_proved_itself(browser, served_page, client):
+    """A forwarded port is gone for a while, as with ssh; in between another program answers at it."""
+    with contextlib.closing(Forwarding(served_page.port)) as forwarding:
+        address = served_page.address.replace(f":{served_page.port}/", f":{forwarding.port}/")
+        with browser.page(address) as page:
+            page.shows("live", "#link")
+            forwarding.cut()
+            page.until(f"document.querySelector('#link').innerText === {json.dumps(STOPPED)}", "the lost connection")
+            asked = len(page.requested)
+            with contextlib.closing(Liar(forwarding.port)) as liar:
+                until(lambda: len(liar.requests) >= 3, "three challenges")
+                assert page.text("#link") == STOPPED
+            sent = "".join(liar.requests)
+            assert served_page.token not in sent
+            assert sent.count("POST /prove ") == len(liar.requests)
+            assert set(page.requested[asked:]) == {f"http://{served_page.host}:{forwarding.port}/prove"}
+            evaluate(client, "'meanwhile ' + 'evaluated'")
+            forwarding.listen()
+            page.shows("live", "#link")
+            page.shows("'meanwhile evaluated'", "#rows")
 
 
 class Trap(http.server.BaseHTTPRequestHandler):
@@ -534,7 +646,7 @@ def test_a_page_on_another_port_of_this_machine_gets_nothing_of_the_token(browse
     trap = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Trap)
     Trap.text = f"<iframe src='{served_page.origin}/' onload='framed = true'></iframe>"
     threading.Thread(target=trap.serve_forever, daemon=True).start()
-    other = f"http://127.0.0.1:{trap.server_port}/"
+    other = f"http://{served_page.host}:{trap.server_port}/"
     try:
         with browser.page(served_page.address) as page:
             page.shows("live", "#link")
@@ -643,9 +755,8 @@ def test_markdown_of_a_program_leads_nowhere(page):
     )
 
 
-def test_the_page_is_small_and_makes_no_markup_of_texts():
+def test_the_page_makes_no_markup_of_texts():
     files = sorted(FOLDER.iterdir())
-    assert sum(file.stat().st_size for file in files) <= 60 * 1024
     text = "".join(file.read_text() for file in files)
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "srcdoc", "http:", "//cdn"):
         assert word not in text.replace('xmlns="http://www.w3.org/2000/svg"', ""), word

@@ -1,99 +1,160 @@
-"""Requests to the page, judged: what it and its reader send comes in, and nothing that another site can send does."""
+"""Requests to the page: what the page and its reader send is admitted, and nothing that another site can send."""
 
 import pytest
 
-from codriver.page.page_admission import Request, address_of, kind_of
+from codriver.page.http_connection import Request
+from codriver.page.page_access import Access
+from codriver.page.page_admission import kind_of
 
-PORT, TOKEN = 4321, "T" * 43
-OWN = {"host": f"127.0.0.1:{PORT}", "sec-fetch-site": "same-origin"}
-OPENED = {
-    "host": f"127.0.0.1:{PORT}", "sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document",
-}  # fmt: skip
-CALL = {**OWN, "origin": address_of(PORT), "content-type": "application/json", "codriver-token": TOKEN}
+ACCESS = Access()
+ACCESS.life_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43
+OTHER_LIFE = f"{'a7' * 16}.localhost"
+HOST = f"{ACCESS.life_host}:4321"
+ORIGIN = f"http://{HOST}"
+OWN = {"host": HOST, "sec-fetch-site": "same-origin"}
+PART = {**OWN, "sec-fetch-dest": "script"}
+OPENED = {"host": HOST, "sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+POST = {**OWN, "origin": ORIGIN, "content-type": "application/json"}
+CALL = {**POST, "codriver-token": ACCESS.token}
 FRAME = {**OWN, "sec-fetch-dest": "iframe"}
 
 
-def kind(method, target, headers):
-    return kind_of(Request(method, target, headers), PORT, TOKEN)
+def kind(method, target, headers, access=ACCESS):
+    return kind_of(Request(method, target, headers), access)
 
 
-def test_the_page_its_parts_its_tables_and_its_calls_come_in():
+def changed(headers, **others):
+    given = {**headers, **{name.replace("_", "-"): value for name, value in others.items()}}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def test_the_page_its_parts_its_tables_and_its_calls_are_admitted():
     assert kind("GET", "/", OPENED) == "file"
-    assert kind("GET", "/main.js", OWN) == "file"
+    assert kind("GET", "/", changed(OPENED, sec_fetch_site="same-origin")) == "file"
+    assert kind("GET", "/main.js", PART) == "file"
+    assert kind("GET", "/style.css", changed(PART, sec_fetch_dest="style")) == "file"
     assert kind("GET", "/frame/abc", FRAME) == "frame"
+    assert kind("POST", "/enter", POST) == "enter"
+    assert kind("POST", "/prove", POST) == "prove"
     assert kind("POST", "/do/events", CALL) == "call"
 
 
-@pytest.mark.parametrize(
-    ("header", "value"),
-    [
-        ("host", "localhost:4321"),
-        ("host", "rebound.example:4321"),
-        ("host", "127.0.0.1:4322"),
-        ("host", "127.0.0.1"),
-        ("host", None),
-        ("host", f"127.0.0.1:{PORT}, evil.example"),
-        ("origin", "http://127.0.0.1:4322"),
-        ("origin", f"http://localhost:{PORT}"),
-        ("origin", f"https://127.0.0.1:{PORT}"),
-        ("origin", "null"),
-        ("origin", None),
-        ("sec-fetch-site", "same-site"),
-        ("sec-fetch-site", "cross-site"),
-        ("sec-fetch-site", "none"),
-        ("sec-fetch-site", None),
-        ("content-type", "text/plain"),
-        ("content-type", None),
-        ("codriver-token", "t" * 43),
-        ("codriver-token", ""),
-        ("codriver-token", None),
-        ("codriver-token", "T" * 42),
-        ("upgrade", "websocket"),
-    ],
-)
-def test_a_call_with_one_thing_wrong_is_refused(header, value):
-    headers = {name: given for name, given in {**CALL, header: value}.items() if given is not None}
-    assert kind("POST", "/do/get_evaluation", headers) == "refuse"
+@pytest.mark.parametrize("port", ["", ":80", ":9999", ":65535"])
+def test_the_port_is_free_as_long_as_the_origin_has_the_same(port):
+    host = f"{ACCESS.life_host}{port}"
+    assert kind("POST", "/do/events", changed(CALL, host=host, origin=f"http://{host}")) == "call"
+    assert kind("POST", "/do/events", changed(CALL, host=host)) == "refuse"
+
+
+WRONG = [
+    ("host", "localhost:4321"),
+    ("host", "127.0.0.1:4321"),
+    ("host", "[::1]:4321"),
+    ("host", "rebound.example:4321"),
+    ("host", OTHER_LIFE),
+    ("host", f"x.{HOST}"),
+    ("host", f"{ACCESS.life_host}.:4321"),
+    ("host", f"{ACCESS.life_host}:4321:1"),
+    ("host", f"{ACCESS.life_host}:x"),
+    ("host", f"{ACCESS.life_host.upper()}:4321"),
+    ("host", f"{HOST}, evil.example"),
+    ("host", ""),
+    ("host", None),
+    ("origin", f"http://{ACCESS.life_host}:4322"),
+    ("origin", f"http://{OTHER_LIFE}:4321"),
+    ("origin", "http://127.0.0.1:4321"),
+    ("origin", f"https://{HOST}"),
+    ("origin", "null"),
+    ("origin", None),
+    ("sec-fetch-site", "same-site"),
+    ("sec-fetch-site", "cross-site"),
+    ("sec-fetch-site", "none"),
+    ("sec-fetch-site", None),
+    ("content-type", "text/plain"),
+    ("content-type", None),
+    ("upgrade", "websocket"),
+    ("service-worker", "script"),
+]
+
+
+@pytest.mark.parametrize(("header", "value"), WRONG)
+def test_a_post_with_one_thing_wrong_is_refused(header, value):
+    for target, headers in (("/do/get_evaluation", CALL), ("/enter", POST), ("/prove", POST)):
+        assert kind("POST", target, changed(headers, **{header: value})) == "refuse"
+
+
+@pytest.mark.parametrize("token", ["t" * 43, "", None, "T" * 42, "T" * 44])
+def test_a_call_without_the_token_is_refused(token):
+    assert kind("POST", "/do/get_evaluation", changed(CALL, codriver_token=token)) == "refuse"
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "post", "patch"])
-def test_a_call_by_another_method_is_refused(method):
-    assert kind(method, "/do/get_evaluation", CALL) == "refuse"
+def test_a_post_by_another_method_is_refused(method):
+    for target in ("/do/get_evaluation", "/enter", "/prove"):
+        assert kind(method, target, CALL) == "refuse"
 
 
 @pytest.mark.parametrize(
     "headers",
     [
         {},
-        {"host": OWN["host"]},
-        {**OPENED, "sec-fetch-site": "cross-site"},
-        {**OPENED, "sec-fetch-site": "same-site"},
-        {**OPENED, "sec-fetch-dest": "iframe"},
-        {**OPENED, "sec-fetch-mode": "cors"},
-        {**OPENED, "host": "evil.example"},
-        {**OWN, "origin": "http://evil.example"},
+        {"host": HOST},
+        changed(OPENED, sec_fetch_site="same-site"),
+        changed(OPENED, sec_fetch_site=None),
+        changed(OPENED, sec_fetch_dest="iframe"),
+        changed(OPENED, sec_fetch_mode="cors"),
+        changed(OPENED, host="evil.example"),
+        changed(OPENED, host=OTHER_LIFE),
+        changed(OPENED, service_worker="script"),
+        changed(OWN, origin="http://evil.example"),
         FRAME,
     ],
 )
-def test_the_bare_page_is_given_to_nobody_but_who_opens_its_address(headers):
+def test_the_bare_page_is_given_only_to_a_tab_that_opens_its_address(headers):
     assert kind("GET", "/", headers) == "refuse"
 
 
-def test_a_part_of_the_page_is_given_to_the_page_alone():
-    assert kind("GET", "/main.js", {**OPENED}) == "refuse"
-    assert kind("GET", "/main.js", {**OWN, "sec-fetch-site": "cross-site"}) == "refuse"
-    assert kind("POST", "/main.js", OWN) == "refuse"
+def test_a_link_or_a_file_opens_the_page_by_its_own_name_alone():
+    access = Access()
+    access.issue_code("127.0.0.1", 0)
+    from_elsewhere = changed(OPENED, sec_fetch_site="cross-site")
+    assert kind("GET", "/", changed(from_elsewhere, host=access.life_host), access) == "file"
+    assert kind("GET", "/", changed(from_elsewhere, host="127.0.0.1:4321"), access) == "refuse"
+    assert kind("GET", "/", changed(OPENED, host="127.0.0.1:4321"), access) == "file"
 
 
-def test_a_table_is_given_to_a_frame_of_the_page_alone():
-    for site, dest in (
-        ("cross-site", "iframe"),
-        ("same-origin", "document"),
-        ("none", "document"),
-        ("same-origin", ""),
-    ):
-        assert kind("GET", "/frame/abc", {**OWN, "sec-fetch-site": site, "sec-fetch-dest": dest}) == "refuse"
+def test_the_bare_address_is_no_name_of_the_page_until_somebody_chose_it():
+    access, own = Access(), {"host": "127.0.0.1:4321", "origin": "http://127.0.0.1:4321"}
+    call = changed(CALL, **own, codriver_token=access.token)
+    access.issue_code(access.life_host, 0)
+    assert kind("POST", "/do/events", call, access) == "refuse"
+    access.issue_code("127.0.0.1", 0)
+    assert kind("POST", "/do/events", call, access) == "call"
+    assert kind("POST", "/do/events", changed(call, origin="http://127.0.0.1:4322"), access) == "refuse"
 
 
-def test_no_empty_token_opens_anything():
-    assert kind_of(Request("POST", "/do/events", {**CALL, "codriver-token": ""}), PORT, "") == "refuse"
+@pytest.mark.parametrize("dest", ["serviceworker", "worker", "sharedworker", "document", "iframe", "empty", "", None])
+def test_a_part_of_the_page_is_given_to_the_page_alone_and_to_no_worker(dest):
+    assert kind("GET", "/main.js", changed(PART, sec_fetch_dest=dest)) == "refuse"
+
+
+def test_a_part_of_the_page_is_given_to_no_other_site():
+    assert kind("GET", "/main.js", OPENED) == "refuse"
+    assert kind("GET", "/main.js", changed(PART, sec_fetch_site="cross-site")) == "refuse"
+    assert kind("GET", "/main.js", changed(PART, service_worker="script")) == "refuse"
+    assert kind("POST", "/main.js", PART) == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("site", "dest"),
+    [("cross-site", "iframe"), ("same-origin", "document"), ("none", "document"), ("same-origin", "")],
+)
+def test_a_table_is_given_to_a_frame_of_the_page_alone(site, dest):
+    assert kind("GET", "/frame/abc", changed(OWN, sec_fetch_site=site, sec_fetch_dest=dest)) == "refuse"
+
+
+def test_an_empty_token_opens_nothing():
+    access = Access()
+    access.token = ""
+    headers = {"host": access.life_host, "origin": f"http://{access.life_host}", "codriver-token": ""}
+    assert kind("POST", "/do/events", changed(CALL, **headers), access) == "refuse"

@@ -1,9 +1,12 @@
-"""The page's port on a real server: who gets in, for how long it is open, and how the next server goes on with it."""
+"""The page's port on a real server: who gets in, for how long it is open, and what an address is good for."""
 
 import contextlib
+import hmac
+import http.client
 import json
+import re
+import signal
 import socket
-import stat
 import subprocess
 import sys
 
@@ -13,7 +16,7 @@ import real_repls
 from application import SEAM
 from live_server import WAIT_S, serving, until
 from other_user import BECOME, needs_root
-from page_client import Events, PageClient, opened
+from page_client import Events, PageClient, address_of, opened
 
 TRIES = 20
 
@@ -30,19 +33,26 @@ def page(live):
     return opened(live)
 
 
-def record_of(live):
-    (found,) = (live.folder / "state").rglob("page.json")
-    return found
+def private_files(live):
+    """Files that a page leaves in the state folder, beside those of every server."""
+    return [path for path in (live.folder / "state").rglob("page*") if path.is_file()]
 
 
-def test_the_command_prints_an_address_and_opens_nothing(live, page):
-    again = live.run("watch", "--web")
-    assert again.stdout == f"{page.address}\n"
+def test_the_command_prints_another_address_each_time_and_opens_nothing(live, page):
+    first, again = live.run("watch", "--web"), live.run("watch", "--web")
+    assert first.stdout.startswith(f"{page.origin}/#")
+    assert again.stdout.startswith(f"{page.origin}/#")
+    assert again.stdout != first.stdout
     assert "ten minutes" in again.stderr
+    assert page.token not in again.stdout + again.stderr
+    assert private_files(live) == []
 
 
 def test_without_a_server_or_with_options_for_lines_there_is_no_page(live, tmp_path):
     assert live.run("watch", "--web", "--who", "ann").returncode == 2
+    assert live.run("watch", "--open").returncode == 2
+    assert live.run("watch", "--web", "--open", "--address", "127.0.0.1").returncode == 2
+    assert live.run("watch", "--web", "--address", "0.0.0.0").returncode == 2
     (tmp_path / ".git").mkdir()
     alone = live.run("watch", "--web", "--workspace", str(tmp_path))
     assert alone.returncode == 3
@@ -50,25 +60,107 @@ def test_without_a_server_or_with_options_for_lines_there_is_no_page(live, tmp_p
     assert alone.stdout == ""
 
 
-def test_the_port_and_the_token_lie_where_only_this_user_can_read(live, page):
-    assert json.loads(record_of(live).read_text()) == {"port": page.port, "token": page.token}
-    assert stat.S_IMODE(record_of(live).stat().st_mode) == 0o600
-    assert page.token not in "".join(str(path.read_bytes()) for path in live.workspace.rglob("*") if path.is_file())
+def test_neither_token_nor_code_lies_in_any_file(live, page):
+    code = address_of(live).partition("#")[2]
+    for folder in (live.workspace, live.folder):
+        texts = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+        assert not [one for one in texts if page.token.encode() in one or code.encode() in one]
 
 
-def test_no_answer_at_the_port_of_clients_holds_the_token(live, page):
-    lines = []
+def ask_at_port_of_clients(live):
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as sock:
-        sock.sendall(b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"page": "yes"}}\n')
+        sock.sendall(b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"page": ""}}\n')
         with sock.makefile("rb") as file:
-            lines += file.readlines()
-    assert [json.loads(line)["params"] for line in lines] == [{"port": page.port}]
+            return [json.loads(line)["params"] for line in file]
+
+
+def test_the_answer_at_the_port_of_clients_has_a_code_that_works_once_and_no_token(live, page):
+    (answer,) = ask_at_port_of_clients(live)
+    assert page.token not in json.dumps(answer)
+    other = PageClient(live, answer["address"]).enter()
+    assert other.token == page.token
+    assert other.post("/enter", code=other.code) == {"refused": "used"}
+
+
+def test_more_than_eight_outstanding_addresses_replace_the_oldest(live, page):
+    addresses = [address_of(live) for _ in range(9)]
+    first, *others = [PageClient(live, address) for address in addresses]
+    assert first.post("/enter", code=first.code) == {"refused": "replaced"}
+    assert {one.enter().token for one in others} == {page.token}
+
+
+def test_another_tab_gets_a_code_of_its_own(live, page):
+    code = page.call("another")["code"]
+    other = PageClient(live, f"{page.origin}/#{code}").enter()
+    assert other.token == page.token
+
+
+def test_the_server_proves_that_it_knows_the_token(page):
+    nonce = "0f" * 32
+    expected = hmac.new(page.token.encode(), f"codriver page {nonce}".encode(), "sha256").hexdigest()
+    assert page.post("/prove", nonce=nonce) == {"proof": expected}
+    assert page.post("/prove", nonce="0f") == {"proof": None}
+
+
+def test_the_page_is_reached_at_both_loopback_addresses_and_by_any_port(live, page):
+    answers = set()
+    for address in ("127.0.0.1", "::1"):
+        for port in (page.port, 9999):
+            origin = f"http://{page.host}:{port}"
+            connection = http.client.HTTPConnection(address, page.port, timeout=WAIT_S)
+            connection.request("POST", "/do/examples", "{}", page.headers(Host=f"{page.host}:{port}", Origin=origin))
+            answers.add(connection.getresponse().status)
+            connection.close()
+    assert answers == {200}
+
+
+def test_the_bare_address_is_served_once_it_was_chosen_and_called_weaker(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        page = opened(live)
+        bare = f"127.0.0.1:{page.port}"
+        given = page.headers(Host=bare, Origin=f"http://{bare}")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+        request = f"POST /do/examples HTTP/1.1\r\n{lines}Content-Length: 2\r\n\r\n{{}}".encode()
+        assert page.raw(request) == b""
+        chosen = live.run("watch", "--web", "--address", "127.0.0.1")
+        assert "weaker" in chosen.stderr
+        assert PageClient(live, chosen.stdout.strip()).enter().call("examples")
+        assert b"200" in page.raw(request)[:20]
+
+
+BROWSER = """#!/bin/sh
+tr '\\0' '\\n' < /proc/$$/cmdline > "$0.line"
+case "$1" in file://*) cp "${1#file://}" "$0.file"; stat -c %a "${1#file://}" > "$0.mode";; esac
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="command lines are read in /proc")
+def test_the_browser_is_given_a_file_that_redirects_and_never_the_code(tmp_path):
+    browser = tmp_path / "browser"
+    browser.write_text(BROWSER)
+    browser.chmod(0o755)
+    with serving(tmp_path, "--repl", "none") as live:
+        live.environ["BROWSER"] = str(browser)
+        done = live.run("watch", "--web", "--open", stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, done.stderr
+        file = until(lambda: (tmp_path / "browser.mode").exists() and (tmp_path / "browser.file"), "the browser")
+        (address,) = re.findall(r'http://[^"<]+', file.read_text())[:1]
+        assert (tmp_path / "browser.mode").read_text().strip() == "600"
+        code = address.partition("#")[2]
+        assert code
+        assert code not in (tmp_path / "browser.line").read_text()
+        assert len(private_files(live)) == 1
+        PageClient(live, address).enter()
+        assert private_files(live) == []
+        live.run("watch", "--web", "--open", stdin=subprocess.DEVNULL)
+        assert len(private_files(live)) == 1
+    assert private_files(live) == []
 
 
 def test_the_bare_page_holds_nothing_of_the_log_and_lets_nothing_in(page):
     connection = page.connection()
     opens = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    connection.request("GET", "/", headers=opens)
+    connection.request("GET", "/", headers={"Host": page.origin.removeprefix("http://"), **opens})
     answer = connection.getresponse()
     text = answer.read().decode()
     assert answer.status == 200
@@ -93,6 +185,8 @@ def test_the_bare_page_holds_nothing_of_the_log_and_lets_nothing_in(page):
         {"Codriver-Token": None},
         {"Codriver-Token": "A" * 43},
         {"Host": "localhost:1"},
+        {"Host": "127.0.0.1"},
+        {"Service-Worker": "script"},
         {"Origin": "http://evil.example"},
         {"Origin": None},
         {"Sec-Fetch-Site": "cross-site"},
@@ -124,7 +218,7 @@ def test_a_call_that_is_not_the_pages_gets_no_byte(page, changed):
     ids=lambda data: repr(data[:24]),
 )
 def test_whatever_else_comes_gets_no_byte(page, data):
-    assert page.raw(data.replace(b"Host: a\r\nHost: b", b"Host: 127.0.0.1:%d\r\nHost: b" % page.port)) == b""
+    assert page.raw(data.replace(b"Host: a\r\nHost: b", f"Host: {page.host}\r\nHost: b".encode())) == b""
 
 
 def test_a_body_that_is_too_long_is_not_read_on(page):
@@ -136,7 +230,7 @@ def test_a_body_that_is_too_long_is_not_read_on(page):
 def test_http_stays_refused_at_the_port_of_clients(live, page):
     lines = [f"{name}: {value}" for name, value in page.headers(Host=f"127.0.0.1:{live.port}").items()]
     asked = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 2", "", "{}"])
-    assert PageClient(live.port, page.token).raw(asked.encode()) == b""
+    assert page.raw(asked.encode(), port=live.port) == b""
 
 
 @needs_root
@@ -171,15 +265,12 @@ def test_the_page_is_told_what_is_there_and_what_comes(live, page, client):
 
 def test_a_page_that_comes_back_is_told_what_it_missed_alone(page, client):
     with Events(page) as events:
-        about = events.next()[1]
         events.row(text="'marker'", status="done")
         since = max(row.get("line", 0) for row in events.rows.values())
     client.call("evaluate_code", code="'missed'", timeoutMs=60_000)
-    with Events(page, server=about["server"], since=since) as events:
+    with Events(page, since=since) as events:
         events.row(text="'missed'", status="done")
         assert all(row["line"] > since for row in events.rows.values() if "line" in row)
-    with Events(page, server="of another", since=10**6) as events:
-        events.row(text="'marker'", status="done")
 
 
 def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_had_whole(page, client):
@@ -432,47 +523,46 @@ def looked_at(live):
     pytest.fail("each page closed before it was looked at")
 
 
-def test_the_page_closes_when_nobody_has_looked_for_a_while_and_its_address_with_it(tmp_path):
+def test_the_page_closes_when_nobody_has_looked_for_a_while_and_the_next_is_another(tmp_path):
     with serving(tmp_path, "--repl", "none", durations="page_s=0.3") as live:
         page, events = looked_at(live)
         with events:
-            assert record_of(live).exists()
-        until(lambda: not [*(live.folder / "state").rglob("page.json")], "the page to be closed")
-        with pytest.raises(ConnectionError):
-            page.call("handoff")
+            assert page.call("examples")
+        until(lambda: not is_open(page), "the page to be closed")
         again, events = looked_at(live)
         with events:
             assert again.token != page.token
-
-
-def test_the_next_server_goes_on_with_the_port_and_the_token(tmp_path):
-    with serving(tmp_path, "--repl", "none") as live:
-        page = opened(live)
-    with serving(tmp_path, "--repl", "none") as live:
-        until(lambda: is_open(page), "the page to go on")
-        assert opened(live).address == page.address
-        live.process.kill()
-    with serving(tmp_path, "--repl", "none"):
-        until(lambda: is_open(page), "the page to go on after a crash")
+            assert again.host != page.host
 
 
 def is_open(page):
     try:
         return page.call("handoff")
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return None
 
 
-def test_where_the_port_is_taken_the_next_server_says_which_command_opens_the_page(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_the_next_server_has_nothing_of_the_one_before(tmp_path, number):
+    """Neither name, port, token nor code; and no page is open until somebody asks for it."""
     with serving(tmp_path, "--repl", "none") as live:
-        page = opened(live)
-    with socket.create_server(("127.0.0.1", page.port)), serving(tmp_path, "--repl", "none") as live:
-        with live.client() as client:
+        page, left = opened(live), PageClient(live, address_of(live))
+        live.stop(number)
+    with serving(tmp_path, "--repl", "none") as live:
+        assert not is_open(page)
+        again = opened(live)
+        assert (again.host, again.token) != (page.host, page.token)
+        assert again.port != page.port
+        assert again.post("/enter", code=left.code) == {"refused": "unknown"}
+        for old in ({"Codriver-Token": page.token}, {"Host": page.host, "Origin": f"http://{page.host}"}):
+            with pytest.raises(ConnectionError):
+                post(again, "/do/examples", again.headers(**old))
 
-            def said():
-                told = client.call("repl_output_log", category=["otherErrorOutput"])["result"]
-                return "`codriver watch --web` prints another address" in json.dumps(told)
 
-            until(said, "the server to say so")
-        assert not [*(live.folder / "state").rglob("page.json")]
-        assert opened(live).port != page.port
+def post(page, target, headers):
+    connection = page.connection()
+    try:
+        connection.request("POST", target, "{}", headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()

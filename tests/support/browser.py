@@ -106,19 +106,30 @@ class Browser:
         would take twice the time of a processor.
         """
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        with self.attached(target) as page:
+            page.size(width, height)
+            features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+            page.ask("Emulation.setEmulatedMedia", features=features)
+            page.ask("Page.navigate", url=address)
+            yield page
+
+    @contextlib.contextmanager
+    def attached(self, target):
+        """A page in a tab that is there already, which is closed in the end."""
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
             page.ask(f"{domain}.enable")
-        page.size(width, height)
-        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-        page.ask("Emulation.setEmulatedMedia", features=features)
-        page.ask("Page.navigate", url=address)
         try:
             yield page
         finally:
             self.ask("Target.closeTarget", targetId=target)
             del self._pages[session]
+
+    def end(self):
+        """End as a person ends a browser, so that it writes all that it still has to write."""
+        self.ask("Browser.close")
+        self._process.wait(WAIT_S)
 
     def close(self):
         self._process.terminate()
@@ -183,6 +194,17 @@ class Page:
         found = f"{all_found}.find(e => e.innerText.includes({json.dumps(words)}))"
         self.until(f"Boolean({found})", f"{selector} {words}")
         self.run(f"{found}.click()")
+
+    def press_button(self, selector):
+        """Click what a selector finds with the mouse, as only a person can: a browser lets that open a tab."""
+        place = f"document.querySelector({json.dumps(selector)})"
+        self.until(f"{place}?.checkVisibility()", selector)
+        box = self.run(
+            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({place}.getBoundingClientRect())"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            given = {"type": kind, "button": "left", "clickCount": 1}
+            self.ask("Input.dispatchMouseEvent", x=box[0], y=box[1], **given)
 
     def press(self, key):
         code = {"Enter": 13, "Escape": 27}.get(key, 0)

@@ -94,3 +94,21 @@ def run(code, *arguments):
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def holding(address, *ports):
+    """Another user's process that listens on an address and says nothing; it ends when its input does."""
+    code = f"""
+import encodings.idna, os, socket, sys
+{BECOME}
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+held = [socket.create_server((sys.argv[1], int(port)), family=family) for port in sys.argv[2:]]
+print("up", flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-I", "-S", "-c", code, address, *map(str, ports)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+        yield process
+        process.kill()

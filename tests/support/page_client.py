@@ -9,28 +9,42 @@ import time
 
 from live_server import WAIT_S
 
-ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/#([A-Za-z0-9_-]{43})\n")
+ADDRESS = re.compile(r"http://([0-9a-f]{32}\.localhost|127\.0\.0\.1):(\d+)/#([A-Za-z0-9_-]{32})\n")
 
 
-def opened(live):
-    """The page of a server, opened by the command: its port and its token."""
-    done = live.run("watch", "--web")
-    found = ADDRESS.fullmatch(done.stdout)
-    assert found, (done.stdout, done.stderr)
-    return PageClient(int(found[1]), found[2])
+def address_of(live, *options):
+    """Open the page of a server by the command, and return the address that it prints."""
+    done = live.run("watch", "--web", *options)
+    assert ADDRESS.fullmatch(done.stdout), (done.stdout, done.stderr)
+    return done.stdout.strip()
+
+
+def opened(live, *options):
+    """Open the page of a server by the command, and exchange the code for its token."""
+    return PageClient(live, address_of(live, *options), *options).enter()
 
 
 class PageClient:
     """What the page does with its port."""
 
-    def __init__(self, port, token):
-        self.port, self.token = port, token
-        self.origin = f"http://127.0.0.1:{port}"
-        self.address = f"{self.origin}/#{token}"
+    def __init__(self, live, address, *options):
+        host, port, self.code = ADDRESS.fullmatch(f"{address}\n").groups()
+        self.live, self.options = live, options
+        self.host, self.port, self.token = host, int(port), None
+        self.origin = f"http://{host}:{port}"
+
+    def enter(self):
+        self.token = self.post("/enter", code=self.code)["token"]
+        return self
+
+    @property
+    def address(self):
+        """An address for a browser, with a code of its own."""
+        return address_of(self.live, *self.options)
 
     def headers(self, **others):
         given = {
-            "Host": f"127.0.0.1:{self.port}", "Origin": self.origin, "Sec-Fetch-Site": "same-origin",
+            "Host": f"{self.host}:{self.port}", "Origin": self.origin, "Sec-Fetch-Site": "same-origin",
             "Content-Type": "application/json", "Codriver-Token": self.token,
         }  # fmt: skip
         return {name: value for name, value in {**given, **others}.items() if value is not None}
@@ -40,11 +54,14 @@ class PageClient:
 
     def call(self, name, /, **arguments):
         """The answer to a call."""
+        return self.post(f"/do/{name}", **arguments)
+
+    def post(self, target, /, *, headers=None, **arguments):
         connection = self.connection()
         try:
-            connection.request("POST", f"/do/{name}", json.dumps(arguments), self.headers())
+            connection.request("POST", target, json.dumps(arguments), self.headers(**headers or {}))
             answer = connection.getresponse()
-            assert answer.status == 200, (answer.status, name)
+            assert answer.status == 200, (answer.status, target)
             return json.loads(answer.read())
         finally:
             connection.close()
@@ -52,19 +69,22 @@ class PageClient:
     def tool(self, name, /, **arguments):
         return self.call(name, **arguments)["answer"]
 
+    def frame_headers(self):
+        return {"Host": f"{self.host}:{self.port}", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "iframe"}
+
     def frame(self, address):
         """What is at the address of a table: its status, its headers and its text."""
         connection = self.connection()
         try:
-            connection.request("GET", address, headers={"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "iframe"})
+            connection.request("GET", address, headers=self.frame_headers())
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read().decode()
         finally:
             connection.close()
 
-    def raw(self, data):
+    def raw(self, data, port=None):
         """All that comes back for these bytes until the server hangs up, or our side is closed."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S) as sock:
+        with socket.create_connection(("127.0.0.1", port or self.port), timeout=WAIT_S) as sock:
             came = b""
             with contextlib.suppress(OSError):
                 sock.sendall(data)

@@ -208,14 +208,16 @@ def evaluated(live):
 
 @pytest.mark.slow
 def test_no_web_page_evaluates_or_reads_anything(live, tmp_path):
-    """From a page of another origin, by address, by `localhost`, and by a name that was rebound to this machine."""
+    """From another origin: by address, by `localhost`, by a rebound name, and by the page's own name, were it known."""
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()
-    way, page_port = Way("127.0.0.1", 0, live.port), opened(live).port
+    served = opened(live)
+    way, page_port = Way("127.0.0.1", 0, live.port), served.port
     to_page = Way("127.0.0.1", 0, page_port)
     hosts = ("127.0.0.1", "localhost", "rebound.example")
     ports = {"": way.port, "page ": to_page.port, "page itself ": page_port}
     targets = {f"{name}{host}": f"http://{host}:{port}/" for name, port in ports.items() for host in hosts}
+    targets |= {f"{name}by name": f"http://{served.host}:{port}/" for name, port in ports.items() if name}
     with (
         contextlib.closing(way),
         contextlib.closing(to_page),

@@ -287,11 +287,11 @@ def test_the_doctor_finds_nothing_wrong_on_a_sound_machine(server, windows):
     assert "All is well" in said or "Nothing is wrong" in said, said
 
 
-def test_the_page_shows_what_was_evaluated_and_takes_its_token_alone(server, client, windows):
+def test_the_page_shows_what_was_evaluated_to_whoever_has_its_token_alone(server, client, windows):
     said = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
     found = page_client.ADDRESS.search(said)
     assert found, said
-    page = page_client.PageClient(int(found[1]), found[2])
+    page = page_client.PageClient(None, found[0].strip()).enter()
     client.evaluate("40 + 2")
     with page_client.Events(page) as events:
         assert events.row(text="40 + 2", result="42", status="done")

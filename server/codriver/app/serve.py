@@ -33,13 +33,12 @@ from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChange
 from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
-from codriver.files.own_folders import relay_file, server_folder, workspace_state_folder
+from codriver.files.own_folders import page_redirect_file, relay_file, server_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line, visible
 from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
-from codriver.net.known_servers import record_file
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
@@ -198,8 +197,7 @@ class Server:
             is_asked=not options.is_on_demand,
         )
         self._core = self._parts.core
-        page = record_file(workspace_state_folder(workspace))
-        self._page = PageDoor(self._parts, tasks, page, durations.page_s)
+        self._page = PageDoor(self._parts, tasks, page_redirect_file(workspace), durations.page_s)
 
     async def run(self) -> None:
         """Start, serve, and return when all is closed."""
@@ -274,7 +272,6 @@ class Server:
         except OSError as error:
             logger.warning("`codriver status --all` will not list this server: %s", error)
         self._seek_repls()
-        self._tasks.start_soon(self._page.go_on)
         if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
         # All objects made until here stay for good: each garbage collection would take 100 ms to look through them.

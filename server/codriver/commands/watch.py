@@ -17,9 +17,9 @@ from codriver.commands.options import workspace_option
 from codriver.commands.terminal import reading, say
 from codriver.commands.watch_board import ASKED_AT_START, Board, View, next_filter
 from codriver.errors import CodriverError
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import page_redirect_file
 from codriver.net import client
-from codriver.net.known_servers import read_record, record_file
+from codriver.net.page_redirect import write_redirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,15 @@ LOOK_AGAIN_MS = 500
 """How long the end of a silent evaluation may go unseen."""
 TESTS_MS = 1000
 """How long the begin of a run of tests may go unseen, as no log entry tells it."""
-CLOSES = "open it in a browser on this machine; it is closed ten minutes after the last page is"
+CLOSES = (
+    "Open it in a browser on this machine. The address works once, within ten minutes. "
+    "The page closes ten minutes after nobody looks at it any more."
+)
+WEAKER = (
+    "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
+    "workers) can read this page. Use it only where your browser cannot open the page's own name."
+)
+NO_BROWSER = "No browser could be started: open the address yourself."
 CLOCK_S = 0.5
 """How often the time of running evaluations is drawn anew."""
 
@@ -42,16 +50,27 @@ CLOCK_S = 0.5
 @click.option("--who", help="Only what this caller evaluates.")
 @click.option("--search", default="", help="Only entries that contain this text.")
 @click.option("--web", is_flag=True, help="Print the address of a page that shows it, for a browser here.")
+@click.option("--open", "opens", is_flag=True, help="With --web: open the page in your browser.")
+@click.option(
+    "--address",
+    type=click.Choice(["127.0.0.1"]),
+    help="With --web: the host in the address, for a browser that cannot open the page's own name. Weaker.",
+)
 @workspace_option
-def watch_command(*, who: str | None, search: str, web: bool, workspace: Path) -> None:
+def watch_command(
+    *, who: str | None, search: str, web: bool, opens: bool, address: str | None, workspace: Path
+) -> None:
     """Watch live who evaluates what, where, and what comes of it. Keys: space, f, a, /, arrows, q; ? says them."""
     workspace = workspace.resolve()
     if web:
         if who or search:
             raise click.UsageError("--web takes neither --who nor --search: the page has fields for both")
-        say(page_address(workspace))
-        say(CLOSES, err=True)
+        if opens and address:
+            raise click.UsageError("--open works with the page's own name only: leave one of --open and --address out")
+        _show_page(workspace, address or "", opens=opens)
         return
+    if opens or address:
+        raise click.UsageError("--open and --address belong to --web")
     try:
         if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and (screen := _screen()):
             _watch_on_screen(workspace, View(only=who, search=search), screen)
@@ -65,18 +84,35 @@ class NoPageError(CodriverError):
     """The server cannot open its page."""
 
 
-def page_address(workspace: Path) -> str:
-    """The address of the page of the workspace's server, which opens it; the token in it never leaves the browser.
+def page_address(workspace: Path, host: str = "") -> str:
+    """Return an address that opens the page of the workspace's server once.
+
+    `host`: the host in the address, `""` for the page's own name.
 
     Raises:
         NoServerError: there is no server.
         NoPageError: the server cannot open its page.
     """
-    told = client.ask_for_page(workspace)
-    record = read_record(record_file(workspace_state_folder(workspace)))
-    if record is None or record.port != told.get("port"):
-        raise NoPageError(str(told.get("problem") or "the page was closed at this moment: run the command again"))
-    return f"http://127.0.0.1:{record.port}/#{record.token}"
+    answer = client.ask_for_page(workspace, host)
+    address = answer.get("address")
+    if not isinstance(address, str):
+        raise NoPageError(str(answer.get("problem") or "the server gave no address: restart it"))
+    return address
+
+
+def _show_page(workspace: Path, host: str, *, opens: bool) -> None:
+    say(page_address(workspace, host))
+    say(CLOSES, err=True)
+    if host:
+        say(WEAKER, err=True)
+    if opens:
+        import webbrowser  # noqa: PLC0415  # only for this
+
+        # A code of its own, in a file: others can read the command line of the browser.
+        file = page_redirect_file(workspace)
+        write_redirect(file, page_address(workspace, host))
+        if not webbrowser.open(file.as_uri()):
+            say(NO_BROWSER, err=True)
 
 
 def _screen() -> Screen | None:

@@ -19,6 +19,7 @@ from codriver.net.kernel_sockets import (
     look_up,
     plain,
 )
+from codriver.net.refusal_log import RefusalLog
 from codriver.net.server_record import INTRODUCTION, WORKSPACE
 from codriver_relay.own_files import is_mine
 from codriver_relay.peer import IS_LINUX
@@ -58,8 +59,9 @@ class Admitted:
     """Whether the peer is a relay that was connected to another server before."""
     stops_server: bool = False
     """Whether the peer asks the server to stop, and for nothing else."""
-    opens_page: bool = False
-    """Whether the peer asks for the page for people, and for nothing else."""
+    page_host: str | None = None
+    """The host that the peer wants in the page's address, `""` for the page's own name, if it asks for nothing but the
+    page for people."""
 
 
 FIRST_BYTE_S = 300.0
@@ -140,14 +142,14 @@ def token_matches(expected: str, given: str) -> bool:
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")) and bool(expected)
 
 
-async def comes_from_user(stream: SocketStream, threads: anyio.CapacityLimiter) -> bool:
-    """True for a connection that may be this user's; False for another user's, and when its peer is gone."""
+async def comes_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, refusals: RefusalLog) -> bool:
+    """Return whether a connection may be this user's: not if it is another user's, or its peer is gone."""
     raw = stream.extra(SocketAttribute.raw_socket)
     owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=threads)
     if owner == GONE:
         return False  # the peer hung up before its user could be found
     if owner is not None and not is_mine(owner):
-        logger.warning("refused a connection of another user of this machine")
+        refusals.note("refused a connection of another user of this machine")
         return False
     return True
 
@@ -165,6 +167,7 @@ class Admission:
         self._session_id = session_id
         self._threads = anyio.CapacityLimiter(ASKING)
         self._workspace = workspace
+        self._refusals = RefusalLog(logger)
         self.refused = 0
 
     async def admit(self, stream: SocketStream) -> Admitted | None:
@@ -178,7 +181,7 @@ class Admission:
         return first
 
     async def _first_bytes(self, stream: SocketStream) -> Admitted | None:
-        if not await comes_from_user(stream, self._threads):
+        if not await comes_from_user(stream, self._threads, self._refusals):
             return None
         data = b""
         with anyio.move_on_after(FIRST_BYTE_S) as patience:
@@ -190,7 +193,7 @@ class Admission:
                 patience.deadline = min(patience.deadline, anyio.current_time() + FIRST_LINE_S)
                 match first_bytes_verdict(data):
                     case "refuse":
-                        logger.warning("refused a connection that does not speak JSON")
+                        self._refusals.note("refused a connection that does not speak JSON")
                         return None
                     case "json" if self._token is None and not _may_introduce(data):
                         return Admitted(data)
@@ -206,26 +209,26 @@ class Admission:
             message = json.loads(line)
             given = message["params"] if message["method"] == INTRODUCTION else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
-            meant, said = given.get("workspace"), given.keys()
+            meant, said, page_host = given.get("workspace"), given.keys(), given.get("page")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
                 return Admitted(data)  # the reader answers the mistake
-            token, session, meant, said = "", self._session_id, None, ()
+            token, session, meant, said, page_host = "", self._session_id, None, (), None
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
-            logger.warning("refused a connection without the token")
+            self._refusals.note("refused a connection without the token")
             return None
         if session != self._session_id:
-            logger.warning("refused a connection that means another server, by the port file of one that is gone")
+            self._refusals.note("refused a connection that means another server, by the port file of one that is gone")
             return None
         if meant is not None and not await self._tell_workspace(stream, meant):
-            logger.warning("refused a connection that means another workspace, whose port file names this server")
+            self._refusals.note("refused a connection that means another workspace, whose port file names this server")
             return None
         return Admitted(
             rest,
             starts_server="starts" in said,
             had_another="before" in said,
             stops_server="stop" in said,
-            opens_page="page" in said,
+            page_host=page_host if isinstance(page_host, str) else None,
         )
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:

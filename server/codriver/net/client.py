@@ -147,10 +147,13 @@ class Connection:
         """Let answers take any time from now on: evaluations have bounds of their own."""
         self.socket.settimeout(None)
 
-    def introduce(self, workspace: Path, *, token: str | None, session: str | None, wish: Wish = "") -> None:
+    def introduce(
+        self, workspace: Path, *, token: str | None, session: str | None, wish: Wish = "", detail: str = "yes"
+    ) -> None:
         """Show the token, and name the server and the workspace: any other server hangs up, and so do we.
 
-        `wish`: the only request of this conversation: to stop, or to open the page.
+        `wish`: the only request of this conversation: to stop, or to open the page. `detail`: for the page, the host
+        in its address, `""` for its own name.
 
         Raises:
             StrangeServerError: the server is another workspace's.
@@ -158,8 +161,9 @@ class Connection:
         """
         status = workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
-        given = {"token": token, "session": session, "workspace": ours, wish: "yes"}
-        self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if name and value})
+        given = {"token": token, "session": session, "workspace": ours}
+        wishes = {wish: detail} if wish else {}
+        self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if value} | wishes)
         answer = next(self.messages(), None)
         if answer is None:
             raise ServerGoneError
@@ -302,7 +306,7 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "") -> Connection:
+def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "", detail: str = "yes") -> Connection:
     """A verified connection to the server of a workspace, with the introduction made.
 
     Raises:
@@ -316,7 +320,7 @@ def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "") -> Conn
         server_record.verify(connection.socket, folder)
         token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
         session = claimed.session_id if claimed and is_its else None
-        connection.introduce(workspace, token=token, session=session, wish=wish)
+        connection.introduce(workspace, token=token, session=session, wish=wish, detail=detail)
     except BaseException:
         connection.close()
         raise
@@ -360,8 +364,10 @@ def ask_to_stop(workspace: Path, claimed: ServerRecord) -> None:
     _reach(workspace, server_folder(workspace), claimed.port, wish="stop").close()
 
 
-def ask_for_page(workspace: Path) -> dict[str, Any]:
-    """Ask the server of a workspace to open its page; the answer, with the page's `port`, or the `problem`.
+def ask_for_page(workspace: Path, host: str = "") -> dict[str, Any]:
+    """Ask the server of a workspace to open its page; return the answer: the page's `address`, or the `problem`.
+
+    The address holds a code that counts once. `host`: the host in the address, `""` for the page's own name.
 
     Raises:
         NoServerError: no server runs.
@@ -369,7 +375,7 @@ def ask_for_page(workspace: Path) -> dict[str, Any]:
     """
     connect(workspace, name="codriver-page").close()  # in words for people, if no page opens
     folder = server_folder(workspace)
-    with _reach(workspace, folder, _read_port(workspace, folder), wish="page") as connection:
+    with _reach(workspace, folder, _read_port(workspace, folder), wish="page", detail=host) as connection:
         for message in connection.messages():
             told = message.get("params")
             if message.get("method") == server_record.PAGE and isinstance(told, dict):

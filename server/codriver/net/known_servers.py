@@ -1,16 +1,12 @@
-"""Notes of this user's servers in all workspaces, each kept while its server is reachable; and the record of a page.
+"""Notes of this user's servers in all workspaces, each kept while its server is reachable.
 
 A note lies in the workspace's own state, in the user's state folder, and holds only the path of the workspace. A server
 that ends removes its note; a killed server leaves it. So a note is only a claim, as the files in the workspace are, and
 `codriver.net.client` verifies it. The notes of other users lie in their own state folders, which are not read.
-
-The record of the page has its port and its token, for the command and the next server. Only this user can read it. A
-server that ends leaves it behind, so that the next one goes on with the page.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +18,6 @@ from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.files.own_folders import make_private_folder, server_folder, state_folder, workspace_state_folder
 from codriver.net import client, server_record
-from codriver.net.server_record import LARGEST_PORT, TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,42 +108,3 @@ def _notes() -> Iterator[Path]:
             continue
         if workspace.is_absolute() and workspace_state_folder(workspace).name == folder.name:
             yield workspace
-
-
-PAGE_RULES: Final = files.Rules(files.Links.OWN, files.KIBIBYTE, is_granting=True, is_secret=True)
-
-
-@dataclass(frozen=True, slots=True)
-class PageRecord:
-    """The port at which the page is, and the token that opens it."""
-
-    port: int
-    token: str
-
-
-def record_file(state_folder: Path) -> Path:
-    """The file of the record, in a workspace's state folder."""
-    return state_folder / "page.json"
-
-
-def read_record(file: Path) -> PageRecord | None:
-    """The record; None for a missing or invalid one."""
-    found = files.read_json(file, PAGE_RULES)
-    if not isinstance(found, dict):
-        return None
-    port, token = found.get("port"), found.get("token")
-    if type(port) is not int or not 0 < port <= LARGEST_PORT or not isinstance(token, str):
-        return None
-    return PageRecord(port, token) if TOKEN.fullmatch(token) else None
-
-
-def write_record(file: Path, record: PageRecord) -> None:
-    """Write the record. Raises OSError when that fails."""
-    text = json.dumps({"port": record.port, "token": record.token}) + "\n"
-    files.replace(file, text.encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER, is_durable=False)
-
-
-def remove_record(file: Path) -> None:
-    """Remove the record, if there is one."""
-    with suppress(OSError), files.locate(file, files.Links.OWN, is_last_followed=False) as place:
-        place.remove()

@@ -167,9 +167,9 @@ class Listener:
         clients: Clients,
         limits: ListenerLimits,
         on_stop: Callable[[], None],
-        on_page: Callable[[], Awaitable[Mapping[str, object]]],
+        on_page: Callable[[str], Awaitable[Mapping[str, object]]],
     ) -> None:
-        """`on_page` opens the page, and gives the answer for the caller."""
+        """`on_page` opens the page under a host, `""` for its own name, and returns the answer for the caller."""
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
@@ -197,8 +197,8 @@ class Listener:
         if admitted.stops_server:
             self._on_stop()
             return
-        if admitted.opens_page:
-            told = {"jsonrpc": "2.0", "method": PAGE, "params": await self._on_page()}
+        if admitted.page_host is not None:
+            told = {"jsonrpc": "2.0", "method": PAGE, "params": await self._on_page(admitted.page_host)}
             await stream.send(json.dumps(told).encode() + b"\n")
             return
         first = admitted.first

@@ -1,178 +1,97 @@
-"""Admission of requests to the page, by address, origin and token, before anything is done; and their HTTP/1.1. Pure.
+"""Admission of requests to the page, by host, origin and token, before anything is done. Pure.
 
-Each request that another site makes a browser send is refused by more than one of these, and gets no byte: another name
-than our address (rebound DNS), another origin, a request that the browser itself marks as coming from elsewhere. The
-protocol is h11's, as far as a page needs it: requests with small bodies, answers whole or in pieces.
+A request that another site makes a browser send fails more than one of these checks and gets no byte: another host than
+the page's random name (a rebound DNS name, the address of an earlier page), another origin, a request that the browser
+itself marks as coming from elsewhere, or the script of a service worker. The port in the host is free, as the page may
+be reached by a forwarded one; the origin has to have the same.
 
-Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; Fetch, `Origin`; RFC 9110, `Host`; RFC 9112.
+Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; Fetch, `Origin`; RFC 9110, `Host`; Service Workers,
+`Service-Worker: script`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+import re
 from typing import TYPE_CHECKING, Final, Literal
-
-import anyio
-import h11
 
 from codriver.net.admission import token_matches
 
 if TYPE_CHECKING:
-    from anyio.abc import SocketStream
+    from codriver.page.http_connection import Request
+    from codriver.page.page_access import Access
 
+Kind = Literal["file", "frame", "enter", "prove", "call", "refuse"]
+"""`file`: a part of the bare page, which holds nothing of the log. `frame`: a table, at an address that is used once.
+`enter`: a code to be exchanged for the token. `prove`: a nonce to be answered with a proof of the token. `call`: a
+request that reads the log or acts."""
 
-Kind = Literal["file", "frame", "call", "refuse"]
-"""`file`: a part of the bare page, which holds nothing of the log. `frame`: one table, by an address that was given out
-once. `call`: a request that reads the log or acts."""
-
-LOOPBACK: Final = "127.0.0.1"
 TOKEN_HEADER: Final = "codriver-token"  # noqa: S105  # its name
 FRAMES: Final = "/frame/"
 CALLS: Final = "/do/"
+ENTER: Final = "/enter"
+PROVE: Final = "/prove"
 JSON: Final = "application/json"
+FORBIDDEN: Final = ("upgrade", "service-worker")
+"""Headers of requests that are refused: WebSockets, and the scripts of service workers."""
+PARTS: Final = frozenset({"script", "style", "image"})
+"""The destinations for which the page loads its own files. A worker is not among them."""
+OPENINGS: Final = frozenset({"none", "same-origin"})
+"""From where the page may be opened under any host: an address that was typed or clicked in a program, and itself."""
+HOST: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
 
 
-def address_of(port: int) -> str:
-    """The origin of the page: its address without the token."""
-    return f"http://{LOOPBACK}:{port}"
+def host_of(request: Request) -> str:
+    """Return the name in the request's `Host` without the port; empty for none that is well-formed."""
+    found = HOST.fullmatch(request.headers.get("host", ""))
+    return found[1] if found else ""
 
 
-def kind_of(request: Request, port: int, token: str) -> Kind:
-    """The kind of a request that may come in, `refuse` for any other: it gets no answer."""
+def kind_of(request: Request, access: Access) -> Kind:
+    """Return the kind of an admitted request, `refuse` for any other: that gets no answer."""
     given = request.headers
-    if given.get("host") != f"{LOOPBACK}:{port}" or "upgrade" in given:
+    host = host_of(request)
+    if not access.serves(host) or any(name in given for name in FORBIDDEN):
         return "refuse"
+    if request.target in (ENTER, PROVE):
+        kind: Kind = "enter" if request.target == ENTER else "prove"
+        return kind if _is_own_post(request) else "refuse"
     if request.target.startswith(CALLS):
-        return "call" if _is_own_call(request, port, token) else "refuse"
-    if request.method != "GET" or given.get("origin", address_of(port)) != address_of(port):
+        is_ours = _is_own_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
+        return "call" if is_ours else "refuse"
+    if request.method != "GET" or given.get("origin", _origin_of(request)) != _origin_of(request):
         return "refuse"
     if request.target.startswith(FRAMES):
         is_own_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
         return "frame" if is_own_frame else "refuse"
-    return "file" if _is_own_load(request) else "refuse"
+    return "file" if _is_opened(request, by_link=host == access.life_host) or _is_own_part(request) else "refuse"
 
 
-def _is_own_call(request: Request, port: int, token: str) -> bool:
+def _origin_of(request: Request) -> str:
+    return f"http://{request.headers.get('host')}"
+
+
+def _is_own_post(request: Request) -> bool:
     given = request.headers
     return (
         request.method == "POST"
         and given.get("sec-fetch-site") == "same-origin"
-        and given.get("origin") == address_of(port)
+        and given.get("origin") == _origin_of(request)
         and given.get("content-type") == JSON
-        and token_matches(token, given.get(TOKEN_HEADER, ""))
     )
 
 
-def _is_own_load(request: Request) -> bool:
-    """True for a part of the page that the page itself loads, and for the page when somebody opens its address."""
+def _is_own_part(request: Request) -> bool:
     given = request.headers
-    if given.get("sec-fetch-site") == "same-origin":
-        return given.get("sec-fetch-dest") != "iframe"
-    is_opened = (given.get("sec-fetch-mode"), given.get("sec-fetch-dest")) == ("navigate", "document")
-    return given.get("sec-fetch-site") == "none" and is_opened and request.target == "/"
+    return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PARTS
 
 
-READ_BYTES: Final = 64 * 1024
-MOST_HEAD_BYTES: Final = 16 * 1024
-MOST_BODY_BYTES: Final = 64 * 1024
-"""The bytes of a request's body: a query that somebody types is a hundredth of it."""
-IDLE_S: Final = 60.0
-"""How long a connection may be without a request."""
-REQUEST_S: Final = 10.0
-"""How long a request may take to come whole, from its first byte on."""
+def _is_opened(request: Request, *, by_link: bool) -> bool:
+    """Return whether a browser opens the page in a tab.
 
-Headers = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request. `headers`: by name in lower case; the values of a repeated header are joined by a comma."""
-
-    method: str
-    target: str
-    headers: Headers = field(default_factory=lambda: MappingProxyType({}))
-    body: bytes = b""
-
-
-class HttpConnection:
-    """One connection, of which we are the server. Requests come one after the other."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
-
-    async def request(self) -> Request | None:
-        """The next request; None if none comes in time, or if the request is not of a kind that we take."""
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-        if self._http.our_state is not h11.IDLE:
-            return None
-        try:
-            with anyio.move_on_after(IDLE_S) as patience:
-                return await self._read(patience)
-        except (h11.RemoteProtocolError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return None
-        return None
-
-    async def _read(self, patience: anyio.CancelScope) -> Request | None:
-        head: h11.Request | None = None
-        body = b""
-        while True:
-            event = self._http.next_event()
-            if event is h11.NEED_DATA:
-                try:
-                    data = await self._stream.receive(READ_BYTES)
-                except anyio.EndOfStream:
-                    data = b""
-                patience.deadline = min(patience.deadline, anyio.current_time() + REQUEST_S)
-                self._http.receive_data(data)
-            elif isinstance(event, h11.Request):
-                head = event
-            elif isinstance(event, h11.Data):
-                body += event.data
-                if len(body) > MOST_BODY_BYTES:
-                    return None
-            elif isinstance(event, h11.EndOfMessage) and head is not None:
-                return _request(head, body)
-            else:
-                return None
-
-    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Answer the request."""
-        await self.begin(status, {**headers, "content-length": str(len(body))})
-        if body:
-            await self.send(body)
-        await self.end()
-
-    async def begin(self, status: int, headers: Headers) -> None:
-        """Begin the answer to the request; `send` gives its body, `end` ends it."""
-        await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
-
-    async def send(self, data: bytes) -> None:
-        """Send a piece of the body."""
-        await self._write(h11.Data(data=data))
-
-    async def end(self) -> None:
-        """End the body."""
-        await self._write(h11.EndOfMessage())
-
-    async def hung_up(self) -> None:
-        """Return when the peer closes its side, or sends more than the request that is being answered."""
-        try:
-            await self._stream.receive(1)
-        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-
-    async def _write(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
-        if data := self._http.send(event):
-            await self._stream.send(data)
-
-
-def _request(head: h11.Request, body: bytes) -> Request:
-    headers: dict[str, str] = {}
-    for name, value in head.headers:
-        key, text = name.decode("latin-1"), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return Request(head.method.decode("latin-1"), head.target.decode("latin-1"), MappingProxyType(headers), body)
+    `by_link`: also from elsewhere, as by the file that redirects. Nobody who was not given the page's random name can
+    make a browser do that.
+    """
+    given = request.headers
+    is_tab = (given.get("sec-fetch-mode"), given.get("sec-fetch-dest")) == ("navigate", "document")
+    site = given.get("sec-fetch-site")
+    return is_tab and request.target == "/" and (site in OPENINGS or (by_link and site == "cross-site"))

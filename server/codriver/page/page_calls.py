@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.net.client_sessions import ClientSession
+    from codriver.page.request_body import Body
     from codriver.protocol.calls import Caller
     from codriver.tools.calls.base import Services
 
@@ -80,46 +81,47 @@ class PageCalls:
         self._frames: Recent[str, tuple[float, str]] = Recent(MOST_FRAMES)
         """By address: the time at which it was given out, and the table to be shown there, once."""
 
-    async def answer(self, name: str, arguments: dict[str, Any], client: ClientSession) -> str:
-        """The answer to a call, as JSON.
+    async def answer(self, name: str, given: Body, client: ClientSession) -> str:
+        """Return the answer to a call, as JSON.
 
         Raises:
             UnknownCallError: there is no such call.
+            BadBodyError: an argument is not of the expected type.
         """
         if name in LOOKS or name in ACTS:
-            return await self._tool(name, arguments, client)
-        fields = await self._asked(name, arguments, client)
+            return await self._tool(name, dict(given.members), client)
+        fields = await self._data(name, given, client)
         if fields is None:
             raise UnknownCallError(name)
         return self._caller.text_of(fields)
 
-    async def _asked(self, name: str, given: dict[str, Any], client: ClientSession) -> Mapping[str, object] | None:
-        """The fields of an answer that no tool gives; None for an unknown call."""
-        services, evaluation = self._services, str(given.get("evaluation"))
+    async def _data(self, name: str, given: Body, client: ClientSession) -> Mapping[str, object] | None:
+        """Return the fields of an answer that no tool gives; None for an unknown call."""
+        services = self._services
         match name:
             case "code":
-                return self._code(evaluation)
+                return self._code(given.text("evaluation"))
             case "diffs":
-                found = services.ledger.diffs.of_line(int(given.get("line", 0)))
+                found = services.ledger.diffs.of_line(given.number("line"))
                 return {"files": [{"file": file, "diff": diff} for file, diff in found]}
             case "shown":
-                return await self._shown(evaluation, client)
+                return await self._shown(given.text("evaluation"), client)
             case "handoff":
                 return await self._handoff(client)
             case "examples":
                 return {"examples": EXAMPLES}
             case "lead":
-                return {"evaluation": evaluation_of(services, list(given.get("row", ())))}
+                return {"evaluation": evaluation_of(services, given.items("row"))}
             case "found":
-                return {"ids": await rows_with(services, client, str(given.get("part", "")))}
+                return {"ids": await rows_with(services, client, given.text("part"))}
             case "history":
                 here = typed(["--workspace", str(services.workspace)])
-                found_code = await history(services, client, str(given.get("part", "")))
+                found_code = await history(services, client, given.text("part"))
                 return {**found_code, "forget": f"codriver stop {here} && codriver forget history {here}"}
             case "runs":
                 return await runs(services, client)
             case "run":
-                return await run(services, client, str(given.get("run")))
+                return await run(services, client, given.text("run"))
         return None
 
     def frame(self, path: str) -> bytes | None:

@@ -168,8 +168,11 @@ export class Detail {
 		try {
 			const answer = await tool("send_input", { evaluationId: this.row.id, text: `${text}\n` });
 			this.tell(answer.ok || answer.status ? `Sent: ${text}` : joined([answer.message, answer.hint], "; "));
-		} catch (error) { this.tell(error.message); }
-		await this.out?.more();
+			await this.out?.more();
+		} catch (error) {
+			field.value ||= text;
+			this.tell(error.message);
+		}
 	}
 }
 

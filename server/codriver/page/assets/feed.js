@@ -14,45 +14,40 @@ export class Feed {
 	whos = new Map();
 	ahead = 0; // by how much the server's clock is ahead of this one
 	dropped = 0;
-	life = 0;
 	workspace = "";
 
-	/** Another server: its rows come after all others. What ran in the one before is over. */
-	begin() {
-		this.life += 1;
-		for (const row of this.rows) if (isLive(row)) Object.assign(row, { status: "lost", error: "its server ended", version: row.version + 1 });
-	}
-
-	/** Takes updates in; the rows that changed. */
-	take({ rows, now }) {
+	/** Takes updates in; the rows that changed. `older`: they are from before all others, as the log is read backwards. */
+	take({ rows, now, older }) {
 		this.ahead = now - Date.now();
 		const changed = [];
 		let inOrder = true;
 		for (const update of rows) {
-			const id = `${this.life}/${update.id}`;
-			let row = this.byId.get(id);
+			let row = this.byId.get(update.id);
+			const pictures = (row?.pictures ?? 0) + (update.pictures ?? 0);
 			if (!row) {
-				row = { key: id, life: this.life, output: "", pictures: 0, ...update, said: undefined };
-				this.byId.set(id, row);
+				row = { key: update.id, output: "", ...update };
+				this.byId.set(update.id, row);
 				const last = this.rows.at(-1);
-				inOrder &&= !last || last.life < row.life || (row.line ?? Infinity) >= (last.line ?? Infinity);
+				inOrder &&= !last || (row.line ?? Infinity) >= (last.line ?? Infinity);
 				this.rows.push(row);
 				if (row.who && row.kind !== "app" && !this.whos.has(row.who)) this.whos.set(row.who, this.whos.size % HUES);
 			} else {
-				const { line, at, pictures } = row;
-				Object.assign(row, update, { said: undefined, pictures: pictures + (update.pictures ?? 0) });
-				row.at = at ?? row.at;
-				if (line !== undefined) row.line = Math.min(line, row.line ?? line);
+				const line = Math.min(row.line ?? Infinity, update.line ?? Infinity);
+				inOrder &&= line === (row.line ?? Infinity);
+				Object.assign(row, older ? { ...update, ...row, at: update.at ?? row.at } : { ...update, at: row.at ?? update.at });
+				if (line < Infinity) row.line = line;
 			}
+			row.pictures = pictures;
 			if (update.said) {
-				row.output = (row.output + update.said).slice(-OUTPUT);
+				row.output = (older ? update.said + row.output : row.output + update.said).slice(-OUTPUT);
 				row.hasPrinted = true;
 			}
+			delete row.said;
 			if (row.file?.startsWith(this.workspace)) row.file = row.file.slice(this.workspace.length);
 			row.version = (row.version ?? 0) + 1;
 			changed.push(row);
 		}
-		if (!inOrder) this.rows.sort((a, b) => a.life - b.life || (a.line ?? Infinity) - (b.line ?? Infinity));
+		if (!inOrder) this.rows.sort((a, b) => (a.line ?? Infinity) - (b.line ?? Infinity));
 		const over = this.rows.length - MOST;
 		if (over > 0) {
 			this.dropped += over;

@@ -1,5 +1,5 @@
 // The page: its rows, the views beside them, the keys.
-import { token } from "./token.js";
+import { STOPPED, enter } from "./access.js";
 import { Detail } from "./detail.js";
 import { Feed, has, isBroken, isLive } from "./feed.js";
 import * as header from "./header.js";
@@ -51,7 +51,7 @@ const KINDS = {
 	app: ["Application", (row) => kindOf(row) === "app"],
 };
 
-const isShown = (row) => KINDS[filters.kind][1](row) && (!filters.who || row.who === filters.who) && (!wanted || has(row, wanted) || (found.has(row.id) && row.life === feed.life));
+const isShown = (row) => KINDS[filters.kind][1](row) && (!filters.who || row.who === filters.who) && (!wanted || has(row, wanted) || found.has(row.id));
 
 function find(text) {
 	wanted = text;
@@ -102,7 +102,7 @@ function drawFilters() {
 }
 
 function drawStrip() {
-	const shown = feed.rows.filter((row) => row.pictures && row.life === feed.life).slice(-STRIP)
+	const shown = feed.rows.filter((row) => row.pictures).slice(-STRIP)
 		.flatMap((row) => numbersOf(row).map((number) => [row, number])).slice(-STRIP);
 	const key = shown.map(([row, number]) => `${row.key} ${number}`).join();
 	if (strip.key === key) return;
@@ -141,7 +141,7 @@ function toggle(row) {
 
 /** Goes to the row of an evaluation, and opens it: as soon as it comes. */
 function leadTo(id) {
-	const row = feed.byId.get(`${feed.life}/${id}`) ?? [...feed.rows].reverse().find((one) => one.id === id);
+	const row = feed.byId.get(id);
 	due = row ? "" : id;
 	if (!row) return;
 	choosePanel("live");
@@ -231,20 +231,32 @@ const tellNewest = () => {
 };
 scroll.addEventListener("scroll", tellNewest, { passive: true });
 
-function lost(tries) {
-	link.className = "lost";
-	link.textContent = `the server is gone; the page waits for the next one${tries > 2 ? ". If none takes over: codriver watch --web" : ""}`;
+function lost() {
+	tellLink(STOPPED);
 }
 
+function tellLink(words) {
+	link.className = words ? "lost" : "";
+	link.textContent = words || "live";
+	at("another").hidden = Boolean(words);
+}
+
+/** Opens the page in another tab, which gets a code of its own: the token does not leave this one. */
+at("another").addEventListener("click", async () => {
+	try {
+		const { code } = await call("another");
+		window.open(`/#${code}`, "_blank", "noopener");
+	} catch (error) { at("said").textContent = error.message; }
+});
+
 const heard = {
-	hello({ isNew, workspace, version }) {
-		link.className = "";
-		link.textContent = "live";
+	hello({ workspace, version }) {
+		tellLink("");
 		const name = oneLine(workspace.split(/[\\/]/).at(-1));
 		feed.workspace = `${workspace}/`;
 		Object.assign(at("workspace"), { textContent: name, title: `${workspace}, codriver ${version}` });
 		document.title = `${name} · codriver`;
-		if (isNew) { feed.begin(); redraw(); header.driftMay(); }
+		header.driftMay();
 	},
 	rows(data) {
 		const before = feed.rows.length;
@@ -254,7 +266,7 @@ const heard = {
 			row.isShown = isShown(row);
 			open.get(row.key)?.changed();
 			if (!isLive(row) && ["load", "tests", "edit"].includes(row.kind)) header.driftMay();
-			if (isBroken(row) && row.life === feed.life && before) at("said").textContent = oneLine(`${row.who ?? ""}: ${row.error ?? row.text}`, 200);
+			if (isBroken(row) && before) at("said").textContent = oneLine(`${row.who ?? ""}: ${row.error ?? row.text}`, 200);
 		}
 		redraw();
 		drawStrip();
@@ -270,7 +282,7 @@ const heard = {
 
 let evicted = 0;
 function tellGone() {
-	const words = [], more = [...found].filter((id) => !feed.byId.has(`${feed.life}/${id}`)).length;
+	const words = [], more = [...found].filter((id) => !feed.byId.has(id)).length;
 	if (more) words.push(`${more} more have it in the log, too old to be held here: ask in Query`);
 	if (evicted) words.push(`${evicted} older entries have left the log: their code is in History`);
 	if (gaps) words.push("some output came faster than it could be told: open rows have all that is kept");
@@ -280,6 +292,7 @@ function tellGone() {
 }
 
 setInterval(() => {
+	if (link.className) return; // nothing is known of what runs
 	for (const [row, element] of list.shown) if (isLive(row)) fillClock(element, row, feed.ahead);
 	header.tick();
 }, CLOCK_MS);
@@ -287,8 +300,4 @@ narrow.addEventListener("change", () => list.later());
 header.onLead(leadTo);
 drawTabs();
 drawFilters();
-if (token()) follow((event, data) => heard[event]?.(data));
-else {
-	link.className = "lost";
-	link.textContent = "this page has no token: open the address that `codriver watch --web` prints";
-}
+enter().then((token) => follow(token, (event, data) => heard[event]?.(data))).catch((error) => tellLink(error.message));

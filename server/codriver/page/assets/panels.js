@@ -22,7 +22,7 @@ export function panels({ leadTo, search }) {
 
 	/* Questions */
 
-	const asked = el("textarea", { rows: 4, spellcheck: false, "aria-label": "Datalog query", placeholder: "[:find ?line ?text :where [?e :output/line ?line] [?e :output/text ?text]]" });
+	const asked = el("textarea", { rows: 4, autocomplete: "off", spellcheck: false, "aria-label": "Datalog query", placeholder: "[:find ?line ?text :where [?e :output/line ?line] [?e :output/text ?text]]" });
 	const inputs = el("input", { spellcheck: false, autocomplete: "off", "aria-label": "Inputs, as JSON", placeholder: 'for :in, as JSON: ["price"]' });
 	const answers = el("div", { "aria-live": "polite" });
 	const textOf = (value) => plain(typeof value === "string" ? value : JSON.stringify(value));

@@ -1,31 +1,27 @@
-// What is asked of the server and what it tells: by `fetch` alone, each request with the token as a header.
+// Calls to the server and its stream of events: by `fetch` alone, to a server that has proved to be the page's own.
+import { STOPPED, isOurs, post } from "./access.js";
 import { joined } from "./text.js";
-import { token } from "./token.js";
 
-const asked = (name, given, signal) =>
-	fetch(`/do/${name}`, {
-		method: "POST",
-		headers: { "content-type": "application/json", "codriver-token": token() },
-		body: JSON.stringify(given),
-		cache: "no-store",
-		credentials: "omit",
-		redirect: "error",
-		signal,
-	});
+let token = "", ends = null; // `ends`: aborts all requests to the present server; null while there is none
+
+const send = (name, given) => {
+	if (!ends) throw new Error(STOPPED);
+	return post(`/do/${name}`, given, { token, signal: ends.signal });
+};
 
 /** The answer to a call. A server that refuses, or is gone, gives none. */
 export async function call(name, given = {}) {
 	let answer;
 	try {
-		answer = await asked(name, given);
-	} catch {
-		throw new Error("The server does not answer.");
+		answer = await send(name, given);
+	} catch (error) {
+		throw ends ? new Error("The server does not answer.") : new Error(STOPPED);
 	}
 	if (!answer.ok) throw new Error(`The server has no answer (${answer.status}).`);
 	return answer.json();
 }
 
-/** The answer of a tool; what it refuses is told in its words. */
+/** The answer of a tool; what it refuses is reported in its words. */
 export async function tool(name, given) {
 	const { answer, images } = await call(name, given);
 	return { ...answer, images };
@@ -39,41 +35,51 @@ export async function query(text, inputs = [], limit = 500) {
 }
 
 const LOST_MS = 25000; // the server says something every 10 s
-const RESTS_MS = [300, 600, 1200, 2500, 5000];
+const PROOF_MS = 10000;
+const RESTS_MS = [300, 600, 1200, 2500, 5000, 10000, 30000];
 
-/** Follows what happens, for ever. `hear(event, data)`; `hear("lost", tries)` while there is no server. */
-export async function follow(hear) {
-	let since = 0, server = "", tries = 0;
-	for (;;) {
-		const ends = new AbortController();
-		let timer;
-		const alive = () => { clearTimeout(timer); timer = setTimeout(() => ends.abort(), LOST_MS); };
-		try {
-			alive();
-			const answer = await asked("events", { since, server }, ends.signal);
-			if (!answer.ok) throw new Error(String(answer.status));
-			const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-			let text = "";
-			for (;;) {
-				const { value, done } = await reader.read();
-				if (done) break;
+/**
+ * Follows what happens, for ever. `hear(event, data)`; `hear("lost")` once the stream has ended: from then on nothing is
+ * sent but challenges, until a server has answered one.
+ */
+export async function follow(given, hear) {
+	token = given;
+	let since = 0, tries = 0;
+	for (let isFirst = true; ; isFirst = false) {
+		let timer, isAlive = false;
+		// Where the browser has no WebCrypto, the server is believed that has just served the page, and no later one.
+		try { isAlive = crypto.subtle ? await isOurs(token, AbortSignal.timeout(PROOF_MS)) : isFirst; } catch { /* it is not */ }
+		if (isAlive) {
+			ends = new AbortController();
+			const alive = () => { clearTimeout(timer); timer = setTimeout(() => ends.abort(), LOST_MS); };
+			try {
 				alive();
-				text += value;
-				const events = text.split("\n\n");
-				text = events.pop();
-				for (const one of events) {
-					const said = /^event: (\w+)\ndata: (.*)$/s.exec(one);
-					if (!said) continue;
-					const data = JSON.parse(said[2]);
-					if (said[1] === "hello") { data.isNew = data.server !== server; server = data.server; tries = 0; }
-					if (said[1] === "rows") since = data.since;
-					hear(said[1], data);
+				const answer = await send("events", { since });
+				if (!answer.ok) throw new Error(String(answer.status));
+				const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+				let text = "";
+				for (;;) {
+					const { value, done } = await reader.read();
+					if (done) break;
+					alive();
+					text += value;
+					const events = text.split("\n\n");
+					text = events.pop();
+					for (const one of events) {
+						const said = /^event: (\w+)\ndata: (.*)$/s.exec(one);
+						if (!said) continue;
+						const data = JSON.parse(said[2]);
+						if (said[1] === "hello") tries = 0;
+						if (said[1] === "rows") since = data.since;
+						hear(said[1], data);
+					}
 				}
-			}
-		} catch { /* the next try tells */ }
-		clearTimeout(timer);
-		ends.abort();
-		hear("lost", tries);
+			} catch { /* the next challenge tells */ }
+			clearTimeout(timer);
+			ends.abort();
+			ends = null;
+		}
+		hear("lost");
 		await new Promise((done) => setTimeout(done, RESTS_MS[Math.min(tries++, RESTS_MS.length - 1)]));
 	}
 }

@@ -1,0 +1,37 @@
+"""The file that leads a browser to the page, so that no program has the address in its command line.
+
+Every user of a machine can read the command lines of all programs. This file has mode 0600.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT: Final = """<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<title>codriver</title>
+<script>location.replace({script})</script>
+<noscript><a href="{link}">Open the page</a></noscript>
+"""
+
+
+def write_redirect(file: Path, address: str) -> None:
+    """Write the file that leads to an address, for this user alone. Raises OSError when that fails."""
+    script = json.dumps(address).replace("<", "\\u003c")
+    text = TEXT.format(script=script, link=html.escape(address))
+    files.replace(file, text.encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER, is_durable=False)
+
+
+def remove_redirect(file: Path) -> None:
+    """Remove the file, if there is one."""
+    with suppress(OSError), files.locate(file, files.Links.OWN, is_last_followed=False) as place:
+        place.remove()

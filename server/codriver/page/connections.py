@@ -1,0 +1,70 @@
+"""The connections that the page has open: at most so many, of which those without a request make room for new ones."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+T = TypeVar("T")
+
+
+class TooManyConnectionsError(Exception):
+    """All connections are being answered, so that none can make room."""
+
+
+class Connection:
+    """One connection, for its life."""
+
+    def __init__(self) -> None:
+        self.has_been_used = False
+        """Whether a request was admitted: connections without any make room first."""
+        self.waiting: anyio.CancelScope | None = None
+        """The scope of the wait for a request, during which the connection may be closed."""
+
+    async def wait_for(self, request: Callable[[], Awaitable[T | None]]) -> T | None:
+        """Return what `request` returns; None if the connection has to make room meanwhile."""
+        with anyio.CancelScope() as scope:
+            self.waiting = scope
+            try:
+                return await request()
+            finally:
+                self.waiting = None
+        return None
+
+
+class Connections:
+    """The open connections of one page."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: dict[Connection, None] = {}
+        """The oldest first."""
+
+    @contextmanager
+    def admit(self) -> Iterator[Connection]:
+        """Count a new connection for the length of the context, and close the oldest idle one if there are too many.
+
+        Raises:
+            TooManyConnectionsError: there are too many, and none is idle.
+        """
+        if len(self._open) >= self._limit:
+            self._make_room()
+        connection = Connection()
+        self._open[connection] = None
+        try:
+            yield connection
+        finally:
+            self._open.pop(connection, None)
+
+    def _make_room(self) -> None:
+        idle = [(one.has_been_used, scope, one) for one in self._open if (scope := one.waiting) is not None]
+        if not idle:
+            raise TooManyConnectionsError
+        _, scope, connection = min(idle, key=lambda found: found[0])
+        del self._open[connection]
+        scope.cancel()

@@ -1,0 +1,117 @@
+"""HTTP/1.1 connections of the page, by h11: requests with small bodies, answers whole or streamed. Source: RFC 9112."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import h11
+
+if TYPE_CHECKING:
+    from anyio.abc import SocketStream
+
+READ_BYTES: Final = 64 * 1024
+MOST_HEAD_BYTES: Final = 16 * 1024
+MOST_BODY_BYTES: Final = 64 * 1024
+"""The bytes of a request's body: a query that somebody types is a hundredth of it."""
+IDLE_S: Final = 60.0
+"""How long a connection may be without a request."""
+REQUEST_S: Final = 10.0
+"""How long a request may take to come whole, from its first byte on."""
+
+Headers = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `headers`: by name in lower case; the values of a repeated header are joined by a comma."""
+
+    method: str
+    target: str
+    headers: Headers = field(default_factory=lambda: MappingProxyType({}))
+    body: bytes = b""
+
+
+class HttpConnection:
+    """One connection, of which we are the server. Requests come one after the other."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self._stream = stream
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
+
+    async def request(self) -> Request | None:
+        """The next request; None if none comes in time, or if the request is not of a kind that we take."""
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+        if self._http.our_state is not h11.IDLE:
+            return None
+        try:
+            with anyio.move_on_after(IDLE_S) as patience:
+                return await self._read(patience)
+        except (h11.RemoteProtocolError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return None
+        return None
+
+    async def _read(self, patience: anyio.CancelScope) -> Request | None:
+        head: h11.Request | None = None
+        body = b""
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                try:
+                    data = await self._stream.receive(READ_BYTES)
+                except anyio.EndOfStream:
+                    data = b""
+                patience.deadline = min(patience.deadline, anyio.current_time() + REQUEST_S)
+                self._http.receive_data(data)
+            elif isinstance(event, h11.Request):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+                if len(body) > MOST_BODY_BYTES:
+                    return None
+            elif isinstance(event, h11.EndOfMessage) and head is not None:
+                return _request(head, body)
+            else:
+                return None
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Answer the request."""
+        await self.begin(status, {**headers, "content-length": str(len(body))})
+        if body:
+            await self.send(body)
+        await self.end()
+
+    async def begin(self, status: int, headers: Headers) -> None:
+        """Begin the answer to the request; `send` gives its body, `end` ends it."""
+        await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
+
+    async def send(self, data: bytes) -> None:
+        """Send a piece of the body."""
+        await self._write(h11.Data(data=data))
+
+    async def end(self) -> None:
+        """End the body."""
+        await self._write(h11.EndOfMessage())
+
+    async def hung_up(self) -> None:
+        """Return when the peer closes its side, or sends more than the request that is being answered."""
+        try:
+            await self._stream.receive(1)
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return
+
+    async def _write(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        if data := self._http.send(event):
+            await self._stream.send(data)
+
+
+def _request(head: h11.Request, body: bytes) -> Request:
+    headers: dict[str, str] = {}
+    for name, value in head.headers:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return Request(head.method.decode("latin-1"), head.target.decode("latin-1"), MappingProxyType(headers), body)

@@ -1,0 +1,65 @@
+"""The files of the bare page, and the headers and policies with which they and the tables are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER: Final = Path(__file__).with_name("assets")
+KINDS: Final = MappingProxyType(
+    {
+        ".html": "text/html; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".svg": "image/svg+xml",
+    }
+)
+START: Final = "index.html"
+
+GUARDS: Final = MappingProxyType(
+    {
+        "cache-control": "no-store",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "x-dns-prefetch-control": "off",
+    }
+)
+"""Headers of every answer. Source: OWASP, HTTP headers cheat sheet."""
+
+PAGE_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; worker-src 'none'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""No code but our files', no text that becomes markup, and nothing from or to anywhere else. Source: CSP Level 3."""
+
+FRAME_POLICY: Final = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; form-action 'none'"
+)
+"""The policy of a table: its own styles and pictures are allowed, and neither script nor form, nor an origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file of the page, with its headers."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def page_files() -> Mapping[str, PageFile]:
+    """All files of the page, by the path at which each is served. Reads the disk."""
+    found = {}
+    for path in sorted(FOLDER.iterdir()):
+        if path.suffix in KINDS:
+            headers = {**GUARDS, "content-type": KINDS[path.suffix], "content-security-policy": PAGE_POLICY}
+            served_at = "/" if path.name == START else f"/{path.name}"
+            found[served_at] = PageFile(MappingProxyType(headers), path.read_bytes())
+    return MappingProxyType(found)

@@ -1,0 +1,21 @@
+"""Log lines about refused peers: one a minute for each reason, however often somebody is refused."""
+
+import logging
+
+from codriver.net.refusal_log import INTERVAL_S, RefusalLog
+
+
+def test_refusals_are_logged_once_a_minute_and_counted_between(caplog):
+    now = [0.0]
+    refusals = RefusalLog(logging.getLogger("refusals"), clock=lambda: now[0])
+    for _ in range(1000):
+        refusals.note("no token")
+        refusals.note("no JSON")
+    now[0] = INTERVAL_S
+    refusals.note("no token")
+    refusals.note("no token")
+    assert [record.getMessage() for record in caplog.records] == [
+        "no token",
+        "no JSON",
+        "no token (and 999 more since the last such line)",
+    ]

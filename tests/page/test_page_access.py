@@ -1,0 +1,73 @@
+"""The keys to the page: a name and a token of each opening's own, codes that work once, and proofs of the token."""
+
+import hmac
+import re
+
+import pytest
+
+from codriver.page.page_access import CODE_S, MAX_CODES, MAX_SPENT, Access
+
+
+@pytest.fixture
+def access():
+    return Access()
+
+
+def test_each_opening_has_a_name_of_128_bits_and_a_token_of_its_own(access):
+    assert re.fullmatch(r"[0-9a-f]{32}\.localhost", access.life_host)
+    others = [Access() for _ in range(20)]
+    assert len({one.life_host for one in others}) == len({one.token for one in others}) == 20
+
+
+def test_a_code_is_exchanged_once(access):
+    code = access.issue_code(access.life_host, 0)
+    assert access.exchange(code, access.life_host, 1) == (access.token, None)
+    assert access.exchange(code, access.life_host, 2) == (None, "used")
+
+
+def test_a_code_lasts_ten_minutes(access):
+    codes = [access.issue_code(access.life_host, 0) for _ in range(2)]
+    assert access.exchange(codes[0], access.life_host, CODE_S - 0.1)[0] == access.token
+    assert access.exchange(codes[1], access.life_host, CODE_S) == (None, "expired")
+    assert CODE_S == 600
+
+
+def test_at_most_eight_codes_are_outstanding_and_the_oldest_gives_way(access):
+    codes = [access.issue_code(access.life_host, number) for number in range(MAX_CODES + 1)]
+    assert access.exchange(codes[0], access.life_host, 10) == (None, "replaced")
+    assert all(access.exchange(code, access.life_host, 10)[0] for code in codes[1:])
+    assert MAX_CODES == 8
+
+
+def test_a_code_counts_under_the_host_that_it_was_issued_for(access):
+    code = access.issue_code(access.life_host, 0)
+    assert access.exchange(code, "127.0.0.1", 1) == (None, "unknown")
+    assert access.exchange(code, access.life_host, 1)[0] == access.token
+
+
+@pytest.mark.parametrize("code", ["", "A" * 32, "\ud800"])
+def test_no_other_text_is_a_code(access, code):
+    access.issue_code(access.life_host, 0)
+    assert access.exchange(code, access.life_host, 1) == (None, "unknown")
+
+
+def test_spent_codes_are_remembered_within_a_bound(access):
+    first = access.issue_code(access.life_host, 0)
+    access.exchange(first, access.life_host, 0)
+    for _ in range(MAX_SPENT):
+        access.exchange(access.issue_code(access.life_host, 0), access.life_host, 0)
+    assert access.exchange(first, access.life_host, 0) == (None, "unknown")
+    assert len(access._spent) == MAX_SPENT
+
+
+def test_a_proof_shows_the_token_and_holds_for_one_nonce(access):
+    nonce = "ab" * 32
+    expected = hmac.new(access.token.encode(), f"codriver page {nonce}".encode(), "sha256").hexdigest()
+    assert access.prove(nonce) == expected
+    assert access.prove("cd" * 32) != expected
+    assert Access().prove(nonce) != expected
+
+
+@pytest.mark.parametrize("nonce", ["", "ab" * 31, "AB" * 32, "ab" * 33, "zz" * 32, f"{'ab' * 32}\n"])
+def test_a_malformed_nonce_gets_no_proof(access, nonce):
+    assert access.prove(nonce) is None

@@ -1,0 +1,40 @@
+"""Bodies of the page's requests: an object of the expected types, or a bad body."""
+
+import json
+
+import pytest
+
+from codriver.page.request_body import BadBodyError, read_body
+
+
+def test_members_are_read_by_their_types():
+    body = read_body(b'{"a": "x", "n": 3, "l": [1]}')
+    assert (body.text("a"), body.number("n"), body.items("l")) == ("x", 3, [1])
+    assert (body.text("b"), body.number("b"), body.items("b")) == ("", 0, [])
+    assert read_body(b"").members == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{", b"[]", b"null", b"1", b'"x"', b"\xff", b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": 1e999}',
+        b'{"a": "\\ud800"}', b'{"\\udfff": 1}', b"[" * 60_000, b'{"a":' * 9_000, b'{"a": ' + b"9" * 5_000 + b"}",
+    ],
+    ids=lambda data: repr(data[:16]),
+)  # fmt: skip
+def test_whatever_is_no_object_is_a_bad_body(data):
+    with pytest.raises(BadBodyError):
+        read_body(data)
+
+
+@pytest.mark.parametrize("value", [None, True, 1.5, -1, 2**53, "1", [1], {}])
+def test_a_member_of_another_type_than_expected_is_a_bad_body(value):
+    body = read_body(json.dumps({"a": value}).encode())
+    with pytest.raises(BadBodyError):
+        body.number("a")
+    if not isinstance(value, str):
+        with pytest.raises(BadBodyError):
+            body.text("a")
+    if not isinstance(value, list):
+        with pytest.raises(BadBodyError):
+            body.items("a")
