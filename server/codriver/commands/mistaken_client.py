@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import _thread
-import contextlib
 import json
 import os
-import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
 from codriver.commands.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 STDIN: Final = 0
 LINE_BYTES: Final = 64 * 1024
@@ -32,11 +30,12 @@ EXIT_STATUS: Final = 2
 class ClientWatch:
     """A thread that reads the first line of standard input. Lives as long as the process.
 
-    When that line is JSON-RPC, `is_client` becomes true, the message is printed, and the main thread is interrupted.
+    When that line is JSON-RPC, the message is printed, and a server that runs in the main thread is interrupted.
     """
 
     def __init__(self) -> None:
-        self.is_client = False
+        self._client_seen = threading.Event()
+        self._is_serving = False
 
     def start(self) -> None:
         """Start to read, unless standard input is a terminal or closed."""
@@ -48,22 +47,26 @@ class ClientWatch:
             return
         threading.Thread(target=self._run, name="standard input", daemon=True).start()
 
-    @contextlib.contextmanager
-    def ending(self) -> Iterator[None]:
-        """A context that ends the process with `EXIT_STATUS` if a client was recognised in it."""
+    def status_of(self, serve: Callable[[], int]) -> int:
+        """Serve, and return the exit status: that of the server, or `EXIT_STATUS` once a client was recognised."""
+        self._is_serving = True  # from now on the other thread interrupts this one, which imports nothing any more
+        if self._client_seen.is_set():
+            return EXIT_STATUS
         try:
-            yield
-        except (KeyboardInterrupt, SystemExit):
-            if self.is_client:
-                sys.exit(EXIT_STATUS)
-            raise
+            status = serve()
+        except KeyboardInterrupt:
+            if not self._client_seen.is_set():
+                raise
+            return EXIT_STATUS
+        return EXIT_STATUS if self._client_seen.is_set() else status
 
     def _run(self) -> None:
         if not is_json_rpc(_first_line()):
             return
-        self.is_client = True
         say(MESSAGE, err=True)
-        _thread.interrupt_main()
+        self._client_seen.set()
+        if self._is_serving:
+            _thread.interrupt_main()
 
 
 def is_json_rpc(line: bytes) -> bool:

@@ -124,33 +124,33 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     watch = ClientWatch()
     if not (on_demand or detach):
         watch.start()
-    with watch.ending():
-        if not (on_demand or is_quiet):
-            _say_above(workspace.resolve())
-        _load_server()
-        from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
+    if not (on_demand or is_quiet):
+        _say_above(workspace.resolve())
+    _load_server()
+    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
 
-        given = {
-            "host": host,
-            "mcp_socket_server_port": port,
-            "nrepl": nrepl or None,
-            "repl": repl or None,
-            "kernels": tuple(map(_from_here, kernel)) or None,
-            "python": python,
-            "idle_exit_seconds": idle_exit,
-        }
-        overrides = {name: value for name, value in given.items() if value is not None}
-        with ExitStack() as waiting:
-            waiting.enter_context(patience(lambda: STARTING))
+    given = {
+        "host": host,
+        "mcp_socket_server_port": port,
+        "nrepl": nrepl or None,
+        "repl": repl or None,
+        "kernels": tuple(map(_from_here, kernel)) or None,
+        "python": python,
+        "idle_exit_seconds": idle_exit,
+    }
+    overrides = {name: value for name, value in given.items() if value is not None}
+    with ExitStack() as waiting:
+        waiting.enter_context(patience(lambda: STARTING))
 
-            def reached() -> None:
-                waiting.close()
-                on_reached()
+        def reached() -> None:
+            waiting.close()
+            on_reached()
 
-            says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
-            is_passing = on_demand or idle_exit is not None
-            options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)
-            sys.exit(run(replace(options, tells_arrivals=not (detach or on_demand) and _is_watched(says))))
+        says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
+        is_passing = on_demand or idle_exit is not None
+        options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)
+        options = replace(options, tells_arrivals=not (detach or on_demand) and _is_watched(says))
+        sys.exit(watch.status_of(lambda: run(options)))
 
 
 def _from_here(kernel: str) -> str:
