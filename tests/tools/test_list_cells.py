@@ -139,3 +139,25 @@ def test_notebooks_are_not_read_where_evaluation_is_switched_off(tmp_path):
         (live.workspace / "x.ipynb").write_text(book(code("SECRET")))
         refused = client.call("list_cells", filePath="x.ipynb")
         assert (refused["ok"], refused["reason"]) == (False, "switched-off")
+
+
+def test_the_source_of_one_cell_is_whole_and_named_by_id_or_index(listed):
+    source = "import csv\n\nfor line in 'ä😀':\n    print(line)\n"
+    text = book(code("1", id="a"), code(source.splitlines(keepends=True), id="b"))
+    for cell in ("b", 1, "1"):
+        answer = listed(text, cell=cell)
+        assert (answer["source"], answer["cells"]) == (source, ["1 b code import csv (+3 lines)"])
+    assert listed(text, cell="a")["source"] == "1"
+    assert listed(text, cell="c")["reason"] == "unknown-cell"
+    assert listed(book(code("")), cell=0)["source"] == ""
+
+
+def test_a_long_source_is_read_in_parts(listed):
+    source = "".join(f"value_{number} = {number}\n" for number in range(20_000))
+    text, start, parts = book(code(source)), 0, []
+    while start is not None:
+        answer = listed(text, cell=0, **{"from": start})
+        parts.append(answer["source"])
+        start = int(answer["notes"][0].rpartition(" ")[2]) if "more lines" in str(answer.get("notes")) else None
+    assert len(parts) > 1
+    assert "".join(parts) == source

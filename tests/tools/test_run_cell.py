@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -125,6 +127,95 @@ def test_a_cell_is_meant_by_its_index_from_0_too(client, notebook):
     notebook.write_text(book(code("1"), code("(+ 2 2)", id="b")))
     for given in (1, "1", "cell-1", "b"):
         assert client.call("run_cell", filePath=notebook.name, cell=given)["result"] == "4"
+
+
+def test_all_cells_run_in_their_order_with_one_report(client, notebook):
+    notebook.write_text(book(code("(def a 1)"), {**code("text"), "cell_type": "markdown"}, code(""), code("(+ a 2)")))
+    answer = client.call("run_cell", filePath=notebook.name, cells="all")
+    counts = [cell.get("execution_count") for cell in cells_of(notebook)]
+    assert answer["cells"] == [
+        f"0 c [{counts[0]}], written into {notebook.name}: done",
+        f"3 c [{counts[3]}], written into {notebook.name}: done",
+    ]  # fmt: skip
+    assert (answer["ok"], answer["result"], answer["restarted"]) == (True, "3", False)
+    assert "notRun" not in answer
+    assert cells_of(notebook)[3]["outputs"] == [value("3", counts[3])]
+
+
+def test_all_cells_stop_at_the_first_failure_and_the_rest_is_named(client, notebook):
+    notebook.write_text(book(code("1"), code("(/ 1 0)"), code("2"), code("3")))
+    answer = client.call("run_cell", filePath=notebook.name, cells="all")
+    assert (answer["ok"], answer["reason"], answer["error"]["class"]) == (
+        False,
+        "evaluation-failed",
+        "ZeroDivisionError",
+    )
+    assert [line.rpartition(": ")[2] for line in answer["cells"]] == ["done", "failed"]
+    assert answer["notRun"] == ["2", "3"]
+    assert [len(cell["outputs"]) for cell in cells_of(notebook)] == [1, 1, 0, 0]
+
+
+def test_anothers_kernel_is_not_restarted_unasked(client, notebook):
+    notebook.write_text(book(code("(def before 7)"), code("before")))
+    client.call("evaluate_code", code="(def kept 41)")
+    assert client.call("run_cell", filePath=notebook.name, cells="all")["restarted"] is False
+    assert client.call("evaluate_code", code="kept")["result"] == "41"
+    refused = client.call("run_cell", filePath=notebook.name, cells="all", restart=True)
+    assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"cell": 0, "cells": "all"}, {"cell": 0, "restart": True}, {"cells": "some"}], ids=str
+)
+def test_one_cell_or_all_are_named(client, notebook, arguments):
+    notebook.write_text(book(code("1")))
+    assert client.call("run_cell", filePath=notebook.name, **arguments)["reason"] == "bad-arguments"
+
+
+def test_a_notebook_that_changed_since_its_caller_read_it_is_not_run_and_not_overwritten(client, live, notebook):
+    notebook.write_text(book(code("1"), code("2", id="b")))
+    client.call("list_cells", filePath=notebook.name)
+    changed = book(code("10"), code("1"), code("2", id="b"))
+    notebook.write_text(changed)
+    for arguments in ({"cell": 0}, {"cells": "all"}):
+        answer = client.call("run_cell", filePath=notebook.name, **arguments)
+        assert (answer["ok"], answer["reason"]) == (False, "file-changed")
+    edits = [{"filePath": notebook.name, "cell": "b", "oldText": "2", "newText": "3"}]
+    assert "changed since you read it" in str(client.call("edit_files", edits=edits))
+    assert notebook.read_text() == changed
+    with live.client(name="another") as other:
+        assert other.call("run_cell", filePath=notebook.name, cell=0)["result"] == "10"
+    assert client.call("run_cell", filePath=notebook.name, cell=0)["reason"] == "file-changed"
+    client.call("list_cells", filePath=notebook.name)
+    assert client.call("run_cell", filePath=notebook.name, cell=0)["result"] == "10"
+
+
+def test_outputs_of_codriver_and_ones_own_edits_are_no_changes_to_read_again(client, live, notebook):
+    notebook.write_text(book(code("1"), code("2", id="b")))
+    client.call("list_cells", filePath=notebook.name)
+    with live.client(name="another") as other:
+        assert other.call("run_cell", filePath=notebook.name, cell=0)["ok"]
+    assert client.call("run_cell", filePath=notebook.name, cell=1)["result"] == "2"
+    edits = [{"filePath": notebook.name, "cell": "b", "oldText": "2", "newText": "3"}]
+    assert client.call("edit_files", edits=edits)["ok"]
+    assert client.call("run_cell", filePath=notebook.name, cell=1)["result"] == "3"
+
+
+def test_the_first_write_says_that_unsaved_changes_in_an_open_editor_conflict(live, notebook):
+    notebook.write_text(book(code("1")))
+    settings = Path(os.environ["XDG_CONFIG_HOME"]) / "Code"
+    (settings / "User" / "globalStorage").mkdir(parents=True)
+    state = {"backupWorkspaces": {"folders": [{"folderUri": live.workspace.as_uri()}]}}
+    (settings / "User" / "globalStorage" / "storage.json").write_text(json.dumps(state))
+    (settings / "code.lock").write_text(str(os.getpid()))
+    try:
+        with live.client(name="beside-code") as client:
+            first = client.call("run_cell", filePath=notebook.name, cell=0)
+            assert any("VS Code has this folder open" in note for note in first["notes"])
+            again = client.call("run_cell", filePath=notebook.name, cell=0)
+            assert "VS Code" not in str(again)
+    finally:
+        shutil.rmtree(settings)
 
 
 def test_a_failure_is_an_output_of_the_cell(client, notebook):

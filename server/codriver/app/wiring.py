@@ -49,6 +49,7 @@ from codriver.settings.model import Durations, Settings, named_kernels
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.ledger import CellWrites, Ledger
+from codriver.tools.ledgers.notebook_reads import NotebookReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -275,6 +276,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     pictures = PictureFiles(workspace_state_folder(workspace) / "pictures", logbook.log)
     pictures.clear()
     logbook.on_left = pictures.drop
+    notebooks = NotebookReads()
     return Services(
         core=core,
         live=live,
@@ -294,7 +296,9 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         pictures=pictures,
         durations=durations,
         remarks=Remarks(workspace_state_folder(workspace) / "remarks.json", tasks.start_soon),
-        ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor), tasks.start_soon),
+        ledger=Ledger(
+            CellWrites(tasks, core, repls, transcripts, editor, notebooks), tasks.start_soon, notebooks=notebooks
+        ),
     )
 
 

@@ -46,6 +46,7 @@ from codriver.tools.calls.base import (
 )
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
+from codriver.tools.ledgers.ledger import digest_of
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Change
     from codriver.lisp.edit import Done
     from codriver.settings.model import Settings
+    from codriver.tools.calls.base import Services
 
 
 MAX_DIFF_CHARS = 12_000
@@ -258,7 +260,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
         wanted,
         limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=settings.allow_edits_outside_workspace,
-        guard=partial(why_not, services.workspace, settings),
+        guard=partial(_why_not_now, services, who),
         dry_run=arguments.dry_run,
     )
     if not arguments.load or arguments.dry_run:
@@ -374,6 +376,7 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
         who = call.who(given)
         for one in results:
             call.services.ledger.edits.add(who, one.change.path)
+            call.services.ledger.notebooks.forget(who, one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
         diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets)
         call.dispatch(Say(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))
@@ -542,6 +545,15 @@ HARMLESS: Final = frozenset(
 LINTER: Final = ".clj-kondo"
 """The folder of a linter's settings, which are data in EDN. Its hooks are code that editors run as they lint."""
 ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
+
+
+def _why_not_now(services: Services, who: str, change: Change) -> str:
+    """The reason why a caller must not make a change; empty for none. Waits for servers."""
+    before, path = change.before.data, change.path
+    is_notebook = path.suffix == NOTEBOOK and before is not None
+    if is_notebook and services.ledger.notebooks.is_stale(who, path, digest_of(before or b"")):
+        return "it changed since you read it: list_cells shows its cells as they are now"
+    return why_not(services.workspace, services.live.settings, change)
 
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:

@@ -1,7 +1,8 @@
-"""`list_cells`: a notebook's cells, a line each."""
+"""`list_cells`: a notebook's cells, a line each, or the source of one."""
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.gate import to_have_kernel
+from codriver.tools.ledgers.ledger import digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +40,7 @@ class CellsArguments(Arguments):
     """Arguments of `list_cells`."""
 
     file_path: str
+    cell: CellName | None = Field(None, description="Its source: id, or index from 0.")
     start: int = Field(0, alias="from", ge=0)
 
 
@@ -45,8 +48,11 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     """Tell the cells of a notebook from an index on, as many as an answer holds, and the session of its own kernel."""
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
-    path, notebook = await call.services.work.notebooks.run(call.client, reading)
+    path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
+    call.services.ledger.notebooks.note(call.who(arguments.who), path, stamp)
     most_bytes = budget(call)
+    if arguments.cell is not None:
+        return _source(notebook.cell(arguments.cell), arguments.start, most_bytes)
     left = notebook.cells[arguments.start :]
     lines = [_line(cell) for cell in left[: most_bytes // LINE_BYTES]]  # of a hundred thousand cells nobody sees more
     shown, _, _ = fit(lines, most_bytes)
@@ -60,6 +66,25 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     notes = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"] if omitted else []
     if CELLS not in call.state.capabilities():
         notes.append(f"run_cell needs a kernel: {to_have_kernel(call.state)}")
+    return Answer(fields | ({"notes": notes} if notes else {}))
+
+
+def _source(cell: Cell, start: int, most_bytes: int) -> Answer:
+    """The source of one cell from a line on, as much as an answer holds."""
+    lines = cell.source.splitlines(keepends=True)[start:]
+    shown: list[str] = []
+    size = 0
+    for line in lines:
+        size += len(json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        if shown and size > most_bytes:
+            break
+        shown.append(line)
+    source, is_cut = "".join(shown), False
+    if len(shown) == 1 and size > most_bytes:
+        source, is_cut = cut(source, most_bytes // 4), True
+    fields: dict[str, object] = {"cells": [_line(cell)], "source": source}
+    notes = [f"{len(lines) - len(shown)} more lines: from {start + len(shown)}"] if len(shown) < len(lines) else []
+    notes += ["the line is longer than an answer"] if is_cut else []
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
@@ -86,8 +111,8 @@ def _line(cell: Cell) -> str:
     return f"{about}{count} {shown}{rest}{outputs}{error}".rstrip()
 
 
-def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, Notebook]:
-    """The path that `given` means, of the workspace unless the user allows others, and the notebook there.
+def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """The path that `given` means, of the workspace unless the user allows others, its stamp, and the notebook there.
 
     Raises:
         RefusedError: the file is no notebook, or not to be read.
@@ -100,16 +125,16 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, No
         raise no_notebook(given, str(error)) from error
     except OSError as error:
         raise no_notebook(given, error.strerror or "it cannot be opened") from error
-    return path, notebook_in(data, path.name)
+    return path, digest_of(data), notebook_in(data, path.name)
 
 
 TOOLS = (
     Tool(
         name="list_cells",
         title="List notebook cells",
-        description="A notebook's cells, a line each: index, id, type, count, first line. edit_files takes cell.",
+        description="A notebook's cells, a line each: index, id, type, count, first line; or a cell's source.",
         arguments=CellsArguments,
-        output=answer_schema(cells=TEXTS, count="integer", kernelspec="string", sessionKey="string"),
+        output=answer_schema(cells=TEXTS, source="string", count="integer", kernelspec="string", sessionKey="string"),
         run=list_cells,
         read_only=True,
         idempotent=True,

@@ -180,6 +180,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
             continue
         shown = show(services.workspace, path)
         services.ledger.edits.add(who, path)
+        services.ledger.notebooks.forget(who, path)
         facts = edit_facts([(shown, _diff(file, arguments.before))], services.log.without_secrets)
         call.dispatch(Say(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
         said.append(note_of_write(call, who, path, shown))

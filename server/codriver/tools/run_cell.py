@@ -1,46 +1,70 @@
-"""`run_cell`: a notebook's cell runs in the notebook's own kernel, and its outputs go into the file."""
+"""`run_cell`: cells of a notebook run in the notebook's own kernel, and their outputs go into the file."""
 
 from __future__ import annotations
 
+import os
+import re
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import Field
+import anyio
+from pydantic import Field, model_validator
 
 from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
 from codriver.editing.notebooks import no_notebook, notebook_in
+from codriver.editing.vscode import editor_with
 from codriver.errors import RefusedError, refused
 from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
+from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.base import TEXTS, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
 from codriver.tools.edit_files import find_open_notebook
 from codriver.tools.ledgers.ledger import Write, digest_of
 from codriver.tools.list_cells import CELLS, CellName, kernel_of
+from codriver.tools.list_sessions import RestartArguments, restart_repl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.editing.notebooks import Notebook
+    from codriver.editing.notebooks import Cell, Notebook
 
 MAX_IMAGES = 10
+KERNEL_OF_VSCODE = re.compile(r"kernel-v\d+-?\w")
+
+
+RESTART_S = 60.0
+ALL_MS = 600_000
+"""How long all cells together may take, if the call does not say."""
 
 
 class RunCellArguments(Evaluating):
     """Arguments of `run_cell`."""
 
     file_path: str
-    cell: CellName = Field(description="Id, or index from 0.")
+    cell: CellName | None = Field(None, description="Id, or index from 0.")
+    cells: Literal["all"] | None = Field(None, description="In a new kernel, to the first error.")
+    restart: bool | None = Field(None, description="For all: by default if codriver started the kernel.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
+
+    @model_validator(mode="after")
+    def _names_cells(self) -> Self:
+        if (self.cell is None) == (self.cells is None):
+            raise ValueError("give either cell or cells")
+        if self.restart is not None and self.cells is None:
+            raise ValueError("restart goes with cells")
+        return self
 
 
 def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
@@ -53,54 +77,169 @@ def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], wh
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
-    """Run one cell, wait, and tell its standing. Its outputs are written at its end, also after this call."""
-    who = call.who(arguments.who)
-    workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
-    reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
-    path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
-    cell = notebook.cell(arguments.cell)
-    if cell.type != "code" or not cell.source.strip():
-        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
+    """Run one cell or all of them. Outputs are written at the end of each cell, also after this call."""
+    notebook = await _open(call, arguments)
+    target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
+    check_tree(call, target, notebook.who, arguments.repl_session_key)
+    if arguments.cell is None:
+        answer = await _run_all(call, arguments, notebook, target)
+    else:
+        cell = notebook.content.cell(arguments.cell)
+        _check_cell(cell, notebook.path.name)
+        evaluation = _begin(call, notebook, target, cell)
+        timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
+        current = await wait(call, evaluation, timeout_ms / 1000, may_last=True)
+        answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+    return await _with_note_on_editors(call, notebook, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedNotebook:
+    """A notebook that may be run and written: no other program has it open, and its caller knows this version."""
+
+    who: str
+    path: Path
+    shown: str
+    """The path in the form of answers."""
+    stamp: bytes
+    content: Notebook
+    find_open: Callable[[], str | None]
+
+
+async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
+    """Read the notebook.
+
+    Raises:
+        RefusedError: the file is no notebook that can be written, is open elsewhere, or has changed.
+    """
+    who, services = call.who(arguments.who), call.services
+    allow_outside = services.live.settings.allow_edits_outside_workspace
+    reading = partial(_read, services.workspace, arguments.file_path, allow_outside=allow_outside)
+    path, stamp, content = await services.work.notebooks.run(call.client, reading)
+    if services.ledger.notebooks.is_stale(who, path, stamp):
         raise refused(
-            "no-code",
-            f"cell {cell.index} of {path.name} {what}: nothing was run",
-            hint="list_cells tells which cells have code",
-        )
-    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
-        raise refused(
-            "too-much-code",
-            f"cell {cell.index} of {path.name} has {size:,} bytes of code, and {FILE.most_bytes:,} are the most that "
-            "is run of a file: nothing was run",
-            hint="split the cell, or have its data in a file that the code reads",
+            "file-changed",
+            f"{path.name} changed since you read it: nothing was run, and nothing written",
+            hint="list_cells shows the cells as they are now",
         )
     find_open = partial(find_open_notebook, path)
-    if where := await call.services.work.files.run(call.client, find_open):
-        own = kernel_of(call.state, path, call.services.workspace)
+    if where := await services.work.files.run(call.client, find_open):
+        own = kernel_of(call.state, path, services.workspace)
         way = f"evaluate the cell's code in its kernel, with evaluate_code and replSessionKey {own.key}" if own else ""
         raise refused(
             "notebook-open",
             f"{path.name} is open in {where}, whose copy of it would not have the outputs: nothing was run",
             hint=f"{way or 'evaluate its code with evaluate_code'}; the file stays the human's",
         )
-    target = _target(call, arguments.repl_session_key, path, notebook)
-    check_tree(call, target, who, arguments.repl_session_key)
-    shown = show(call.services.workspace, path)
+    return OpenedNotebook(who, path, show(services.workspace, path), stamp, content, find_open)
+
+
+def _check_cell(cell: Cell, name: str) -> None:
+    """Check that a cell has code, and no more than is run at once.
+
+    Raises:
+        RefusedError: it has none, or too much.
+    """
+    if not _has_code(cell):
+        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
+        raise refused(
+            "no-code",
+            f"cell {cell.index} of {name} {what}: nothing was run",
+            hint="list_cells tells which cells have code",
+        )
+    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
+        raise refused(
+            "too-much-code",
+            f"cell {cell.index} of {name} has {size:,} bytes of code, and {FILE.most_bytes:,} are the most that "
+            "is run of a file: nothing was run",
+            hint="split the cell, or have its data in a file that the code reads",
+        )
+
+
+def _has_code(cell: Cell) -> bool:
+    return cell.type == "code" and bool(cell.source.strip())
+
+
+def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
+    """Begin to run a cell, whose outputs are written at its end, and return the id of its evaluation."""
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=cell.source,
         session=target.session.name,
-        file=str(path),
+        file=str(notebook.path),
         cell=cell.name,
-        description=f"run cell {cell.index} of {shown}",
+        description=f"run cell {cell.index} of {notebook.shown}",
         default_limits=default_limits(call, target),
     )
-    begin(call, target, who, request)
-    write = Write(path, shown, cell.index, cell.id, stamp, find_open)
+    begin(call, target, notebook.who, request)
+    write = Write(notebook.path, notebook.shown, cell.index, cell.id, notebook.stamp, notebook.find_open)
     call.services.ledger.cells.begin(call.state.evaluations[request.id], write)
-    del notebook, cell  # not to be held as long as the cell runs
-    timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
-    current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
-    return await describe(call, current, arguments, max_images=MAX_IMAGES)
+    return request.id
+
+
+async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
+    """Run all cells with code in their order, until one fails or the time is over, and report on all of them."""
+    cells = [cell for cell in notebook.content.cells if _has_code(cell)]
+    for cell in cells:
+        _check_cell(cell, notebook.path.name)
+    if not cells:
+        raise refused("no-code", f"no cell of {notebook.path.name} has code: nothing was run", hint="")
+    ends = anyio.current_time() + (arguments.timeout_ms or ALL_MS) / 1000
+    fields: dict[str, object] = {"sessionKey": target.repl.key}
+    restarts = target.repl.owned if arguments.restart is None else arguments.restart
+    if restarts:
+        target = await _restarted(call, arguments, target)
+    fields["restarted"] = restarts
+    lines: list[str] = []
+    for place, cell in enumerate(cells):
+        evaluation = _begin(call, notebook, target, cell)
+        current = await wait(call, evaluation, max(ends - anyio.current_time(), 0.1), may_last=True)
+        told = await call.services.ledger.cells.told(current)
+        lines.append(f"{told[0] if told else cell.index}: {current.status}")
+        left = [str(cell.index) for cell in cells[place + 1 :]]
+        if current.status != "done" or (told and told[1]):
+            answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+            fields |= {"cells": lines, **({"notRun": left} if left else {})}
+            return replace(answer, fields={**answer.fields, **fields})
+        refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
+        _, stamp, _ = await call.services.work.notebooks.run(call.client, refreshed)
+        notebook = replace(notebook, stamp=stamp)
+    answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+    return replace(answer, fields={**answer.fields, **fields, "cells": lines})
+
+
+async def _restarted(call: Call, arguments: RunCellArguments, target: Target) -> Target:
+    """Restart a kernel, and return its session.
+
+    Raises:
+        RefusedError: the kernel is not back in time.
+        CapabilityMissingError: nobody but its human can restart it.
+    """
+    key = target.repl.key
+    given = {"replSessionKey": key, "timeoutMs": int(RESTART_S * 1000), "who": arguments.who}
+    await restart_repl(call, RestartArguments.model_validate(given))
+    return resolve(call.state, key)
+
+
+async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
+    """Return the answer, with a note on unsaved changes if an editor has the folder open; once for each caller."""
+    subject = ("editor", notebook.path)
+    if not call.services.told.notes.is_news(notebook.who, subject):
+        return answer
+    editor = await call.services.work.files.run(call.client, partial(editor_with, notebook.path.parent, os.environ))
+    if editor is None and any(_is_of_vscode(repl) for repl in call.state.repls.values()):
+        editor = "VS Code"
+    if editor is None:
+        return answer
+    call.services.told.notes.note(notebook.who, [subject])
+    name = notebook.path.name
+    note = f"{editor} has this folder open: unsaved changes to {name} there will conflict with what was written"
+    return replace(answer, fields=with_notes(dict(answer.fields), [note]))
+
+
+def _is_of_vscode(repl: Repl) -> bool:
+    """Whether VS Code started the kernel; the names of its connection files tell. Source: `createConnectionFile`."""
+    return repl.origin.kind == "kernel" and KERNEL_OF_VSCODE.match(PurePath(repl.origin.text).name) is not None
 
 
 def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
@@ -156,9 +295,9 @@ TOOLS = (
     Tool(
         name="run_cell",
         title="Run notebook cell",
-        description="Run a cell of a notebook file in its kernel and write the outputs into the file.",
+        description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file.",
         arguments=RunCellArguments,
-        output=answer_schema(**EVALUATION, cell="string"),
+        output=answer_schema(**EVALUATION, cell="string", cells=TEXTS, notRun=TEXTS, restarted="boolean"),
         run=run_cell,
         needs=(CELLS,),
         setting="enable_mcp_repl_evaluation",

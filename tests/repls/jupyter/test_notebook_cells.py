@@ -117,3 +117,24 @@ def test_a_kernel_of_ours_that_ends_in_a_cell_leaves_the_file_and_the_next_cell_
         found = client.call("run_cell", filePath="a.ipynb", cell="next", timeoutMs=60_000)
     assert (found["result"], found["generation"]) == ("3", 2)
     assert json.loads(file.read_text())["cells"][1]["outputs"][0]["data"] == {"text/plain": ["3"]}
+
+
+def test_all_cells_run_in_a_new_process_of_our_own_kernel_unless_it_is_not_to_be_restarted(tmp_path):
+    real_kernels.need("ipykernel")
+    python = str(real_kernels.VENV / "bin" / "python")
+    cells = {"fresh": "import os\n'leftover' in globals()", "count": "os.getpid()", "error": "1 / 0", "never": "2"}
+    with serving(tmp_path, "--repl", "jupyter", "--python", python) as live, live.client() as client:
+        file = live.workspace / "a.ipynb"
+        file.write_text(book(cells))
+        until(lambda: "run_cell" in client.tools(), "the kernel and the notebook")
+        client.call("evaluate_code", code="leftover = 1", timeoutMs=60_000)
+        answer = client.call("run_cell", filePath="a.ipynb", cells="all", timeoutMs=120_000)
+        assert (answer["restarted"], answer["error"]["class"], answer["notRun"]) == (True, "ZeroDivisionError", ["3"])
+        first, second, failed, never = json.loads(file.read_text())["cells"]
+        assert [cell["execution_count"] for cell in (first, second, failed, never)] == [1, 2, 3, None]
+        assert first["outputs"][0]["data"]["text/plain"] == ["False"]
+        client.call("evaluate_code", code="leftover = 1", timeoutMs=60_000)
+        again = client.call("run_cell", filePath="a.ipynb", cells="all", restart=False, timeoutMs=120_000)
+        kept, same, *_ = json.loads(file.read_text())["cells"]
+        assert (again["restarted"], kept["outputs"][0]["data"]["text/plain"]) == (False, ["True"])
+        assert same["outputs"] == [second["outputs"][0] | {"execution_count": same["execution_count"]}]

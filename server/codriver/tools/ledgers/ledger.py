@@ -28,6 +28,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.files import stamp_of
 from codriver.tools.ledgers.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
+from codriver.tools.ledgers.notebook_reads import NotebookReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -179,6 +180,8 @@ class Ledger:
     """The diffs of edits."""
     edits: EditsNoted = field(default_factory=EditsNoted)
     """Files that were edited and not tested since."""
+    notebooks: NotebookReads = field(default_factory=NotebookReads)
+    """Versions of notebooks that callers know."""
     saves: Saves = field(default_factory=Saves)
     """Files that we wrote, which a watcher leaves alone."""
     tests: TestsRun = field(default_factory=TestsRun)
@@ -383,8 +386,17 @@ def digest_of(data: bytes) -> bytes:
 class CellWrites:
     """The runs of cells whose outputs are being written, or were, by evaluation. Lives as long as its server."""
 
-    def __init__(self, tasks: TaskGroup, core: Core, repls: Repls, transcripts: Transcripts, editor: Editor) -> None:
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        core: Core,
+        repls: Repls,
+        transcripts: Transcripts,
+        editor: Editor,
+        reads: NotebookReads,
+    ) -> None:
         self._tasks = tasks
+        self._reads = reads
         self._core = core
         self._repls = repls
         self._transcripts = transcripts
@@ -455,6 +467,7 @@ class CellWrites:
     def _expect(self, done: Write, stamp: bytes) -> None:
         """Let the other runs in this file know its present state."""
         before = (done.path, done.stamp)
+        self._reads.follow(*before, stamp)
         for write in self._writes.values():
             if (write.path, write.stamp) == before and not write.over.is_set():
                 write.stamp = stamp

@@ -1,0 +1,87 @@
+"""Folders that Visual Studio Code, or an editor made of it, has open on this machine, by the editor's own state files.
+
+An open notebook with unsaved changes there conflicts with a write to its file, and nothing tells which notebooks are.
+
+Source: VS Code, `environmentMainService` for `code.lock`, which holds the main process's id while the editor runs;
+`backupMainService` and `windowsStateHandler` for the folders of open windows in `globalStorage/storage.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from codriver import files
+from codriver.files import Links, Rules
+from codriver.systems.other_processes import is_running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+"""The names of the directories of user data, one for each editor."""
+STATE_RULES: Final = Rules(Links.ANY, 16 * files.MEBIBYTE)
+LOCK_RULES: Final = Rules(Links.ANY, files.KIBIBYTE)
+
+
+def editor_with(folder: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the name of a running editor that has a folder open, or one around it or in it; None without one."""
+    for name in EDITORS:
+        data = _config_folder(environ) / name
+        if _is_running(data) and any(
+            folder.is_relative_to(opened) or opened.is_relative_to(folder) for opened in _opened_folders(data)
+        ):
+            return "VS Code" if name.startswith("Code") else name
+    return None
+
+
+def _config_folder(environ: Mapping[str, str]) -> Path:
+    home = Path(environ.get("HOME") or Path.home())
+    system = str(sys.platform)  # each branch is typed on every system
+    if system == "darwin":
+        return home / "Library" / "Application Support"
+    if system == "win32":
+        return Path(environ.get("APPDATA") or home)
+    return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _is_running(data: Path) -> bool:
+    try:
+        return is_running(int(files.read(data / "code.lock", LOCK_RULES)), of_this_user=True)
+    except (OSError, ValueError):
+        return False
+
+
+def _opened_folders(data: Path) -> Iterator[Path]:
+    try:
+        state = json.loads(files.read(data / "User" / "globalStorage" / "storage.json", STATE_RULES))
+    except (OSError, ValueError, RecursionError):
+        return
+    for uri in _uris(state):
+        parts = urlsplit(uri)
+        if parts.scheme == "file" and not parts.netloc:
+            path = unquote(parts.path)
+            yield Path(path.lstrip("/") if os.name == "nt" else path)
+
+
+def _uris(state: object) -> Iterator[str]:
+    """Yield the folders of the windows that are open, or were when the state was written."""
+    backups, windows = _member(state, "backupWorkspaces"), _member(state, "windowsState")
+    rows = [*_list(_member(backups, "folders")), _member(windows, "lastActiveWindow")]
+    for row in (*rows, *_list(_member(windows, "openedWindows"))):
+        for key in ("folderUri", "folder"):
+            if isinstance(uri := _member(row, key), str):
+                yield uri
+
+
+def _member(value: object, key: str) -> object:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

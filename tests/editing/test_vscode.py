@@ -1,0 +1,75 @@
+"""Folders that an editor has open, by its own state files."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from codriver.editing.vscode import editor_with
+
+pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the directories of Linux")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "a home"
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    return folder
+
+
+def opened(home, state, editor="Code", process=None):
+    data = home / ".config" / editor
+    (data / "User" / "globalStorage").mkdir(parents=True)
+    (data / "code.lock").write_text(str(os.getpid() if process is None else process))
+    text = state if isinstance(state, str) else json.dumps(state)
+    (data / "User" / "globalStorage" / "storage.json").write_text(text)
+
+
+def found(home, folder):
+    return editor_with(folder, {"HOME": str(home)})
+
+
+def test_no_editor_is_found_where_there_is_none(home, workspace):
+    assert found(home, workspace) is None
+
+
+@pytest.mark.parametrize("editor", ["Code", "Code - Insiders", "VSCodium", "Cursor"])
+def test_a_folder_of_a_running_editor_is_found(home, workspace, editor):
+    opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, editor)
+    assert found(home, workspace) == ("VS Code" if editor.startswith("Code") else editor)
+    assert found(home, workspace / "sub") is not None
+    assert found(home, workspace.parent) is not None
+    assert found(home, workspace.parent / "other") is None
+
+
+@pytest.mark.parametrize(
+    "windows", [lambda uri: {"lastActiveWindow": {"folder": uri}}, lambda uri: {"openedWindows": [{"folder": uri}]}]
+)
+def test_the_folders_of_windows_count(home, workspace, windows):
+    opened(home, {"windowsState": windows(workspace.as_uri())})
+    assert found(home, workspace) == "VS Code"
+
+
+def test_an_editor_that_ended_has_nothing_open(home, workspace):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, process=ended.pid)
+    assert found(home, workspace) is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["", "{", "[]", "7", {"backupWorkspaces": []}, {"backupWorkspaces": {"folders": [7, {"folderUri": 7}]}},
+     {"windowsState": {"openedWindows": {"folder": "x"}}}, {"windowsState": {"lastActiveWindow": {"folder": "vscode-remote://wsl/x"}}}],
+    ids=str,
+)  # fmt: skip
+def test_state_of_another_shape_has_no_folders(home, workspace, state):
+    opened(home, state)
+    assert found(home, workspace) is None
