@@ -53,8 +53,8 @@ class RunCellArguments(Evaluating):
 
     file_path: str
     cell: CellName | None = Field(None, description="Id, or index from 0.")
-    cells: Literal["all"] | None = Field(None, description="In a new kernel, to the first error.")
-    restart: bool | None = Field(None, description="For all: by default if codriver started the kernel.")
+    cells: Literal["all"] | None = Field(None, description="To the first error, in codriver's kernel anew.")
+    restart: bool | None = Field(None, description="True: another's kernel too.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
 
