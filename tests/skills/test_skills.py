@@ -381,7 +381,7 @@ def test_instructions_say_what_is_connected_and_how_to_work():
     library = SkillLibrary(shipped_folder("skills"))
     text = instructions(library.skills(), [Connected("clj", "clojure"), Connected("py", "python", "busy")])
     for words in (
-        "clj (clojure, connected)", "py (python, busy)", "Pass replSessionKey", "evaluate_code", "repl_output_log",
+        "clj (clojure, connected)", "py (python, busy)", "Pass replSessionKey", "evaluate_code", "status",
         "who", "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md", "hint",
     ):  # fmt: skip
         assert words in text

@@ -92,6 +92,17 @@ def own_settings(folder):
     return file
 
 
+FULL = 'toolset = "full"\n'
+"""The user's own settings of a server under test: tests of single tools find all of them in the list."""
+
+
+def list_all_tools(folder):
+    """Have the servers under `folder` list every tool, unless the user's own settings are there already."""
+    file = own_settings(folder)
+    if not file.exists():
+        file.write_text(FULL)
+
+
 class Live:
     """One running server."""
 
@@ -99,6 +110,7 @@ class Live:
         self.folder = folder
         self.workspace = folder / "workspace"
         self.workspace.mkdir(parents=True, exist_ok=True)
+        list_all_tools(folder)
         self.environ = environ(folder) | ({"CODRIVER_DURATIONS": durations} if durations else {})
         self.port_file = self.workspace / ".calva" / "mcp-server" / "port"
         self.process = self.start("serve", *(() if "--port" in options else ("--port", "0")), *options)

@@ -72,7 +72,7 @@ class InMemory(Live):
         self._reached.wait(WAIT_S)
 
     def _serve(self, settings):
-        wanted = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, **settings}
+        wanted = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, "toolset": "full", **settings}
         try:
             serve.run(serve.ServeOptions(self.workspace, wanted, on_reached=self._reached.set, says="quiet"))
         finally:

@@ -178,7 +178,7 @@ class TestWhereItIsNotLoaded:
             code, data = answer["files"]
             assert answer["ok"]
             assert (live.workspace / "a.clj").exists()
-            assert code["notLoaded"] == "no connected REPL serves it: start one (see list_sessions), then load_file"
+            assert code["notLoaded"] == "no connected REPL serves it: start one (see status), then load_file"
             assert data["notLoaded"] == "no REPL loads files that end in .edn"
 
     @pytest.mark.parametrize("more", [{}, {"test": ["affected"], "onFailure": "restore"}])

@@ -11,13 +11,13 @@ import tools_in_memory
 from live_server import serving, until
 
 from codriver.tools.calls.base import Arguments
-from codriver.tools.manifest import BY_NAME, MANIFEST
+from codriver.tools.manifest import BY_NAME, DEFAULT, MANIFEST, USUAL
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}
 LISP_TOOLS = {"balance_brackets", "clojuredocs_info"}
 NOTEBOOK_TOOLS = {"list_cells", "run_cell"}
 CHANGED = "notifications/tools/list_changed"
-CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions"}
+CORE = {"evaluate_code", "get_evaluation", "load_file", "repl_output_log", "list_sessions", "status"}
 
 APP_TOOLS = {"inspect_app", "change_app", "watch_app"}
 NEEDING_OTHERS = {"macroexpand", "run_cell"}
@@ -26,12 +26,12 @@ NEEDING_OTHERS = {"macroexpand", "run_cell"}
 READS = {
     "get_evaluation", "symbol_info", "complete_symbol", "clojuredocs_info", "stacktrace", "list_sessions",
     "server_health", "repl_output_log", "wait_for", "balance_brackets", "what_changed", "list_cells",
-    "inspect_app",
+    "inspect_app", "status",
 }  # fmt: skip
 """The tools that change nothing, so that asking them twice is asking them once."""
 TELLS_ONCE = {"get_evaluation"}
 """Of them, the one whose second answer tells what is new since the first."""
-ADDS = {"watch_app"}
+ADDS = {"watch_app", "connect_repl"}
 """The tools that add something, and change nothing that is there."""
 RUNS_CODE = {
     "evaluate_code",
@@ -43,6 +43,7 @@ RUNS_CODE = {
     "try_code",
     "run_cell",
     "change_app",
+    "connect_repl",
 }
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
@@ -51,7 +52,8 @@ TOLD_ELSEWHERE = {
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
-    "try_code": {"replSessionKey", "timeoutMs"}, "wait_for": {"inputs", "limit", "maxTextBytes"},
+    "try_code": {"replSessionKey", "timeoutMs"}, "connect_repl": {"timeoutMs"},
+    "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, those that answers name where they would help, and the
 session of tools that look: of any tool, as the first one's schema says, and refusals where there are several."""
@@ -73,8 +75,17 @@ def lisp(tmp_path_factory):
         yield live
 
 
-def test_a_description_is_read_at_a_glance():
-    assert {tool.name: len(tool.description) for tool in MANIFEST if len(tool.description) > 160} == {}
+def test_a_description_is_short():
+    assert {tool.name: len(tool.description) for tool in MANIFEST if len(tool.description) > 420} == {}
+
+
+def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lisp):
+    folder = lisp.folder / "default"
+    with tools_in_memory.serving(folder, settings={"toolset": "default"}) as live, live.client() as client:
+        names = client.tools()
+    assert len(DEFAULT) - len(APP_TOOLS) == 12
+    assert names == [name for name in USUAL if name in names], "in the order in which they are most often needed"
+    assert not set(names) & APP_TOOLS
 
 
 def test_the_loop_of_an_agent_stands_in_the_description_of_evaluate_code():
@@ -103,7 +114,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
 
 GIVEN = {
     "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x", "cell": "0",
-    "what": "reset", "candidates": [{"label": "a", "code": "1"}],
+    "what": "reset", "about": "sessions", "address": "localhost:1", "candidates": [{"label": "a", "code": "1"}],
     "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
 }  # fmt: skip
 

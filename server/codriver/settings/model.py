@@ -266,8 +266,8 @@ class Settings(BaseModel):
         description="Stop a server started on demand when nobody was connected this long; 0 means never.",
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
-    toolset: Literal["full", "lean"] = Field(
-        "full", description="Which tools clients get: all, or five by which an agent reaches all."
+    toolset: Literal["default", "full", "lean"] = Field(
+        "default", description="Which tools clients get: the usual ones, all, or five by which an agent reaches all."
     )
     lean_clients: tuple[Text, ...] = Field(
         (), description="Clients that get the lean toolset, by how the name they give themselves begins."

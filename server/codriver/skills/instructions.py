@@ -18,16 +18,16 @@ INSTRUCTIONS_CHARS: Final = 1500
 """The characters of all instructions: clients cut instructions at about 2 KB, and characters may be two bytes."""
 
 EVALUATE: Final = "evaluate_code with who: a kebab-case slug of your task."
-READ: Final = "repl_output_log has what anyone evaluated or printed: read it before you rely on state."
+READ: Final = 'status with about: "activity" shows what others did: look before you rely on shared state.'
 LOOP: Final = (
     ("evaluate_code", EVALUATE),
-    ("repl_output_log", READ),
+    ("status", READ),
     ("", "A refusal's hint says what to do."),
 )
 """How to work, each sentence with the tool that it is about, as far as the tools' own descriptions do not say it."""
 TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
 """By skill: the tool that is offered only where the skill applies, to a Lisp or to an application."""
-WITHOUT: Final = ("repl_output_log", "edit_files")
+WITHOUT: Final = ("status", "edit_files")
 """The tools that work without evaluating."""
 _FOUND: Final = "one that is started in the workspace is found"
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
@@ -82,7 +82,7 @@ def _say_connected(connected: Sequence[Connected], to_have_one: str) -> str:
     cautions = [f" {repl.key}: {words}."[:CAUTION_CHARS] for repl in connected for words in repl.cautions]
     away += "".join(cautions[:MAX_CAUTIONS])
     known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _FOUND
-    said = f"Codriver: no REPL is connected yet; {known}, see list_sessions."
+    said = f"Codriver: no REPL is connected yet; {known}, see status."
     if live:
         shown: list[str] = []
         room = NAMES_CHARS - len(away)
@@ -105,7 +105,7 @@ def _say_away(away: Sequence[Connected]) -> str:
         why = f"{repl.key} {how}: {repl.why or 'no reason is known'}"
         said += f" {_first_clauses(why)}."
     if len(away) > MAX_WHYS:
-        said += f" {len(away) - MAX_WHYS} more are away, see list_sessions."
+        said += f" {len(away) - MAX_WHYS} more are away, see status."
     return said
 
 

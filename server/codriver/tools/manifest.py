@@ -1,4 +1,4 @@
-"""The one manifest: all tools, in the order in which clients see them, and the lean toolset that reaches all of them.
+"""The one manifest: all tools, in the order in which clients see them, and the smaller toolsets.
 
 The lean toolset is five tools, for models whose tokens are dear. Its calls go through the same gate and give the same
 answers as calls by the tools' own names. Names and arguments of Backseat Driver, which many agents know, are answered,
@@ -61,6 +61,30 @@ MANIFEST: tuple[Tool, ...] = (
 )
 
 BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})
+
+USUAL = (
+    "evaluate_code",
+    "run_tests",
+    "edit_files",
+    "load_file",
+    "get_evaluation",
+    "send_input",
+    "interrupt_evaluation",
+    "stacktrace",
+    "symbol_info",
+    "status",
+    "connect_repl",
+    "run_cell",
+    "inspect_app",
+    "change_app",
+    "watch_app",
+)
+"""The names of the tools in the default toolset, in the order in which clients see them: what most tasks need.
+
+What the other tools read is reached through `status`. The last three are listed only while an application shows itself
+by its seam.
+"""
+DEFAULT: tuple[Tool, ...] = tuple(BY_NAME[name] for name in USUAL)
 
 FOR_HOOKS: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in note_edit.TOOLS})
 """The tools that only clients' hooks call, by name: they are listed to nobody, so that no model reads of them."""
@@ -176,8 +200,10 @@ def is_lean(settings: Settings, client_name: str) -> bool:
 
 
 def tools_offered(state: State, settings: Settings, client_name: str, *, lists_once: bool = False) -> tuple[Tool, ...]:
-    """The tools to list to the client of this name now, from its set. `lists_once`: see `on_offer`."""
-    return on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings, lists_once=lists_once)
+    """Return the tools to list to the client of this name now, from its set. `lists_once`: see `on_offer`."""
+    usual = MANIFEST if settings.toolset == "full" else DEFAULT
+    tools = LEAN if is_lean(settings, client_name) else usual
+    return on_offer(tools, state, settings, lists_once=lists_once)
 
 
 def tool_called(

@@ -44,7 +44,7 @@ class StatusArguments(ActivityArguments):
     file: str | None = Field(None, description="The notebook for cells; for activity, a file that was edited.")
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
     start: int | None = Field(None, alias="from", ge=0, description="Cells from this index.")
-    cell: str | int | None = Field(None, description="One cell's source, by index or id.")
+    cell: str | None = Field(None, description="One cell's source, by index or id.")
 
 
 async def status(call: Call, arguments: StatusArguments) -> Answer:

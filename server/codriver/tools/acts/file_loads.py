@@ -443,4 +443,4 @@ def _unserved(path: Path, why: str | None) -> str:
         return f"{why}: load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):
         return f"no REPL loads files that end in {path.suffix}"
-    return "no connected REPL serves it: start one (see list_sessions), then load_file"
+    return "no connected REPL serves it: start one (see status), then load_file"

@@ -263,7 +263,7 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     match evaluation.status:
         case "lost":
             is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
-            reason, look = ("stopping", "") if is_stopping else ("repl-disconnected", "see list_sessions; ")
+            reason, look = ("stopping", "") if is_stopping else ("repl-disconnected", "see status; ")
             if evaluation.started_at is None:
                 return reason, f"{look}nothing of it was sent: evaluate it again"
             return reason, f"{look}codriver never sends code twice, so check what it did before you repeat it"

@@ -136,7 +136,7 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     why = f" ({gone})" if gone else ""
     start = "start one (its port file is found within a second)"
     if settings.repl or why:
-        return f"no connected REPL has it{why}: {start}, or see list_sessions"
+        return f"no connected REPL has it{why}: {start}, or see status"
     return f"no connected REPL has it: {to_name_one(state)}, or {start}"
 
 

@@ -83,7 +83,7 @@ def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
     return refused(
         "unknown-session",
         f"there is no REPL session {given!r}",
-        hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see list_sessions",
+        hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see status",
         details={"sessions": list(keys), "count": len(keys)},
     )
 
