@@ -203,8 +203,8 @@ async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
     folder = Path(await to_thread.run_sync(_make_folder))
     try:
         try:
-            await to_thread.run_sync(_lay_request, spec, folder)
-            process = await _open(spec, folder)
+            programs = await to_thread.run_sync(_lay_request, spec, folder)
+            process = await _open(spec, folder, programs)
         except OSError as error:
             yield _NoProcess(RunProblem("no-python", f"{spec.python} cannot be started: {error.strerror or error}"))
             return
@@ -226,24 +226,26 @@ def _make_folder() -> str:
     return tempfile.mkdtemp(prefix="codriver-tests-")
 
 
-def _lay_request(spec: RunSpec, folder: Path) -> None:
-    """Write what the process reads at its start. Blocks."""
+def _lay_request(spec: RunSpec, folder: Path) -> Path:
+    """Write what the process reads at its start, and return the file of its programs. Blocks."""
     for name in ("output", "events"):
         (folder / name).touch(mode=0o600)
-    (folder / "request").write_text(ascii(_request(spec, folder)), "ascii")
+    programs = program_bundle.bundle(spec.runner)
+    (folder / "request").write_text(ascii(_request(spec, folder, programs)), "ascii")
+    return programs
 
 
-def _request(spec: RunSpec, folder: Path) -> Mapping[str, Any]:
+def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
     arguments = list(spec.arguments)
     recorders: list[tuple[str, Mapping[str, Any]]] = []
     request: dict[str, Any] = {
-        "programs": str(program_bundle.bundle()),
         "events": str(folder / "events"),
-        "modules": program_bundle.modules_for(spec.runner),
-        "modules_without_runner": [f"{program_bundle.ROOT}.{name}" for name in program_bundle.BEFORE_RUNNERS],
+        "without_runner": program_bundle.without_runner(),
         "plugin": program_bundle.plugin_of(spec.runner),
         "recorders": recorders,
-        "worker": False,
+        "path": str(folder / "request"),
+        "boot": str(program_bundle.BOOT),
+        "programs": str(programs),
         "script": "",
     }
     if spec.runner == "django":
@@ -273,10 +275,10 @@ def _environment(spec: RunSpec) -> dict[str, str]:
     return {**spec.environment, **changed}
 
 
-async def _open(spec: RunSpec, folder: Path) -> Process:
+async def _open(spec: RunSpec, folder: Path, programs: Path) -> Process:
     with (folder / "output").open("ab") as output:
         return await anyio.open_process(
-            [spec.python, str(program_bundle.BOOT), str(folder / "request")],
+            [spec.python, str(program_bundle.BOOT), str(programs), str(folder / "request")],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

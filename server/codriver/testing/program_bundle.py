@@ -1,4 +1,4 @@
-"""The programs that run in a test process, as one file of sources that the process loads.
+"""The programs that run in a test process, as one file of sources for each kind of run.
 
 One file is opened and read faster than ten, and the process keeps it compiled next to it. The sources are those of
 `programs`, and of the embedded REPL's modules that they use.
@@ -16,34 +16,26 @@ from codriver.files import Links
 from codriver.files.own_folders import cache_folder, make_private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from codriver.testing.runs import Runner
 
-_PACKAGE: Final = Path(__file__).parents[1]
 BOOT: Final = Path(__file__).with_name("programs") / "boot.py"
-ROOT: Final = "_codriver"
+_PACKAGE: Final = Path(__file__).parents[1]
+_ROOT: Final = "_codriver"
 """The name of Codriver's package in a test process, while its programs are loaded."""
-_PROGRAMS: Final = "testing.programs."
-BEFORE_RUNNERS: Final = (f"{_PROGRAMS}event_file", f"{_PROGRAMS}bytecode", f"{_PROGRAMS}process")
-"""The programs that need no runner, nor what it imports."""
+_START: Final = ("testing.programs.start",)
+"""Runs first, and loads the others."""
+_ALWAYS: Final = ("testing.programs.event_file", "testing.programs.bytecode", "testing.programs.process")
 _FOR_FAILURES: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
-    f"{_PROGRAMS}failures",
+    "testing.programs.failures",
 )
 _EVENTS: Final = {
-    "pytest": f"{_PROGRAMS}pytest_events",
-    "unittest": f"{_PROGRAMS}unittest_events",
-    "django": f"{_PROGRAMS}unittest_events",
+    "pytest": "testing.programs.pytest_events",
+    "unittest": "testing.programs.unittest_events",
+    "django": "testing.programs.unittest_events",
 }
-_ALL: Final = (*BEFORE_RUNNERS, *_FOR_FAILURES, *dict.fromkeys(_EVENTS.values()))
-"""Each after those that it imports."""
-
-
-def modules_for(runner: Runner, recorders: Sequence[str] = ()) -> list[str]:
-    """Return the names of the programs for a run."""
-    return [f"{ROOT}.{name}" for name in (*BEFORE_RUNNERS, *_FOR_FAILURES, _EVENTS[runner], *recorders)]
+_FUTURE: Final = "from __future__ import annotations\n"
 
 
 def plugin_of(runner: Runner) -> str:
@@ -51,26 +43,32 @@ def plugin_of(runner: Runner) -> str:
     return _EVENTS[runner].rpartition(".")[2]
 
 
-@cache
-def _sources() -> bytes:
-    texts = [(f"{ROOT}.{name}", _read(name)) for name in _ALL]
-    return ascii(texts).encode()
+def without_runner() -> list[str]:
+    """Return the names of the programs that need no runner, nor what it imports."""
+    return [f"{_ROOT}.{name}" for name in _ALWAYS]
 
 
-def _read(name: str) -> str:
-    return (_PACKAGE.joinpath(*name.split(".")).with_suffix(".py")).read_text("utf-8")
-
-
-def bundle() -> Path:
+def bundle(runner: Runner, recorders: tuple[str, ...] = ()) -> Path:
     """Return the file of sources, which is written if it is missing. Blocks.
 
     Raises:
         OSError: it cannot be written.
     """
-    data = _sources()
+    data = _sources((*_START, *_ALWAYS, *_FOR_FAILURES, _EVENTS[runner], *recorders))
     folder = cache_folder() / "test-programs"
-    file = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
+    file = folder / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():
         make_private_folder(folder)
         files.replace(file, data, links=Links.OWN, is_durable=False)
     return file
+
+
+@cache
+def _sources(names: tuple[str, ...]) -> bytes:
+    """The name and the source of each program, after those that it imports."""
+    return ascii([(f"{_ROOT}.{name}", _read(name)) for name in names]).encode()
+
+
+def _read(name: str) -> str:
+    text = _PACKAGE.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+    return text.replace(_FUTURE, "\n", 1)

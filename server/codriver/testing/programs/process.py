@@ -55,6 +55,12 @@ def prepared(
     return runs(request)
 
 
+def attach_to_worker(request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
+    """Let a worker of pytest-xdist describe failures and record as the first process does."""
+    ignore_unsettled_code()
+    modules[request["plugin"]].attach(EventFile(request["events"]), request, modules, is_worker=True)
+
+
 def runs(request: Mapping[str, Any]) -> Callable[[], object]:
     """Return the function that runs the tests as Python itself does with `-m`, or with a script."""
     script = request["script"]

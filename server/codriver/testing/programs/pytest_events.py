@@ -39,6 +39,16 @@ NO_DEBUGGER = (
     "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(). The "
     "variables of a failed test are part of its failure"
 )
+WORKER = """
+try:
+    space = {{"__name__": "boot"}}
+    with open({0}) as file:
+        exec(compile(file.read(), "<boot>", "exec"), space)
+    space["attach"]({1}, {2})
+except OSError:
+    pass  # a worker on another machine
+"""
+"""What a worker of xdist runs before anything else."""
 CATEGORIES = {
     "passed": "passed",
     "failed": "failed",
@@ -57,7 +67,9 @@ early: Callable[..., Any] = pytest.hookimpl(tryfirst=True)
 early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=True)
 
 
-def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> Values | None:
+def attach(
+    events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any], *, is_worker: bool = False
+) -> Values | None:
     """Let the next configuration of pytest have the plugin; return why it cannot."""
     version = getattr(pytest, "version_tuple", None) or (0, 0)
     if version[:2] < OLDEST:
@@ -73,10 +85,8 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
             ignore_unsettled_rewrites(rewrite)
         recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
         made.pluginmanager.register(FailurePlugin(), "codriver-failures")
-        if request["worker"]:
-            made.pluginmanager.register(RecorderPlugin(events, recorders), "codriver-recorders")
-            return made
-        made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
+        if not is_worker:
+            made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
         if recorders:
             made.pluginmanager.register(RecorderPlugin(events, recorders), "codriver-recorders")
         return made
@@ -276,6 +286,12 @@ class EventsPlugin:
         """Write the tests that will run, when the first worker has collected them."""
         if not self.is_collected:
             self.write_collected(list(ids), 0)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Let a worker of xdist, which has not begun yet, describe failures and record."""
+        places = (self.request["boot"], self.request["programs"], self.request["path"])
+        node.gateway.remote_exec(WORKER.format(*map(repr, places)))
 
     def write_collected(self, nodeids: list[str], deselected: int) -> None:
         """Write the tests that will run."""

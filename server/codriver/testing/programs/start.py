@@ -1,0 +1,82 @@
+"""The start of a test process: `__main__`, the path and the arguments are as Python has them with `-m`.
+
+Everything that is used here is loaded when Python starts: to the tests, nothing was imported before them that their
+runner does not import itself. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import CodeType
+    from typing import Any
+
+    Codes = Sequence[tuple[str, CodeType]]
+
+
+def load_programs(codes: Codes) -> dict[str, Any]:
+    """Return the module of each program by the last part of its name. None of them stays in `sys.modules`."""
+    modules: dict[str, Any] = {}
+    module: Any
+    packages = sorted({name[:end] for name, _ in codes for end, letter in enumerate(name) if letter == "."})
+    for name in packages:
+        sys.modules[name] = module = type(sys)(name)
+        module.__path__ = []
+    try:
+        for name, code in codes:
+            sys.modules[name] = modules[name.rpartition(".")[2]] = module = type(sys)(name)
+            module.__package__, module.__file__ = name.rpartition(".")[0], "<" + name + ">"
+            exec(code, module.__dict__)
+    finally:
+        for name in [*packages, *[name for name, _ in codes]]:
+            sys.modules.pop(name, None)
+    return modules
+
+
+def become_main(script: str) -> None:
+    """Leave `__main__` and the path as Python has them when it starts with `-m`."""
+    frozen: Any = sys.modules["_frozen_importlib"]
+    module: Any = type(sys)("__main__")
+    first, sys.modules["__main__"] = vars(sys.modules["__main__"]), module
+    module.__loader__ = frozen.BuiltinImporter
+    for name in ("__annotations__", "__builtins__"):
+        if name in first:
+            setattr(module, name, first[name])
+    directory = os.path.dirname(script)
+    if sys.path and sys.path[0] == directory:
+        sys.path[0] = os.getcwd()
+    for path in (directory, script):
+        sys.path_importer_cache.pop(path, None)
+
+
+def prepare(codes: Codes, path: str, script: str) -> Callable[[], object]:
+    """Make the process ready for the request in a file, and return the function that runs the tests."""
+    with open(path, encoding="utf-8") as file:
+        request = eval(file.read(), {})
+    become_main(script)
+    sys.argv[:] = request["argv"]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = request["orig_argv"]
+    problem: BaseException | None = None
+    try:
+        for name in request["imports"]:
+            __import__(name)
+    except BaseException as error:
+        problem = error
+    if problem is not None:
+        codes = [one for one in codes if one[0] in request["without_runner"]]
+    modules = load_programs(codes)
+    run: Callable[[], object] = modules["process"].prepared(request, problem, modules)
+    return run
+
+
+def attach(codes: Codes, path: str) -> None:
+    """Attach the programs to a process that goes on to run tests by itself: a worker of pytest-xdist."""
+    with open(path, encoding="utf-8") as file:
+        request = eval(file.read(), {})
+    modules = load_programs(codes)
+    modules["process"].attach_to_worker(request, modules)
