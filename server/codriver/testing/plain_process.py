@@ -230,14 +230,14 @@ def _lay_request(spec: RunSpec, folder: Path) -> Path:
     """Write what the process reads at its start, and return the file of its programs. Blocks."""
     for name in ("output", "events"):
         (folder / name).touch(mode=0o600)
-    programs = program_bundle.bundle(spec.runner)
+    programs = program_bundle.bundle(spec.runner, tuple(_recorders(spec)))
     (folder / "request").write_text(ascii(_request(spec, folder, programs)), "ascii")
     return programs
 
 
 def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
     arguments = list(spec.arguments)
-    recorders: list[tuple[str, Mapping[str, Any]]] = []
+    recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorders(spec).items()]
     request: dict[str, Any] = {
         "events": str(folder / "events"),
         "without_runner": program_bundle.without_runner(),
@@ -267,6 +267,19 @@ def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
         "argv": ["-m", *arguments],
         "orig_argv": [spec.python, "-m", spec.runner, *arguments],
     }
+
+
+def _recorders(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
+    """The options of the recorders of a run, by name."""
+    roots = list(spec.roots or (str(spec.directory),))
+    recorders: dict[str, Mapping[str, Any]] = {}
+    if spec.records_functions:
+        recorders["functions"] = {"roots": roots}
+    if spec.covers is not None:
+        recorders["lines"] = {"lines": dict(spec.covers)}
+    if spec.traces is not None:
+        recorders["calls"] = {"roots": roots, "names": list(spec.traces)}
+    return recorders
 
 
 def _environment(spec: RunSpec) -> dict[str, str]:

@@ -35,12 +35,29 @@ _EVENTS: Final = {
     "unittest": "testing.programs.unittest_events",
     "django": "testing.programs.unittest_events",
 }
+_RECORDERS: Final = {
+    "functions": ("testing.programs.own_code", "testing.programs.functions_recorder"),
+    "lines": ("testing.programs.own_code", "testing.programs.lines_recorder"),
+    "calls": (
+        "repls.worker.basics.connections",
+        "repls.worker.basics.error_report",
+        "repls.worker.python.recorded_calls",
+        "repls.worker.python.call_monitor",
+        "testing.programs.calls_recorder",
+    ),
+}
+"""The programs of each recorder, the last of which has the function `recorder`."""
 _FUTURE: Final = "from __future__ import annotations\n"
 
 
 def plugin_of(runner: Runner) -> str:
     """Return the program that attaches itself to a runner."""
     return _EVENTS[runner].rpartition(".")[2]
+
+
+def recorder_program(recorder: str) -> str:
+    """Return the program of a recorder."""
+    return _RECORDERS[recorder][-1].rpartition(".")[2]
 
 
 def without_runner() -> list[str]:
@@ -54,7 +71,8 @@ def bundle(runner: Runner, recorders: tuple[str, ...] = ()) -> Path:
     Raises:
         OSError: it cannot be written.
     """
-    data = _sources((*_START, *_ALWAYS, *_FOR_FAILURES, _EVENTS[runner], *recorders))
+    recording = dict.fromkeys(name for recorder in recorders for name in _RECORDERS[recorder])
+    data = _sources((*_START, *_ALWAYS, *_FOR_FAILURES, *recording, _EVENTS[runner]))
     folder = cache_folder() / "test-programs"
     file = folder / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():

@@ -304,7 +304,8 @@ class TestReport:
     interruption: Interruption | None = None
     problem: RunProblem | None = None
     warnings: tuple[str, ...] = ()
-    recorded: Mapping[str, Recorded] = field(default_factory=dict)
+    recorded: tuple[Recorded, ...] = ()
+    """Of each process that recorded: see `codriver.testing.recordings`."""
     finished: RunFinished | None = None
 
     @property
@@ -326,7 +327,7 @@ class ReportBuilder:
         self._running: dict[str, None] = {}
         self._started: set[str] = set()
         self._results: list[TestFinished] = []
-        self._recorded: dict[str, Recorded] = {}
+        self._recorded: list[Recorded] = []
         self._finished: RunFinished | None = None
 
     def add(self, event: Event) -> None:
@@ -342,7 +343,7 @@ class ReportBuilder:
                 self._started.add(event.nodeid)
                 self._results.append(event)
             case Recorded():
-                self._recorded[event.recorder] = event
+                self._recorded.append(event)
             case RunFinished():
                 self._finished = event
             case Output():
@@ -363,7 +364,7 @@ class ReportBuilder:
             interruption=finished.interruption if finished is not None else None,
             problem=finished.problem if finished is not None else None,
             warnings=finished.warnings if finished is not None else (),
-            recorded=dict(self._recorded),
+            recorded=tuple(self._recorded),
             finished=finished,
         )
 

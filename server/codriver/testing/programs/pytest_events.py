@@ -122,6 +122,14 @@ class FailurePlugin:
         if report.failed and call is not None and call.excinfo is not None:
             self.describe(report, call.excinfo)
 
+    @early
+    def pytest_enter_pdb(self, config: Any, pdb: Any) -> None:
+        """Fail a test that starts a debugger, which would read what nobody can type."""
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if capture is not None:
+            capture.resume()
+        raise pytest.fail.Exception(NO_DEBUGGER)
+
     def describe(self, report: Report, excinfo: Any) -> None:
         """Add the description of a failure to its report."""
         self.count += 1
@@ -398,7 +406,8 @@ class EventsPlugin:
             text = report.longreprtext
         except Exception as failure:
             text = "the failure cannot be shown: " + type(failure).__name__
-        message = found.get("message") or crash or getattr(longrepr, "errorstring", None) or text
+        plain = longrepr if isinstance(longrepr, str) else getattr(longrepr, "errorstring", None)
+        message = found.get("message") or crash or plain or text
         sections = [[title, cut(content, 4000)] for title, content in getattr(report, "sections", ()) if content]
         return dict(
             found, phase=phase if phase != "???" else "call", message=cut(str(message)), text=cut(text),
@@ -420,14 +429,6 @@ class EventsPlugin:
     def root(self) -> object:
         """Return the directory to which the ids of tests are relative."""
         return getattr(self.config, "rootpath", None) or os.getcwd()
-
-    @early
-    def pytest_enter_pdb(self, config: Any, pdb: Any) -> None:
-        """Fail a test that starts a debugger, which would read what nobody can type."""
-        capture = config.pluginmanager.get_plugin("capturemanager")
-        if capture is not None:
-            capture.resume()
-        raise pytest.fail.Exception(NO_DEBUGGER)
 
 
 def printed_id(config: Any, nodeid: str) -> str:
@@ -472,8 +473,10 @@ class RecorderPlugin:
     @early
     def pytest_sessionstart(self, session: Any) -> None:
         """Start recording."""
+        if session.config.pluginmanager.has_plugin("dsession"):  # the workers of xdist run the tests
+            self.recorders = []
         for one in self.recorders:
-            one.start(str(session.config.rootpath))
+            one.start()
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:

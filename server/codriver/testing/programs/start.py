@@ -29,7 +29,9 @@ def load_programs(codes: Codes) -> dict[str, Any]:
     try:
         for name, code in codes:
             sys.modules[name] = modules[name.rpartition(".")[2]] = module = type(sys)(name)
-            module.__package__, module.__file__ = name.rpartition(".")[0], "<" + name + ">"
+            module.__package__ = name.rpartition(".")[0]
+            # No such file exists; modules that recognise their own directory by it must not find the project's.
+            module.__file__ = os.sep + os.path.join("<codriver>", *name.split("."))
             exec(code, module.__dict__)
     finally:
         for name in [*packages, *[name for name, _ in codes]]:

@@ -30,7 +30,7 @@ NO_DEBUGGER = "a debugger was started here, and nobody can type into a test run:
 
 def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
     """Let the results of the runner be written."""
-    listener = Listener(events)
+    listener = Listener(events, [modules[name].recorder(options) for name, options in request["recorders"]])
     runner: Any = unittest.TextTestRunner
     plain_make, plain_run = runner._makeResult, runner.run
 
@@ -94,8 +94,8 @@ def each_test(suite: Any) -> list[Case]:
 class Listener:
     """Writes what the result of a run gets."""
 
-    def __init__(self, events: EventFile) -> None:
-        self.events = events
+    def __init__(self, events: EventFile, recorders: list[Any]) -> None:
+        self.events, self.recorders = events, recorders
         self.result: Any = None
         self.is_running = False
         self.count = 0
@@ -111,9 +111,13 @@ class Listener:
         names = [name_of(one) for one in each_test(suite)]
         self.count = len(names)
         self.events.write("collected", count=self.count, deselected=0, nodeids=names)
+        for one in self.recorders:
+            one.start()
 
     def finished(self) -> None:
         """Write the end of the run."""
+        for one in self.recorders:
+            self.events.write("recorded", recorder=one.name, **one.finish())
         self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count), warnings=[])
 
     def interrupted(self, error: BaseException) -> None:
@@ -125,12 +129,18 @@ class Listener:
         """Write the start of a test."""
         self.running, self.outcome, self.failures, self.reason = test, "passed", [], ""
         self.began = time.perf_counter()
-        self.events.write("started", nodeid=name_of(test))
+        name = name_of(test)
+        self.events.write("started", nodeid=name)
+        for one in self.recorders:
+            one.uses(name, place_of(test)[0] or "", ())
+            one.enter("test", name)
 
     def stopTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
         """Write the outcome of a test."""
         if self.running is not None:  # a test that is skipped as a whole does not start, from Python 3.12.1 on
             self.running = None
+            for one in self.recorders:
+                one.enter("", "")
             self.write(test, time.perf_counter() - self.began)
 
     def write(self, test: Case, seconds: float, *, is_collector: bool = False) -> None:

@@ -1,0 +1,99 @@
+"""What recorders find out about the tests of a run."""
+
+import sys
+
+import pytest
+from process_runs import lay, run
+
+from codriver.testing.recordings import executed_functions, lines_not_run
+
+LIB = """
+def half(number):
+    return number // 2
+
+def double(number):
+    if number < 0:
+        return 0
+    return number * 2
+
+def made():
+    return [1]
+
+def numbers():
+    yield half(2)
+
+class Shop:
+    def price(self):
+        return double(3)
+
+TABLE = made()
+"""
+TESTS = """
+import lib, pytest
+
+@pytest.fixture(scope="module")
+def shop():
+    return lib.Shop()
+
+def test_half(): assert lib.half(4) == 2
+def test_numbers(): assert list(lib.numbers()) == [1]
+def test_price(shop): assert shop.price() == 6
+def test_often():
+    for number in range(100): lib.half(number)
+def test_again(): assert lib.half(2) == 1
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    return lay(tmp_path, {"lib.py": LIB, "test_it.py": TESTS, "pytest.ini": "[pytest]\n"})
+
+
+def names(ran, folder):
+    found = executed_functions(ran.report.recorded)
+    return {
+        test.rpartition("::")[2]: {one.name for one in executed if one.file == str(folder / "lib.py")}
+        for test, executed in found.by_test.items()
+    }
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_functions_are_recorded_by_test(project, monitored_python, arguments):
+    ran = run(project, *arguments, records_functions=True, python=monitored_python)
+    assert ran.report.passed, ran.output
+    assert names(ran, project) == {
+        "test_half": {"half", "made"},
+        "test_numbers": {"numbers", "half", "made"},
+        "test_price": {"Shop.price", "double", "made"},
+        "test_often": {"half", "made"},
+        "test_again": {"half", "made"},
+    }
+    found = executed_functions(ran.report.recorded)
+    affected = found.tests_of([(str(project / "lib.py"), "Shop")])
+    assert affected == ["test_it.py::test_price"]
+    assert str(project / "lib.py") in found.files
+
+
+def test_lines_that_did_not_run_are_reported(project, monitored_python):
+    lib = str(project / "lib.py")
+    ran = run(project, "-k", "price", covers={lib: None}, python=monitored_python)
+    assert lines_not_run(ran.report.recorded) == {lib: (3, 7, 14)}
+    ran = run(project, "-k", "price", covers={lib: (7, 8)}, python=monitored_python)
+    assert lines_not_run(ran.report.recorded) == {lib: (7,)}
+
+
+def test_calls_are_recorded_with_arguments_and_results(project, monitored_python):
+    ran = run(project, "-k", "test_half", traces=("lib.half",), python=monitored_python)
+    (recorded,) = ran.report.recorded
+    ((function, *_),) = [(row[1], row[0]) for row in recorded.data["functions"]]
+    assert (recorded.recorder, function) == ("calls", "half")
+    ((*_, arguments, result, _error, _yields),) = recorded.data["calls"]
+    assert (arguments, result) == (["4"], "2")
+
+
+def test_an_older_python_says_why_nothing_is_recorded(project):
+    if sys.version_info >= (3, 12):
+        pytest.skip("this Python can record")
+    ran = run(project, records_functions=True)
+    assert "3.12" in executed_functions(ran.report.recorded).problem
+    assert ran.report.passed
