@@ -6,6 +6,7 @@ to another process. Everything else is read from the reports.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 
@@ -48,7 +49,9 @@ try:
 except OSError:
     pass  # a worker on another machine
 """
-"""What a worker of xdist runs before anything else."""
+"""What a worker of xdist runs before it configures pytest."""
+WORKER_START = 'if __name__ == "__channelexec__":\n'
+"""The line of the program of a worker behind which it starts. Source: xdist, `remote.py`."""
 CATEGORIES = {
     "passed": "passed",
     "failed": "failed",
@@ -297,9 +300,17 @@ class EventsPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Let a worker of xdist, which has not begun yet, describe failures and record."""
-        places = (self.request["boot"], self.request["programs"], self.request["path"])
-        node.gateway.remote_exec(WORKER.format(*map(repr, places)))
+        """Let a worker of xdist, which has not started yet, describe failures and record."""
+        gateway = node.gateway
+        plain_exec = gateway.remote_exec
+
+        def remote_exec(source: Any, **named: Any) -> Any:
+            del gateway.remote_exec
+            places = (self.request["boot"], self.request["programs"], self.request["path"])
+            # A second program beside that of xdist would be refused, and to wait for its end takes time.
+            return plain_exec(with_program(source, WORKER.format(*map(repr, places))), **named)
+
+        gateway.remote_exec = remote_exec
 
     def write_collected(self, nodeids: list[str], deselected: int) -> None:
         """Write the tests that will run."""
@@ -429,6 +440,16 @@ class EventsPlugin:
     def root(self) -> object:
         """Return the directory to which the ids of tests are relative."""
         return getattr(self.config, "rootpath", None) or os.getcwd()
+
+
+def with_program(source: Any, program: str) -> Any:
+    """Return the program of a worker of xdist with another one at its start; or as it is, if it is of another kind."""
+    try:
+        text = source if isinstance(source, str) else inspect.getsource(source)
+    except (OSError, TypeError):
+        return source
+    before, start, after = text.partition(WORKER_START)
+    return before + start + "    exec(" + repr(program) + ")\n" + after if start else source
 
 
 def printed_id(config: Any, nodeid: str) -> str:
