@@ -8,6 +8,7 @@ server is gone, however the server ended.
 from __future__ import annotations
 
 import codecs
+import os
 import shutil
 import signal
 import subprocess
@@ -45,6 +46,8 @@ OUTPUT_BYTES: Final = 2**20
 """The output read at once."""
 GUARD: Final = 'read -r line || kill -s KILL -- "-$1"'
 """A shell that kills a process group when its standard input ends without a line: the server is gone."""
+SOURCES: Final = "sources"
+"""The directory of a run with the contents that it sees in place of files."""
 _HINTS: Final = {
     "no-pytest": "install it in the project's environment: `uv pip install --python {python} pytest`",
     "old-pytest": "install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
@@ -230,9 +233,30 @@ def _lay_request(spec: RunSpec, folder: Path) -> Path:
     """Write what the process reads at its start, and return the file of its programs. Blocks."""
     for name in ("output", "events"):
         (folder / name).touch(mode=0o600)
+    if spec.sources:
+        _lay_sources(spec, folder / SOURCES)
     programs = program_bundle.bundle(spec.runner, tuple(_recorders(spec)))
     (folder / "request").write_text(ascii(_request(spec, folder, programs)), "ascii")
     return programs
+
+
+def _lay_sources(spec: RunSpec, folder: Path) -> None:
+    """Write the contents that the process sees in place of files, and the program that shows them. Blocks."""
+    folder.mkdir(mode=0o700)
+    table: dict[str, str | None] = {}
+    for path, content in spec.sources.items():
+        place = folder / f"content-{len(table)}"
+        table[path] = None if content is None else str(place)
+        if content is not None:
+            place.write_bytes(content)
+            for parent in Path(path).parents:
+                if parent.exists() or str(parent) in table:
+                    break
+                directory = folder / f"directory-{len(table)}"
+                directory.mkdir()
+                table[str(parent)] = str(directory)
+    (folder / "table").write_text(ascii(table), "ascii")
+    shutil.copyfile(program_bundle.REPLACED_FILES, folder / "sitecustomize.py")
 
 
 def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
@@ -246,6 +270,7 @@ def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
         "path": str(folder / "request"),
         "boot": str(program_bundle.BOOT),
         "programs": str(programs),
+        "has_sources": bool(spec.sources),
         "script": "",
     }
     if spec.runner == "django":
@@ -282,9 +307,12 @@ def _recorders(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
     return recorders
 
 
-def _environment(spec: RunSpec) -> dict[str, str]:
+def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
     """The environment of the process. A shell that changes its directory changes PWD, too."""
     changed = {"PWD": str(spec.directory)} if "PWD" in spec.environment else {}
+    if spec.sources:
+        others = [one for one in [spec.environment.get("PYTHONPATH")] if one]
+        changed["PYTHONPATH"] = os.pathsep.join([str(folder / SOURCES), *others])
     return {**spec.environment, **changed}
 
 
@@ -296,7 +324,7 @@ async def _open(spec: RunSpec, folder: Path, programs: Path) -> Process:
             stdout=output,
             stderr=output,
             cwd=spec.directory,
-            env=_environment(spec),
+            env=_environment(spec, folder),
             start_new_session=sys.platform != "win32",
             creationflags=OWN_CONSOLE,
         )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Runner
 
 BOOT: Final = Path(__file__).with_name("programs") / "boot.py"
+REPLACED_FILES: Final = BOOT.with_name("replaced_files.py")
+"""The program that runs as `sitecustomize`, and shows a process other contents of files."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _ROOT: Final = "_codriver"
 """The name of Codriver's package in a test process, while its programs are loaded."""

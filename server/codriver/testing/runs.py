@@ -189,7 +189,17 @@ class Interruption:
     """The text that a test gave to `pytest.exit`; empty for an interrupt."""
 
 
-ProblemKind = Literal["no-python", "no-pytest", "old-pytest", "no-django", "usage", "internal", "died", "lingers"]
+ProblemKind = Literal[
+    "no-python",
+    "no-pytest",
+    "old-pytest",
+    "no-django",
+    "no-sources",
+    "usage",
+    "internal",
+    "died",
+    "lingers",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from .bytecode import ignore_unsettled_code
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _signal: Any = sys.modules["_signal"]
+UNSEEN = "this Python does not run sitecustomize, which shows it the contents to test"
 IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
 
 
@@ -44,6 +46,9 @@ def prepared(
     use_default_signals()
     ignore_unsettled_code()
     events = EventFile(request["events"])
+    if request["has_sources"] and not hasattr(os.stat, "__wrapped__"):
+        events.write("problem", kind="no-sources", message=UNSEEN)
+        return lambda: sys.exit(1)
     if problem is None:
         refusal = modules[request["plugin"]].attach(events, request, modules)
         if refusal:

@@ -1,0 +1,216 @@
+"""Shows a Python process, and each Python that it starts, other contents of some files, while the disk stays as it is.
+
+It runs as `sitecustomize`, from a directory in PYTHONPATH, which has the contents and a table of them. Opening, stat,
+listings and imports see the contents; a path without contents is not there. Other programs than Python see the disk. No
+code is taken from a cache or put there.
+"""
+
+from __future__ import annotations
+
+import _thread
+import builtins
+import errno
+import io
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+TABLE = "table"
+"""The file in the directory with the place of each path's contents, None for a path that is not there."""
+
+
+class Replaced:
+    """A function on files that acts as a built-in one: a class that has it as an attribute passes no `self`."""
+
+    def __init__(self, call: Callable[..., Any], place: Callable[[Any], Any]) -> None:
+        self.__wrapped__ = call
+        self.__name__ = getattr(call, "__name__", "open")
+        self.__qualname__ = self.__name__
+        self.__doc__ = call.__doc__
+        self.__module__ = getattr(call, "__module__", "os") or "os"
+        self._place = place
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Call the function with the place of the contents."""
+        if named.get("dir_fd") is not None:
+            return self.__wrapped__(*given, **named)
+        if given:
+            return self.__wrapped__(self._place(given[0]), *given[1:], **named)
+        named = {key: self._place(one) if key in ("file", "path") else one for key, one in named.items()}
+        return self.__wrapped__(**named)
+
+
+class Entry:
+    """An entry of a directory that is on no disk, as `os.scandir` gives it."""
+
+    def __init__(self, directory: Any, name: str, place: str) -> None:
+        is_bytes = isinstance(directory, bytes)
+        self.name: Any = os.fsencode(name) if is_bytes else name
+        self.path: Any = os.path.join(directory, self.name)
+        self._place = place
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a directory."""
+        return os.path.isdir(self._place)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a file."""
+        return not os.path.isdir(self._place)
+
+    def is_symlink(self) -> bool:
+        """False: it is no link."""
+        return False
+
+    def is_junction(self) -> bool:
+        """False: it is no link."""
+        return False
+
+    def inode(self) -> int:
+        """Return the number of the contents' file."""
+        return os.stat(self._place).st_ino
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return the status of the contents' file."""
+        return os.stat(self._place)
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+
+class Entries:
+    """The entries of a directory, as `os.scandir` gives them."""
+
+    def __init__(self, entries: list[Any]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._entries
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> Entries:  # noqa: PYI034  # `Self` is newer
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the listing."""
+        self._entries = iter(())
+
+
+class Contents:
+    """The contents in place of files."""
+
+    def __init__(self, table: dict[str, str | None]) -> None:
+        self._places = {os.path.realpath(path): place for path, place in table.items()}
+        self._names = {os.path.basename(path) for path in self._places}
+        self._changes: dict[str, dict[str, str | None]] = {}
+        """By directory, the place of each changed entry."""
+        for path, place in self._places.items():
+            self._changes.setdefault(os.path.dirname(path), {})[os.path.basename(path)] = place
+        self._resolving: set[int] = set()
+        """The threads that resolve a path, which looks at the disk."""
+        self._listdir, self._scandir = os.listdir, os.scandir
+
+    def _real(self, path: str) -> str:
+        thread = _thread.get_ident()
+        self._resolving.add(thread)
+        try:
+            return os.path.realpath(path)
+        finally:
+            self._resolving.discard(thread)
+
+    def place(self, path: Any) -> Any:
+        """Return where the contents of a path are; the path itself if it was not replaced."""
+        try:
+            text = os.fsdecode(path)
+        except TypeError:  # a descriptor, or a mistake that the system reports
+            return path
+        if os.path.basename(text) not in self._names or _thread.get_ident() in self._resolving:
+            return path
+        place = self._places.get(self._real(text), path)
+        if place is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return place
+
+    def _changes_in(self, path: Any) -> dict[str, str | None]:
+        try:
+            return self._changes.get(self._real(os.fsdecode(path)), {})
+        except TypeError:
+            return {}
+
+    def listdir(self, path: Any = None) -> list[Any]:
+        """List the names in a directory, as `os.listdir` does."""
+        found = self._listdir(self.place(path))
+        changed = self._changes_in("." if path is None else path)
+        present = {os.fsdecode(one) for one in found}
+        kept = [one for one in found if changed.get(os.fsdecode(one), "") is not None]
+        added = [one for one, place in changed.items() if place is not None and one not in present]
+        return kept + [os.fsencode(one) if isinstance(path, bytes) else one for one in added]
+
+    def scandir(self, path: Any = None) -> Any:
+        """List the entries of a directory, as `os.scandir` does."""
+        changed = self._changes_in("." if path is None else path)
+        plain: Any = self._scandir(self.place(path))
+        if not changed:
+            return plain
+        with plain as found:
+            entries = list(found)
+        present = {os.fsdecode(one.name) for one in entries}
+        kept: list[Any] = [one for one in entries if changed.get(os.fsdecode(one.name), "") is not None]
+        added = [(one, place) for one, place in changed.items() if place is not None and one not in present]
+        return Entries(kept + [Entry("." if path is None else path, one, place) for one, place in added])
+
+
+def show(contents: Contents) -> None:
+    """Show contents in place of files, from now on."""
+    external: Any = sys.modules["_frozen_importlib_external"]
+    loader, plain_path_stats = external.SourceFileLoader, external.SourceFileLoader.path_stats
+
+    def path_stats(self: object, path: str) -> object:
+        if contents.place(path) != path:
+            raise OSError("its code is in no cache")
+        return plain_path_stats(self, path)
+
+    opening = (builtins.open, io.open_code, os.open, os.stat, os.lstat, os.access)
+    replaced: dict[Any, Any] = {call: Replaced(call, contents.place) for call in opening}
+    replaced[os.listdir], replaced[os.scandir] = contents.listdir, contents.scandir
+    names = ("open", "open_code", "stat", "lstat", "access", "listdir", "scandir", "_builtin_open")
+    owners = [builtins, io, os, *map(sys.modules.get, ("_io", os.name, "tokenize"))]
+    for owner, name in ((owner, name) for owner in owners for name in names):
+        call = getattr(owner, name, None)
+        if call in replaced:
+            setattr(owner, name, replaced[call])
+    for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+        able.update([replaced[call] for call in replaced if call in able])
+    loader.path_stats, sys.dont_write_bytecode = path_stats, True
+    # What the start imported has listed directories before.
+    finders: list[Any] = list(sys.path_importer_cache.values())
+    for finder in finders:
+        if hasattr(finder, "invalidate_caches"):
+            finder.invalidate_caches()
+
+
+def run_next(directory: str) -> None:
+    """Run the project's own `sitecustomize`, which this one hides."""
+    here = os.path.realpath(directory)
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
+    sys.path_importer_cache.pop(directory, None)
+    external: Any = sys.modules["_frozen_importlib_external"]
+    spec = external.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        sys.modules["sitecustomize"] = module = type(sys)("sitecustomize")
+        module.__spec__, module.__file__, module.__loader__ = spec, spec.origin, spec.loader
+        spec.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    with open(os.path.join(os.path.dirname(__file__), TABLE), encoding="utf-8") as file:
+        show(Contents(eval(file.read(), {})))
+    run_next(os.path.dirname(__file__))
