@@ -361,7 +361,7 @@ OPENERS = {
     "testing/program_bundle.py": "the programs that come with us",
     "testing/programs/boot.py": "runs in the project's own Python, without ours: what the server wrote for it",
     "testing/programs/start.py": "runs in the project's own Python, without ours: what the server wrote for it",
-    "testing/programs/replaced_files.py": "runs in the project's own Python, without ours: what the server wrote for it",
+    "testing/programs/replaced_files.py": "runs in the project's own Python, without ours: what the server wrote",
     "testing/programs/lines_recorder.py": "runs in the project's own Python, without ours: the project's source files",
     "testing/programs/process.py": "runs in the project's own Python, without ours: the project's manage.py",
 }
