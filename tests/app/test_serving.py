@@ -447,7 +447,7 @@ def test_the_hint_where_no_repl_is_started_starts_one(tmp_path):
     """As a client's user does who writes it into the file that it names, while the server runs."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    (workspace / "README.md").write_text("A folder that shows no language.\n")
+    (workspace / "main.go").write_text("package main\n")
     with serving(tmp_path) as live, live.client() as client:
         refused = client.call("evaluate_code", code="1 + 2")
         line, file = re.search(r"put (.+) in ([a-z.]+),", refused["hint"]).groups()

@@ -477,7 +477,7 @@ def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
 
 def test_the_words_on_a_folder_without_a_repl_lead_to_one(tmp_path):
     (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "notes.txt").write_text("no project")
+    (tmp_path / "workspace" / "main.go").write_text("package main\n")
     with serving(tmp_path) as live:
         (line,) = re.findall(r"repl = \[.*?\]", live.run("eval", "6 * 7").stderr)
         (live.workspace / "codriver.toml").write_text(line)
@@ -487,12 +487,12 @@ def test_the_words_on_a_folder_without_a_repl_lead_to_one(tmp_path):
 
 def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
     (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "notes.txt").write_text("no project")
+    (tmp_path / "workspace" / "main.go").write_text("package main\n")
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(
         tmp_path, "--port", str(taken.getsockname()[1])
     ) as live:  # fmt: skip
         assert " was taken" in live.greeting
-        said = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "notes.txt"), ("status",))]
+        said = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "main.go"), ("status",))]
     assert [done.returncode for done in said] == [6, 6, 0]
     for done in said:
         told = done.stdout + done.stderr
@@ -608,30 +608,30 @@ def test_a_server_that_was_killed_is_said_to_have_died_and_its_files_go(tmp_path
 
 
 HELD_BACK = """
-import sys
+import os, time
 from codriver.net import relay_install
 install = relay_install.install_relay
 def install_later(*args):
     print("held", flush=True)
-    sys.stdin.readline()
+    while not os.path.exists("gate"):
+        time.sleep(0.01)
     return install(*args)
 relay_install.install_relay = install_later
 from codriver.commands.cli import main
 main()
 """
-"""A server that holds its workspace's lock and goes on with its start when it gets a line."""
+"""A server that holds its workspace's lock and goes on with its start when there is a file `gate`."""
 
 
 def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
     piped = {"cwd": tmp_path, "env": environ(tmp_path), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     serve = [sys.executable, "-c", HELD_BACK, "serve", "--port", "0", "--repl", "none"]
-    with subprocess.Popen(serve, **piped, text=True, stdin=subprocess.PIPE) as server:
+    with subprocess.Popen(serve, **piped, text=True) as server:
         try:
             assert server.stdout.readline() == "held\n"
             with subprocess.Popen([sys.executable, "-m", "codriver", "stop"], **piped, text=True) as stop:
                 assert "just starting" in stop.stderr.readline()
-                server.stdin.write("go on\n")
-                server.stdin.flush()
+                (tmp_path / "gate").touch()
                 said, _ = stop.communicate(timeout=WAIT_S)
         finally:
             server.kill()
