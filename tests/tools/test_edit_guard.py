@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.editing.file_changes import MISSING, Change
+from codriver.editing.file_changes import MISSING, Change, Snapshot
 from codriver.settings.model import Settings
 from codriver.setup.clients import known_clients
 from codriver.tools.edit_files import why_not
@@ -52,6 +52,58 @@ def test_no_code_that_runs_when_a_person_opens_the_project_or_commits_is_edited(
     assert not refusal(name, Settings(allow_edits_of_client_files=True))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", "lefthook-local.yml", "Lefthook.YML",
+        "simple-git-hooks.json", "simple-git-hooks.js", "simple-git-hooks.cjs", "captainhook.json", "grumphp.yml.dist",
+        "shop.code-workspace", "sub/shop.CODE-WORKSPACE", "shop.sublime-project",
+        "venv/bin/activate", "venv/Scripts/activate.bat", "sub/venv/lib/python3.12/site-packages/x.pth",
+        "env/pyvenv.cfg",
+        "eslint.config.js", "sub/eslint.config.mjs", "prettier.config.cjs", "vite.config.ts", "jest.config.mts",
+        "build.rs", "build.gradle", "settings.gradle.kts", "build.sbt",
+        "flake.nix", "shell.nix", "mise.toml", "devbox.json",
+        "Jenkinsfile", "Jenkinsfile.release", "azure-pipelines.yml", "bitbucket-pipelines.yml", "action.yml",
+        ".gitlab-ci.yml", ".github/workflows/ci.yml", ".circleci/config.yml", ".pre-commit-config.yaml",
+    ],
+)  # fmt: skip
+def test_no_file_is_edited_that_git_an_editor_a_shell_or_ci_runs_by_itself(name):
+    assert refusal(name)
+    assert not refusal(name, Settings(allow_edits_of_client_files=True))
+
+
+def test_no_file_of_an_environment_is_edited_whatever_its_name(tmp_path):
+    (tmp_path / "tools" / "py312" / "bin").mkdir(parents=True)
+    change = Change(tmp_path / "tools" / "py312" / "bin" / "activate", MISSING, b"x")
+    assert not why_not(tmp_path, Settings(), change)
+    (tmp_path / "tools" / "py312" / "pyvenv.cfg").touch()
+    assert "environment of Python" in why_not(tmp_path, Settings(), change)
+    (tmp_path / "pyvenv.cfg").touch()
+    assert not why_not(tmp_path, Settings(), Change(tmp_path / "app.py", MISSING, b"x"))
+
+
+def as_found(folder, name, text):
+    """A file that is there, as an edit finds it."""
+    (folder / name).write_text(text)
+    return Snapshot(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_guarded"),
+    [
+        ('{"scripts": {"a": "b"}}', '{"scripts": {"a": "c"}, "dependencies": {"x": "1"}}', False),
+        ('{"simple-git-hooks": {"pre-commit": "a"}}', '{"simple-git-hooks": {"pre-commit": "a"}, "name": "x"}', False),
+        ('{"simple-git-hooks": {"pre-commit": "a"}}', '{"simple-git-hooks": {"pre-commit": "b"}}', True),
+        ("{}", '{"husky": {"hooks": {}}}', True),
+        ('{"lint-staged": {"*.js": "x"}}', "{}", True),
+        ("{", '{"name": "x"}', True),
+    ],
+)
+def test_the_hooks_of_a_package_are_guarded_and_the_rest_of_it_is_not(tmp_path, before, after, is_guarded):
+    change = Change(tmp_path / "package.json", as_found(tmp_path, "package.json", before), after.encode())
+    assert bool(why_not(tmp_path, Settings(), change)) == is_guarded
+
+
 def test_the_table_of_codriver_is_guarded_in_every_spelling_of_the_projects_file():
     change = Change(WORKSPACE / "PyProject.TOML", MISSING, b"[tool.codriver]\nrepl = ['python']\n")
     assert why_not(WORKSPACE, Settings(), change)
@@ -62,6 +114,8 @@ def test_the_table_of_codriver_is_guarded_in_every_spelling_of_the_projects_file
     [
         "README.md", "src/main.js", "a.PY", ".gitignore", "sub/.EditorConfig", "codriver.toml.md",
         ".clj-kondo/config.edn", ".clj-kondo/imports/lib/config.edn", ".cljfmt.edn",
+        "conftest.py", "project.clj", "deps.edn", "setup.py", "Makefile", "package.json", "tsconfig.json", "config.js",
+        "src/build.py", "lefthook.md", "venv.py", "docs/venv/index.md", "shop/config.ts", "Cargo.toml",
     ],
 )  # fmt: skip
 def test_other_files_are_edited(name):

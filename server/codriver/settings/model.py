@@ -350,7 +350,8 @@ class Settings(BaseModel):
     )
     allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
     allow_edits_of_client_files: bool = Field(
-        default=False, description="Let edit_files change hidden files, clients' entries and hooks, and codriver.toml."
+        default=False,
+        description="Let edit_files change guarded files: hidden ones, codriver.toml, and what other programs run.",
     )
 
 

@@ -19,6 +19,7 @@ from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, ReplaceText, Wanted, lint
 from codriver.editing.batch import cut
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
+from codriver.editing.guarded_files import guard_reason
 from codriver.errors import refused
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.parinfer import balance
@@ -531,19 +532,7 @@ TOOLS = (
 )
 
 
-OWN_FILE: Final = "codriver.toml"
 NOTEBOOK: Final = ".ipynb"
-PROJECT_FILE: Final = "pyproject.toml"
-CLIENTS_FILES: Final = frozenset(
-    {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
-)
-"""Files of clients whose names show, with the servers and hooks that they run."""
-HARMLESS: Final = frozenset(
-    {".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore", ".cljfmt.edn"}
-)
-"""Hidden files that name no program."""
-LINTER: Final = ".clj-kondo"
-"""The folder of a linter's settings, which are data in EDN. Its hooks are code that editors run as they lint."""
 ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
 
 
@@ -566,32 +555,10 @@ def why_not(workspace: Path, settings: Settings, change: Change) -> str:
         return f"it is open in {where}, whose copy would not have the edit: ask your human to close it there"
     if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
         return ""
-    if name == OWN_FILE:
-        return f"its settings say what Codriver may do: {ASK}"
-    if name == PROJECT_FILE and _settings_in(change.before.data) != _settings_in(change.after):
-        return f"its table tool.codriver says what Codriver may do: {ASK}"
-    # Code is no exception: scripts of hooks, settings of language servers in EDN and an editor's own scripts run by
-    # themselves, as soon as a person opens the project or commits.
-    parts = map(plain_name, path.relative_to(workspace).parts)
-    hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS]
-    if hidden and not (hidden == [LINTER] and PurePath(name).suffix == ".edn"):
-        return f"{hidden[0]} is hidden, as files are that say which programs clients and tools run: {ASK}"
-    if name in CLIENTS_FILES:
-        return f"it says which servers and hooks a client runs: {ASK}"
-    return ""
+    reason = guard_reason(workspace, change)
+    return f"{reason}: {ASK}" if reason else ""
 
 
 def find_open_notebook(path: Path) -> str | None:
     """The Jupyter Server in which a notebook is open, in words; None if it is open in none. Waits for servers."""
     return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)
-
-
-def _settings_in(data: bytes | None) -> object:
-    """The settings of Codriver in a project's file; an unreadable file is compared by its bytes."""
-    import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
-
-    try:
-        tool = tomllib.loads((data or b"").decode("utf-8-sig")).get("tool", {})
-    except ValueError:
-        return data
-    return tool.get("codriver") if isinstance(tool, dict) else tool
