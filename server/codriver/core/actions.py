@@ -291,6 +291,17 @@ class Evaluate(Action):
 
 
 @dataclass(frozen=True)
+class StartJob(Action):
+    """Accept a test run in a process of its own, to start when no other one runs. `head`: its command, to be shown."""
+
+    request: Request
+    head: str = ""
+    who: Later[str] = from_context("who")
+    client: Later[str | None] = from_context("client")
+    now: Later[int] = from_context("now")
+
+
+@dataclass(frozen=True)
 class OthersEvaluation(Action):
     """Another program, past this server, evaluates in a REPL already. `evaluation`: the id that the evaluation gets."""
 

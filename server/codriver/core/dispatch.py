@@ -118,6 +118,14 @@ class RunEvaluation(Effect):
 
 
 @dataclass(frozen=True)
+class RunJob(Effect):
+    """Start the process of a test run and report its end. One that runs longer than `max_run_ms` is interrupted."""
+
+    request: Request
+    max_run_ms: Later[int] = from_settings("max_run_ms")
+
+
+@dataclass(frozen=True)
 class CloseSession(Effect):
     """End an isolated session in the REPL."""
 

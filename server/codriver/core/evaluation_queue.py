@@ -23,9 +23,10 @@ from codriver.core.actions import (
     InputWanted,
     OthersEvaluation,
     RunningTold,
+    StartJob,
     StopAsked,
 )
-from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, WakeWaiters
+from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, RunJob, WakeWaiters
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
@@ -33,6 +34,7 @@ from codriver.core.values import (
     HELD,
     HUMAN,
     MAIN_SESSION,
+    TEST_JOBS,
     TOLD_IN_WORDS,
     Evaluation,
     Failure,
@@ -128,6 +130,42 @@ def accept(state: State, action: Evaluate) -> Outcome:
     return Outcome(state, _run(evaluation, action.request, repl))
 
 
+def accept_job(state: State, action: StartJob) -> Outcome:
+    """Start a test run now if no other one runs, else queue it."""
+    client = state.clients.get(action.client or "")
+    job = Evaluation(
+        id=action.request.id,
+        number=state.evaluated + 1,
+        repl=TEST_JOBS,
+        session=MAIN_SESSION,
+        who=action.who,
+        client=action.client,
+        request=action.request,
+        head=action.head[:HEAD_CHARACTERS],
+        status="queued",
+        turn=state.turns + 1,
+        previous=client.since if client else 0,
+        kind=action.request.kind,
+    )
+    if state.life.phase in ("stopping", "stopped"):
+        why = "the server stops, so these tests never started"
+        return Outcome(_with_new(state, job), follow_ups=(_lost(job, why, "server-stopped"),))
+    if holder(state, job) is not None:
+        return callers.end_unwanted(_with_new(state, job))
+    job = replace(job, status="running", started_at=action.now)
+    return Outcome(_with_new(state, job), (RunJob(request=action.request),))
+
+
+def _next_job(state: State, now: int) -> Outcome:
+    """Start the next test run, if none runs."""
+    effects: list[Effect] = []
+    for job in next_in(state, TEST_JOBS):
+        if job.request is not None:
+            effects.append(RunJob(request=job.request))
+            state = with_evaluation(state, replace(job, status="running", started_at=now))
+    return Outcome(state, tuple(effects))
+
+
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
     known = repl.in_common(session)
@@ -196,9 +234,12 @@ def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session,
         session, known = replace(session, last_activity=now), replace(known, last_evaluation_by=newest)
         sessions = with_item(with_item(repl.sessions, session.name, session), known.name, known)
     repl = replace(repl, sessions=sessions)
+    return _with_new(replace(state, repls=with_item(state.repls, repl.id, repl)), evaluation)
+
+
+def _with_new(state: State, evaluation: Evaluation) -> State:
     return replace(
         state,
-        repls=with_item(state.repls, repl.id, repl),
         evaluations=with_item(_trimmed(state), evaluation.id, evaluation),
         live=(*state.live, evaluation.id),
         evaluated=evaluation.number,
@@ -292,10 +333,14 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     """End the evaluation, wake its waiting callers, and run the next in its queue."""
     state = _ended(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
+    if evaluation.is_job:
+        said = _told(state.evaluations[evaluation.id], action, TEST_JOBS)
+        started = _next_job(state, action.now)
+        return Outcome(started.state, (wake, *said, *started.effects))
     repl = state.repls.get(evaluation.repl)
     if repl is None:
         return Outcome(state, (wake,))
-    told = _told(state.evaluations[evaluation.id], action, repl)
+    told = _told(state.evaluations[evaluation.id], action, repl.session_key(evaluation.session))
     session = repl.sessions.get(evaluation.session)
     if session is not None:
         # Code that names its namespace is evaluated there and leaves the session in its own.
@@ -312,7 +357,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     return Outcome(filled.state, (*effects, *filled.effects))
 
 
-def _told(evaluation: Evaluation, action: EvaluationEnded, repl: Repl) -> tuple[Effect, ...]:
+def _told(evaluation: Evaluation, action: EvaluationEnded, session_key: str) -> tuple[Effect, ...]:
     """The log entry about an end that nothing else in the log shows."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
     is_wrong = action.status != "done"
@@ -326,8 +371,9 @@ def _told(evaluation: Evaluation, action: EvaluationEnded, repl: Repl) -> tuple[
     else:
         return ()
     category: Literal["otherOutput", "otherErrorOutput"] = "otherErrorOutput" if is_wrong else "otherOutput"
-    key = repl.session_key(evaluation.session)
-    return (Append(category=category, text=text, who=evaluation.who, session_key=key, evaluation=evaluation.id),)
+    return (
+        Append(category=category, text=text, who=evaluation.who, session_key=session_key, evaluation=evaluation.id),
+    )
 
 
 def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> State:

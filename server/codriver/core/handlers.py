@@ -157,6 +157,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.LaneWanted: of_known(callers.wanted),
         actions.SessionClosed: of_known(repl_connections.session_closed),
         actions.Evaluate: evaluation_queue.accept,
+        actions.StartJob: evaluation_queue.accept_job,
         actions.OthersEvaluation: evaluation_queue.note_others,
         actions.InputWanted: of_unfinished(evaluation_queue.want_input),
         actions.InputGiven: of_unfinished(evaluation_queue.give_input),

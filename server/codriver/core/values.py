@@ -22,6 +22,9 @@ MAIN_SESSION = "main"
 TEST_SESSION = "codriver/test"
 """Our own session for test runs, which leave callers' `*1`, `*e` and namespace alone."""
 
+TEST_JOBS = "tests"
+"""In place of a REPL: the owner of the test runs that have a process of their own. It is also their session key."""
+
 HUMAN = "jupyter"
 """The `who` of evaluations in a kernel past this server, mostly by a human in a notebook."""
 
@@ -221,6 +224,8 @@ class Request:
     """Whether to tell the slowest functions."""
     tests: TestSelection | None = None
     """The selection of the kind `run-tests`, whose code is the selection in words."""
+    job: object = None
+    """What a job does: an immutable value that only the runner of jobs understands. See `StartJob`."""
 
     @property
     def text(self) -> str:
@@ -362,6 +367,11 @@ class Evaluation:
     def place(self) -> str:
         """The session of the REPL in which the evaluation really runs."""
         return place_of(self.kind, self.session)
+
+    @property
+    def is_job(self) -> bool:
+        """Whether this is a test run in a process of its own, and no evaluation of a REPL."""
+        return self.repl == TEST_JOBS
 
     @property
     def over(self) -> bool:

@@ -1,0 +1,137 @@
+"""The interpreter, directory and variables of a test run.
+
+A run belongs to the chosen session: it uses the interpreter, the directory and the starting environment of that
+session's process, and never the process itself. Without such a session, the project's own environment is used, as for
+the embedded REPL.
+
+A REPL that was found by a file must not choose a program. So the interpreter of a session counts only if the operating
+system says that the REPL's own process runs it, and if the user has accepted the workspace. Otherwise the REPL itself
+has to start the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.core.values import PYTHON
+from codriver.files import Links, Rules
+from codriver.net.kernel_sockets import listening_sockets
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.repls.jupyter.connection_files import find_process
+from codriver.repls.kinds import PYTHON as PYTHON_KIND
+from codriver.repls.kinds import split_address
+from codriver.systems.file_system import is_mine
+from codriver.systems.programs import python_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.state import Repl
+    from codriver.tools.calls.base import Call
+
+PROCESSES: Final = Path("/proc")
+PROCESS_RULES: Final = Rules(Links.ANY, 4 * files.MEBIBYTE)
+"""Rules for reading the command and the variables of a process; Linux limits both together to 6 MB by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestEnvironment:
+    """Where a test run gets its interpreter, directory and variables from."""
+
+    __test__ = False  # for pytest, which would take it for a test
+
+    python: str
+    directory: Path
+    variables: Mapping[str, str]
+    session_key: str = ""
+    """The key of the session; empty for the project's own environment."""
+    caution: str | None = None
+    """A warning if the interpreter may lack the project's packages."""
+
+
+async def project_environment(call: Call) -> TestEnvironment:
+    """Return the environment in which the embedded REPL would start.
+
+    Raises:
+        CapabilityMissingError: the user has not accepted the workspace, whose plugins a run would execute.
+        RecipeError: there is no interpreter.
+    """
+    services = call.services
+    recipe = await services.work.files.run(call.client, partial(services.recipe_of, PYTHON_KIND.repl))
+    if why := recipe.withheld.get("test"):
+        raise CapabilityMissingError("test", why)
+    return TestEnvironment(recipe.command[0], services.workspace, recipe.env, caution=recipe.caution)
+
+
+async def session_environment(call: Call, repl: Repl, session_key: str) -> TestEnvironment | None:
+    """Return the environment of a session's process; None if only the REPL itself can start that interpreter.
+
+    Raises:
+        CapabilityMissingError: see `project_environment`.
+    """
+    profile = repl.profile
+    if profile is None or (repl.owned and repl.origin.text == PYTHON_KIND.repl):
+        return await project_environment(call)
+    is_accepted = call.services.is_accepted(call.services.workspace)
+    if repl.dialect != PYTHON or profile.process_id is None or not is_accepted:
+        return None
+    read = partial(_of_process, repl, profile.process_id, session_key, call.services.workspace)
+    return await call.services.work.files.run(call.client, read)
+
+
+def _of_process(repl: Repl, process_id: int, session_key: str, workspace: Path) -> TestEnvironment | None:
+    """Read the environment of the process that serves a REPL; None unless it runs here, for this user. Blocks."""
+    folder = PROCESSES / str(process_id)
+    with suppress(OSError, ValueError):
+        if not (is_mine(folder.stat().st_uid) and (repl.owned or _serves(process_id, repl.address or ""))):
+            return None
+        pairs = [one.partition(b"=") for one in _words(folder / "environ") if b"=" in one]
+        variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+        program = next(iter(_words(folder / "cmdline")), b"")
+        python = _interpreter(folder, os.fsdecode(program), variables)
+        root = repl.profile.project_root if repl.profile is not None else None
+        directory = Path(root) if root and Path(root).is_dir() else workspace
+        return TestEnvironment(python, directory, variables, session_key)
+    return None
+
+
+def _words(file: Path) -> list[bytes]:
+    return files.read_head(file, PROCESS_RULES).split(b"\0")
+
+
+def _serves(process_id: int, address: str) -> bool:
+    """Check that a process listens at the address of a REPL; a kernel names its connection file in its command."""
+    _, place = split_address(address)
+    if place.endswith(".json"):
+        found = find_process(place)
+        return found is not None and found.id == process_id
+    port = place.rpartition(":")[2]
+    listening = {f"socket:[{inode}]" for inode, at in listening_sockets().items() if at.rpartition(":")[2] == port}
+    open_files = (PROCESSES / str(process_id) / "fd").iterdir()
+    return any(os.readlink(file) in listening for file in open_files)
+
+
+def _interpreter(folder: Path, program: str, variables: Mapping[str, str]) -> str:
+    """Return the path by which a process started its interpreter, and so found its environment's packages.
+
+    A program of another name, and a process that changed its title, are known by their virtual environment, or else by
+    the executable that runs.
+    """
+    running = os.path.realpath(folder / "exe")
+    named = program if os.sep in program else shutil.which(program, path=variables.get("PATH")) or ""
+    if named and not os.path.isabs(named):  # noqa: PTH117  # as the process gives it
+        named = os.path.join(variables.get("PWD", ""), named)  # noqa: PTH118  # as above
+    environment = variables.get("VIRTUAL_ENV")
+    active = python_of(Path(environment)) if environment else None
+    for candidate in (named, str(active or "")):
+        if candidate and os.path.isabs(candidate) and os.path.realpath(candidate) == running:  # noqa: PTH117  # as above
+            return candidate
+    return running

@@ -1,0 +1,122 @@
+"""Jobs: test runs with a process of their own, one at a time, beside the evaluations of REPLs."""
+
+import pytest
+
+from codriver.core import dispatch
+from codriver.core.actions import (
+    CancelQueued,
+    ClientConnected,
+    ClientGone,
+    Evaluate,
+    EvaluationEnded,
+    GraceOver,
+    ReplConnected,
+    ReplFound,
+    StartJob,
+    Stop,
+)
+from codriver.core.dispatch import Core
+from codriver.core.evaluation_queue import next_id
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State
+from codriver.core.values import TEST_JOBS, Capability, Profile, Request
+from codriver.settings.model import Settings
+
+SERIAL = Profile(dialect="python", capabilities={"evaluate": Capability("eval")}, is_serial=True)
+
+
+class Server:
+    """A core with two clients and a serial REPL, which records the effects that it performs."""
+
+    def __init__(self):
+        self.effects = []
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
+        )
+        self.do(ClientConnected("ann"), ClientConnected("bob"))
+        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"))
+        self.do(ReplConnected("r1", SERIAL, "x:1"))
+
+    def do(self, *actions, **context):
+        self.core.dispatch(context, actions)
+
+    def run_tests(self, client, job):
+        identity = next_id(self.core.state)
+        self.do(StartJob(Request(identity, job, kind="run-tests", job=job), job), who=client, client=client)
+        return identity
+
+    def evaluate(self, client):
+        identity = next_id(self.core.state)
+        self.do(Evaluate("r1", Request(identity, "1"), "1"), who=client, client=client)
+        return identity
+
+    def end(self, identity, status="done", **more):
+        self.do(EvaluationEnded(identity, status, **more))
+
+    def status(self, identity):
+        return self.core.state.evaluations[identity].status
+
+    @property
+    def started(self):
+        return [one.request.job for one in self.effects if isinstance(one, dispatch.RunJob)]
+
+    @property
+    def logged(self):
+        found = [one for one in self.effects if isinstance(one, dispatch.Append) and one.who]
+        return [(one.category, one.text, one.who, one.session_key) for one in found]
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+def test_one_job_runs_at_a_time_and_the_next_starts_at_its_end(server):
+    first, second = server.run_tests("ann", "a"), server.run_tests("bob", "b")
+    assert (server.started, server.status(second)) == (["a"], "queued")
+    server.end(first)
+    assert (server.started, server.status(second)) == (["a", "b"], "running")
+
+
+def test_jobs_and_evaluations_do_not_wait_for_each_other(server):
+    job, evaluation = server.run_tests("ann", "a"), server.evaluate("ann")
+    assert (server.status(job), server.status(evaluation)) == ("running", "running")
+
+
+def test_a_job_needs_no_repl_and_survives_the_end_of_every_repl(server):
+    job = server.run_tests("ann", "a")
+    assert server.core.state.key_of(server.core.state.evaluations[job]) == TEST_JOBS
+    assert TEST_JOBS not in server.core.state.repls
+
+
+def test_a_cancelled_job_never_starts(server):
+    first, second = server.run_tests("ann", "a"), server.run_tests("bob", "b")
+    server.do(CancelQueued(second, "not needed"))
+    server.end(first)
+    assert (server.started, server.status(second)) == (["a"], "interrupted")
+
+
+def test_the_log_has_one_line_about_each_job(server):
+    job = server.run_tests("ann", "pytest")
+    assert server.logged == []
+    server.end(job, "failed", said="pytest: 1 failed")
+    assert server.logged == [("otherErrorOutput", "ann ran pytest: 1 failed", "ann", TEST_JOBS)]
+
+
+def test_a_job_whose_client_left_ends_when_another_client_waits_for_it(server):
+    job = server.run_tests("ann", "a")
+    server.do(ClientGone("ann"))
+    server.do(GraceOver("ann"))
+    assert not [one for one in server.effects if isinstance(one, dispatch.StopEvaluation)]
+    server.run_tests("bob", "b")
+    assert [one.evaluation for one in server.effects if isinstance(one, dispatch.StopEvaluation)] == [job]
+
+
+def test_a_stopping_server_starts_no_job(server):
+    server.do(Stop("test"))
+    job = server.run_tests("ann", "a")
+    assert (server.started, server.status(job)) == ([], "lost")
