@@ -37,19 +37,19 @@ MAY_IMPORT = {
     "documents": {"core", "errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "systems", "wire"},
-    "testing": {"core", "errors", "files", "repls", "systems"},
+    "testing": {"core", "errors", "files", "log", "repls", "systems"},
     "settings": {"errors", "files", "net", "repls", "systems"},
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems", "wire"},
     "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls"},
     "tools/calls": {
-        "core", "datalog", "editing", "errors", "lisp", "log", "net", "repls", "settings", "tools/ledgers",
+        "core", "datalog", "editing", "errors", "lisp", "log", "net", "repls", "settings", "testing", "tools/ledgers",
     },
     "tools/answers": {
         "core", "editing", "errors", "files", "lisp", "log", "net", "repls", "tools/calls", "tools/ledgers",
     },
     "tools/acts": {
-        "core", "editing", "errors", "files", "lisp", "log", "repls", "settings", "systems", "tools/answers",
-        "tools/calls", "wire",
+        "core", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", "systems", "testing",
+        "tools/answers", "tools/calls", "wire",
     },
     "tools": {
         "core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", *WINGS_OF_TOOLS,
@@ -65,7 +65,7 @@ MAY_IMPORT = {
     },
     "app": {
         "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",
-        "skills", "systems", "tools", "tools/calls", "tools/ledgers",
+        "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers",
     },
     "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
     "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out

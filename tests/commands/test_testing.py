@@ -153,6 +153,11 @@ def test_tests_of_an_unaccepted_workspace_have_a_status_and_a_sentence_of_their_
     assert 'type="not-accepted"' in (workspace / "report.xml").read_text()
 
 
+def summary(done):
+    """The last line, without the time."""
+    return done.stdout.splitlines()[-1].partition(" in ")[0]
+
+
 def obeyed(text):
     """The commands that GitHub's runner obeys in the output of a step."""
     stopped, commands = None, []
@@ -170,19 +175,16 @@ def obeyed(text):
 def test_failures_are_told_with_their_places_and_reported_as_xml(live):
     done = live.run("test", "--junit", str(live.workspace / "out" / "report.xml"), "checks/test_shop.py")
     assert done.returncode == 1, done.stderr
-    assert "ERROR checks/test_shop.py/TestMore.test_broken\n  checks/test_shop.py:21\n  OSError: gone\n" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("6 tests: 2 passed, 1 failed, 1 error, 2 skipped in ")
+    assert "FAILED checks/test_shop.py::TestMore::test_broken - OSError: gone\n" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("6 tests: 2 passed, 2 failed, 2 skipped in ")
     report = live.workspace / "out" / "report.xml"
     schema().validate(str(report))
     (suite,) = junitparser.JUnitXml.fromfile(str(report))
-    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (6, 1, 1, 2)
+    assert (suite.name, suite.tests, suite.failures, suite.errors, suite.skipped) == ("pytest", 6, 2, 0, 2)
     found = {case.name: case for case in suite}
     assert found["test_right"].time >= 0.05
-    assert {case.classname for case in suite} == {"checks.test_shop"}
+    assert {case.classname for case in suite} == {"checks.test_shop", "checks.test_shop.TestMore"}
     assert found["test_skipped"].result[0].message == "later, maybe"
-    assert found["TestMore.test_broken"].result[0].text.startswith("checks/test_shop.py:21\n")
-    assert "injected" in suite._elem.find("system-out").text
-    assert suite._elem.get("file") == "checks/test_shop.py"
 
 
 def test_what_a_test_says_is_no_command_to_its_runner_and_each_failure_is_an_annotation(live, monkeypatch):
@@ -192,34 +194,49 @@ def test_what_a_test_says_is_no_command_to_its_runner_and_each_failure_is_an_ann
     assert "::error file=passwd::injected" in done.stdout
     assert not obeyed(done.stderr)
     wrong, broken = obeyed(done.stdout)
-    assert wrong.startswith(r"::error file=checks/test_shop.py,line=11::checks/test_shop.py/test_wrong[\x1b")
+    assert wrong.startswith("::error file=checks/test_shop.py,line=11::checks/test_shop.py::test_wrong[")
     assert "AssertionError: two" in wrong
-    assert broken == "::error file=checks/test_shop.py,line=21::checks/test_shop.py/TestMore.test_broken: OSError: gone"
+    named = "checks/test_shop.py::TestMore::test_broken: OSError: gone"
+    assert broken == f"::error file=checks/test_shop.py,line=21::{named}"
 
 
 def test_tests_that_pass_end_well_and_quietly_where_asked(live):
     done = live.run("test", "checks/test_fine.py", "checks/test_shop.py::test_right")
-    assert (done.returncode, done.stdout.partition(" in ")[0]) == (0, "2 tests: 2 passed, 0 failed")
+    assert (done.returncode, summary(done)) == (0, "2 tests: 2 passed, 0 failed")
     quiet = live.run("test", "-q", "checks/test_fine.py")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
 def test_only_what_failed_last_is_run_again(live):
     assert live.run("test", "checks/test_shop.py").returncode == 1
-    assert "2 tests: 0 passed, 1 failed, 1 error in" in live.run("test", "--failed").stdout
+    assert summary(live.run("test", "--failed")) == "2 tests: 0 passed, 2 failed"
 
 
 def test_no_tests_found_is_told_fails_and_is_no_green_report(live):
     report = live.workspace / "none.xml"
     done = live.run("test", "--match", "zork", "--junit", str(report), "checks")
     assert done.returncode == 5
-    assert "there are no tests in checks that match zork" in done.stdout
+    assert "no test was left: 8 were deselected" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("no tests found, in ")
     (suite,) = junitparser.JUnitXml.fromfile(str(report))
     assert (suite.tests, suite.errors) == (1, 1)
     assert [result.type for case in suite for result in case.result] == ["no-tests"]
-    assert live.run("test", "no.such.module").returncode == 5
-    assert live.run("test", "no.such.module", "checks/test_shop.py").returncode == 1, "a test that failed counts most"
+    unknown = live.run("test", "no.such.module")
+    assert (unknown.returncode, "no.such.module" in unknown.stdout) == (2, True)
+
+
+def test_words_after_two_dashes_are_for_pytest(live):
+    done = live.run("test", "checks/test_shop.py", "--", "-x", "--co", "-q")
+    assert done.returncode == 0, done.stdout
+    assert "checks/test_shop.py::TestMore::test_broken\n" in done.stdout
+    done = live.run("test", "--", "-k", "right or wrong", "checks")
+    assert (done.returncode, summary(done)) == (1, "2 tests: 1 passed, 1 failed")
+    assert "-- PYTEST_ARGS" in live.run("test", "--help").stdout
+
+
+def test_tests_run_in_the_given_directory(live):
+    done = live.run("test", "-C", "checks", "test_fine.py")
+    assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed")
 
 
 def test_a_run_that_does_not_end_in_time_has_a_status_of_its_own_and_a_report(live):
@@ -244,7 +261,7 @@ def test_a_report_is_written_through_no_link_that_leads_out_of_the_workspace(liv
 
 def test_a_file_is_named_as_the_folder_has_it_in_which_the_command_runs(live):
     done = live.run("test", "./test_fine.py", cwd=live.workspace / "checks")
-    assert (done.returncode, done.stdout.partition(" in ")[0]) == (0, "1 test: 1 passed, 0 failed")
+    assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed")
 
 
 def test_a_server_that_goes_away_meanwhile_is_an_error_in_the_report(tmp_path):

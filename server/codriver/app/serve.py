@@ -368,6 +368,7 @@ class Server:
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         add("delete the kernels that servers started for us", parts.server_kernels.end)
         add("end the REPLs", parts.repls.end_all)
+        add("end the test runs", parts.services.tests.end_all)
         add("part with the clients", self._part_with_clients)
         add("end the tasks", parts.protocol.end)
         add("send what waits for the clients", self._empty_outboxes)
@@ -397,12 +398,17 @@ class Server:
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
         interrupt = partial(self._parts.repls.stop, why=why, allow_restart=False, settle_s=self._stop_s)
+        tests = self._parts.services.tests
         with anyio.move_on_after(self._stop_s):
             async with anyio.create_task_group() as tasks:
                 for evaluation in live:
                     if evaluation.status in HELD:
                         tasks.start_soon(
-                            guarded, f"end the evaluation {evaluation.id}", partial(interrupt, evaluation.id)
+                            guarded,
+                            f"end the evaluation {evaluation.id}",
+                            partial(tests.stop, evaluation, why)
+                            if evaluation.is_job
+                            else partial(interrupt, evaluation.id),
                         )
 
     def _give_up_evaluations(self) -> None:

@@ -15,6 +15,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import anyio
+
 from codriver import __version__
 from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import Watcher, selection
@@ -47,12 +49,15 @@ from codriver.settings import trust
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Durations, Settings, named_kernels
 from codriver.skills import SkillLibrary
+from codriver.testing.changed_files import changed_files
+from codriver.testing.plain_process import start_plain
+from codriver.testing.test_jobs import TestJobs
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.ledger import CellWrites, Ledger
 from codriver.tools.ledgers.notebook_reads import NotebookReads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -172,7 +177,13 @@ def build(
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
-        services = _services(core, live, workspace, logbook, transcripts, repls, clients, tasks, durations)
+        tests = TestJobs(
+            core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
+            changed_since=partial(_changed_since, workspace),
+        )  # fmt: skip
+        services = _services(
+            core, live, workspace, logbook, transcripts, repls, tests, recipe_of, clients, tasks, durations
+        )
         services = replace(services, grants=grants)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
@@ -185,6 +196,10 @@ def build(
 
     Core(state=State(), settings=live.settings, now=now_ms, handlers=HANDLERS, performers=reporting)
     return parts
+
+
+async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
+    return await anyio.to_thread.run_sync(changed_files, workspace, since_ms)
 
 
 def _own_python(workspace: Path, live: LiveSettings) -> str | None:
@@ -212,11 +227,22 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
     """The performers that the parts of the server bring."""
     return {
         **parts.repls.performers,
+        dispatch.RunJob: parts.services.tests.begin,
+        dispatch.StopEvaluation: partial(_stop_evaluation, parts),
         dispatch.Append: parts.logbook.perform,
         dispatch.Remember: lambda told: parts.recorder.remember(Document(told.kind, told.name, told.now, told.text)),
         dispatch.LogMessage: parts.protocol.log_messages.perform,
         dispatch.NotifyClients: parts.protocol.broadcast.list_changed,
     }
+
+
+def _stop_evaluation(parts: Parts, effect: dispatch.StopEvaluation) -> None:
+    """End an evaluation that nobody wants any more, in its REPL or in its own process."""
+    evaluation = parts.core.state.evaluations.get(effect.evaluation)
+    if evaluation is not None and evaluation.is_job:
+        parts.services.tests.interrupt(evaluation, effect.why)
+    else:
+        parts.repls.performers[dispatch.StopEvaluation](effect)
 
 
 def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
@@ -268,6 +294,8 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     logbook: Logbook,
     transcripts: Transcripts,
     repls: Repls,
+    tests: TestJobs,
+    recipe_of: Callable[[str], Recipe],
     clients: Clients,
     tasks: TaskGroup,
     durations: Durations,
@@ -286,6 +314,9 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         runs=logbook.runs,
         transcripts=transcripts,
         repls=repls,
+        tests=tests,
+        recipe_of=recipe_of,
+        is_accepted=trust.is_accepted,
         now=now_ms,
         client_counters=clients.counters,
         clojuredocs=Export(cache_folder()),

@@ -162,7 +162,7 @@ class RunningTests:
         deadline = time.monotonic() + self.timeout_s
         self._stands, self.told = "the tests begin", 0
         first_ms = max(LEAST_MS, int(min(self.timeout_s, LOOK_S) * 1000))
-        given = {**asked, "timeoutMs": first_ms, "report": True, "again": False, "who": WHO}
+        given = {**asked, "timeoutMs": first_ms, "report": True, "who": WHO}
         answer = self.connection.call("run_tests", given)
         if answer.get("status") not in NOT_ENDED or "evaluationId" not in answer:
             return answer
@@ -183,10 +183,11 @@ class RunningTests:
         """Say the output of the tests, and note the number of finished tests."""
         with reading("run_tests"):
             printed = str(answer.get("stdout", ""))
-            if "tests" in answer:
+            done = answer.get("finished", answer.get("tests"))
+            if done is not None:
                 of = f" of {answer['of']}" if answer.get("of") else ""
-                red = int(answer["failed"]) + int(answer["errors"])
-                self._stands = f"tests: {answer['tests']}{of}" + (f", {red} red" if red else "")
+                failed = int(answer["failed"]) + int(answer.get("errors", 0))
+                self._stands = f"tests: {done}{of}" + (f", {failed} failed" if failed else "")
             elif answer["status"] == "queued":
                 self._stands = f"the tests wait: {'; '.join(answer.get('notes', ())).partition(';')[0]}"
         if not self.is_quiet and len(printed) > self.told:

@@ -1,8 +1,11 @@
-"""`codriver test`: the tests of a project run in its REPL, for people, for CI, and as the JUnit XML that CI reads.
+"""`codriver test`: the tests of a project, for people, for CI, and as the JUnit XML that CI reads.
 
-Exit status: 0 all passed, 1 a test failed, 5 there are no tests, and else as `codriver eval`. Everything is written to
-standard output: CI servers obey commands on either stream, and under GitHub Actions the tests' output stands between
-two lines between which no command is obeyed.
+Python tests run by pytest, which gets everything after `--`, prints its own report and writes the XML. Those of other
+languages run in their REPL.
+
+Exit status: 0 all passed, 1 a test failed or could not be collected, 2 wrong usage, 5 there are no tests, and else as
+`codriver eval`. Everything is written to standard output: CI servers obey commands on either stream, and under GitHub
+Actions the tests' output stands between two lines between which no command is obeyed.
 
 Source of the XML: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports follow, too. It has
 no place for a test's file and line, so they begin the text of its failure, where readers look for them; a suite names
@@ -20,12 +23,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from codriver.commands.call import (
-    FAILED,
     LACKING,
     NO_REPL,
     NO_TESTS,
@@ -45,6 +48,7 @@ from codriver.commands.followers import RunningTests
 from codriver.commands.options import Number, color_option, images_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, patience, reading, say, write_file
 from codriver.errors import CodriverError
+from codriver.files import Links, Rules, read
 from codriver.log.control_characters import one_line, visible
 
 if TYPE_CHECKING:
@@ -60,6 +64,8 @@ WHOLE_RUN = "(run)"
 """The name of the case for a run that gave no results, or not all of them."""
 UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The characters that XML 1.0 cannot hold, escaped or not. Source: production 2, `Char`."""
+MOST_XML = 256 * 2**20
+"""The largest report that is passed on: a test has some 200 bytes in it, and the output of failed ones."""
 POLL_S = 0.1
 """How often a server is asked whether a starting REPL is there."""
 MOST_ANNOTATIONS = 50
@@ -84,11 +90,13 @@ class Case:
     seconds: float = 0.0
     kind: str = ""
     """The kind of a run that failed to start: `no-tests`, or `no-repl`; else blank."""
+    joint: str = "/"
+    """The text between namespace and name: `::` in the id of a Python test."""
 
     @property
     def title(self) -> str:
         """The test's name among those of all namespaces."""
-        return f"{self.namespace}/{self.name}"
+        return f"{self.namespace}{self.joint}{self.name}" if self.name else self.namespace
 
 
 def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
@@ -96,6 +104,8 @@ def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
 
     A test with many assertions is one case, which failed if any of them did. A test without assertions passed.
     """
+    if is_of_pytest(answer):
+        return [_case_of_pytest(row) for row in answer.get("results", ())]
     seconds = {(namespace, test): float(took) for namespace, test, took in answer.get("times", ())}
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
     for row in answer.get("results", ()):
@@ -105,8 +115,29 @@ def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
     ]
 
 
+def is_of_pytest(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer is about Python tests."""
+    return "exitStatus" in answer
+
+
+OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
+                                   "failed": "fail", "error": "error"}  # fmt: skip
+
+
+def _case_of_pytest(row: Mapping[str, Any]) -> Case:
+    file, _, name = str(row["test"]).partition("::")
+    outcome = OUTCOMES[row["outcome"]]
+    message = row.get("message", "") if outcome in ("fail", "error") else row.get("reason", "")
+    return Case(
+        file, name, outcome, str(message).partition("\n")[0], str(row.get("text", "")), str(row.get("file", file)),
+        row.get("line"), float(row.get("seconds", 0)), joint="::",
+    )  # fmt: skip
+
+
 def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
     """The test in which a run was stopped, and why."""
+    if "ns" not in row:
+        return replace(_case_of_pytest({"test": WHOLE_RUN, **row, "outcome": "error"}), message=message, details=message)
     return replace(_case((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message)
 
 
@@ -211,18 +242,40 @@ def _sayable(text: str) -> str:
     return UNSAYABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
-@click.command("test", short_help="Run tests in the REPL; for CI, too.", epilog=STATUSES)
-@click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...")
+class TestCommand(click.Command):
+    """A command whose words after `--` are for another program."""
+
+    __test__ = False  # for pytest, which would take it for a test
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words after `--` apart."""
+        own = args[: args.index("--")] if "--" in args else args
+        ctx.meta[OTHERS] = tuple(args[len(own) + 1 :])
+        return super().parse_args(ctx, list(own))
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Show that words may follow."""
+        return [*super().collect_usage_pieces(ctx), "[-- PYTEST_ARGS]"]
+
+
+OTHERS = "codriver.pytest"
+"""The key of the words after `--`."""
+
+
+@click.command("test", cls=TestCommand, short_help="Run tests; for CI, too.", epilog=STATUSES)
+@click.argument("namespaces", nargs=-1, metavar="[PATH]...")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
 @click.option("--match", "-k", metavar="WORDS", help="Only tests whose names match, as for pytest's -k.")
-@click.option("--failed", is_flag=True, help="Only those that failed in the last run of the session.")
+@click.option("--failed", is_flag=True, help="Only those that failed in the last run.")
+@click.option("--directory", "-C", metavar="DIR", help="Where to run, as cd DIR && pytest.")
+@click.option("--fresh", is_flag=True, help="In a plain new process, whatever has been imported before.")
 @session_option
 @click.option(
     "--timeout",
     type=Number(1, 600),
     default=600.0,
     metavar="SECONDS",
-    help="How long each NAMESPACE may take, 1 to 600 (600); then its run is interrupted.",
+    help="How long the tests may take, 1 to 600 (600); then the run is interrupted.",
 )
 @images_option
 @start_option
@@ -235,6 +288,8 @@ def test_command(  # noqa: PLR0913  # one argument an option
     junit: Path | None,
     match: str | None,
     failed: bool,
+    directory: str | None,
+    fresh: bool,
     session: str | None,
     timeout: float,
     images: Path | None,
@@ -242,35 +297,50 @@ def test_command(  # noqa: PLR0913  # one argument an option
     workspace: Path,
     is_quiet: bool,
 ) -> None:
-    """Run the tests of each NAMESPACE in the running REPL, or all that are found, and say which failed and where.
+    """Run tests, or all that are found, and print which failed and where.
 
-    A NAMESPACE is that of a Lisp, a Python module, or a file or folder of tests; NAMESPACE::TEST is one test of it.
-    With GITHUB_ACTIONS set, each failure is an annotation, too.
+    A PATH is a file, a directory or the id of a Python test, or a namespace of a Lisp. Python tests run by pytest in
+    the project's environment, which gets everything after --; others in their running REPL. With GITHUB_ACTIONS set,
+    each failure is an annotation, too.
     """
     here, began = workspace.resolve(), datetime.now(UTC)
-    given = {"match": match, "failed": failed, "replSessionKey": session}
-    cases: list[Case] = []
-    statuses, outputs = [], []
-    with connected(here, start=start) as connection, _unobeyed():
+    others = click.get_current_context().meta[OTHERS]
+    own_folder = TemporaryDirectory(prefix="codriver-junit-")
+    with connected(here, start=start) as connection, _unobeyed(), own_folder as folder:
+        written = Path(folder) / "report.xml"
+        given = {
+            "paths": [_as_the_server_has_it(name, here) for name in namespaces], "args": list(others), "match": match,
+            "failed": failed, "directory": directory, "fresh": fresh, "replSessionKey": session,
+            "junit": str(written) if junit is not None else None,
+        }  # fmt: skip
         running = RunningTests(connection, timeout, is_quiet)
-        for namespace in [_as_the_server_has_it(name, here) for name in namespaces] or [""]:
-            asked = {key: value for key, value in {**given, "namespace": namespace}.items() if value}
-            with patience(lambda: coming_repls(here) or running.words()):
-                answer = _answer(running, asked, here)
-            with reading("run_tests"):
-                cases += _cases(answer, namespace or "tests", here)
-                outputs.append(str(answer.get("stdout", "")))
-            _say_rest(outputs[-1], running)
-            _say_pictures(connection, answer, images, here)
-            statuses.append(_status(answer))
-        _print(cases)
-    if junit is not None:
-        write_file(junit, xml_of(cases, began, "".join(outputs)), here)
+        with patience(lambda: coming_repls(here) or running.words()):
+            answer = _answer(running, {key: value for key, value in given.items() if value}, here)
+        with reading("run_tests"):
+            cases = _cases(answer, namespaces[0] if namespaces else "tests", here)
+            output = str(answer.get("stdout", ""))
+        _say_rest(output, running)
+        _say_pictures(connection, answer, images, here)
+        if is_quiet or not _has_reported(answer, output):
+            _print(cases)
+        if junit is not None:
+            write_file(junit, _report(answer, cases, began, written), here)
     _annotate(cases, here)
     if not is_quiet:
         say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
-    # A failed test decides the status, even if others could not be run.
-    sys.exit(FAILED if FAILED in statuses else max(statuses))
+    sys.exit(_status(answer))
+
+
+def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
+    """Whether pytest has printed what failed."""
+    return is_of_pytest(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
+
+
+def _report(answer: Mapping[str, Any], cases: Sequence[Case], began: datetime, written: Path) -> bytes:
+    """The JUnit XML: pytest's own, if it wrote all of it."""
+    if _has_reported(answer, " ") and written.exists():
+        return read(written, Rules(Links.OWN, MOST_XML))
+    return xml_of(cases, began, str(answer.get("stdout", "")))
 
 
 def _say_rest(output: str, running: RunningTests) -> None:

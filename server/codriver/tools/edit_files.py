@@ -27,10 +27,8 @@ from codriver.lisp.source_text import Target
 from codriver.log import facts
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.kernel_discovery import where_open
-from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
+from codriver.tools.acts.edit_acts import TESTS_S, LiveSteps, put_files, told
 from codriver.tools.acts.file_loads import Gone, unwatched
-from codriver.tools.acts.since_green import after
-from codriver.tools.acts.test_runs import runs_of_repl
 from codriver.tools.answers.conflicts import notes_of_edits
 from codriver.tools.answers.drift_notes import notes_of_undo
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
@@ -72,7 +70,7 @@ HY_NOTE = (
 MAX_TEXT_CHARS = 8 * 2**20
 MAX_EDITS = 200
 MAX_TESTS = 20
-TESTED = frozenset({"tests", "passed"})
+TESTED = frozenset({"tests"})
 """The fields of an answer whose tests passed."""
 TEXT = "text"
 """The type of edit whose reader gave both the old and the new text."""
@@ -202,11 +200,12 @@ class EditFilesArguments(Evaluating):
     load: bool = False
     test: list[str] = Field(default_factory=list, max_length=MAX_TESTS, description='Names, or ["affected"].')
     on_failure: Literal["keep", "restore"] = "keep"
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Ends the tests.")
 
     @model_validator(mode="after")
-    def _check_load(self) -> Self:
-        if not self.load and (self.test or self.on_failure == "restore"):
-            raise ValueError("test and onFailure need load: true, as they are about what is loaded")
+    def _check_test(self) -> Self:
+        if self.on_failure == "restore" and not self.test:
+            raise ValueError("onFailure: restore needs test: only a test that the edit breaks has it taken back")
         return self
 
 
@@ -252,7 +251,10 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     services = call.services
     settings = services.live.settings
     who, began_ms = call.who(arguments.who), services.now()
-    if arguments.load and (obstacle := switched_off(EVALUATE, settings, by="edit_files with load")):
+    step = "load" if arguments.load else "test"
+    if (arguments.load or arguments.test) and (
+        obstacle := switched_off(EVALUATE, settings, by=f"edit_files with {step}")
+    ):
         raise obstacle
     wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in arguments.edits]
     edit = partial(
@@ -264,14 +266,17 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
         guard=partial(_why_not_now, services, who),
         dry_run=arguments.dry_run,
     )
-    if not arguments.load or arguments.dry_run:
+    if not (arguments.load or arguments.test) or arguments.dry_run:
         outcome = await edit()
         if not arguments.dry_run:
             services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
         rows, fields = await _describe(call, arguments, wanted, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
-    steps = make_steps(call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores)
+    steps = make_steps(
+        call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores, loads=arguments.load,
+        limit_s=TESTS_S if arguments.limit_ms is None else arguments.limit_ms / 1000,
+    )  # fmt: skip
     await steps.check(want.file for want in wanted)
     act = Act(partial(put_files, call, _caller(call, arguments.who)), steps, restores=restores)
     ended = await act.run(partial(unwatched, call, edit))
@@ -293,8 +298,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):
         row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
-    handed_out = after(call, str(steps.fields.get("evaluationId", "")), runs_of_repl)
-    return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
+    return Answer({**fields, **steps.fields}, ok=not failed)
 
 
 async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) -> Outcome:

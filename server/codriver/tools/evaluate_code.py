@@ -19,7 +19,8 @@ from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
-from codriver.tools.acts.test_runs import TestArguments, describe_run, look_again_late, run_tests
+from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_runs import describe_run, run_tests
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.answer_texts import difference, excerpt, matching
 from codriver.tools.answers.drift_notes import look_at_load
@@ -191,18 +192,23 @@ TESTING = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description="Run tests in the REPL (Python: pytest).",
+        description="Run tests: of Python by pytest in a new process, of Lisp in the REPL.",
         arguments=TestArguments,
         output=answer_schema(
-            tests="integer",
             passed="integer",
             failed="integer",
             errors="integer",
+            skipped="integer",
+            xfailed="integer",
+            xpassed="integer",
+            deselected="integer",
+            collected="integer",
+            warnings="integer",
+            exitStatus="integer",
             results=ROWS,
-            count="integer",
             omitted="integer",
             stdout="string",
-            onlyInThisRepl=TEXTS,
+            changedDuring=TEXTS,
             evaluationId="string",
             status="string",
             elapsedMs="integer",
@@ -278,14 +284,13 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return await one_image(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
-    if arguments.part == "stacks" and current.status in HELD:
+    if arguments.part == "stacks" and current.status in HELD and not current.is_job:
         return await _stacks_now(call, current, arguments, max_bytes)
     asked = await _asked_part(call, current.id, arguments, max_bytes)
     if asked is not None:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
         return Answer({**about, "status": current.status, **asked})
     if current.kind == "run-tests":
-        await look_again_late(call, current)
         return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images)
     return await with_trace(call, answer, current.id)
@@ -386,6 +391,9 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     why = f"{call.who(arguments.who)} asked for it with interrupt_evaluation"
     did = await stop(call, evaluation, why, allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
+    if current.is_job:
+        described = await describe_run(call, current, arguments)
+        return replace(described, ok=current.over)
     described = await describe(call, current, arguments, notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}

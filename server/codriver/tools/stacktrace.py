@@ -12,6 +12,7 @@ from pydantic import Field
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import folded, read_frame
+from codriver.tools.acts.python_tests import trace_of_tests
 from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
@@ -46,6 +47,8 @@ class StackArguments(Arguments):
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     """The last error of a session, or that of an evaluation, with the frames that are the user's."""
+    if (job := _failed_job(call, arguments)) is not None:
+        return _of_job(call, job, arguments)
     if arguments.evaluation_id is not None:
         failed: Evaluation | None = evaluation_of(call.state, arguments.evaluation_id)
         target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
@@ -70,6 +73,37 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
     fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=said)
     return Answer({**fields, **_whose(call, failed), **session})
+
+
+def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
+    """The test run that is asked about, by its id or as the last failure of the caller."""
+    if arguments.evaluation_id is not None:
+        evaluation = evaluation_of(call.state, arguments.evaluation_id)
+        return evaluation if evaluation.is_job else None
+    if arguments.repl_session_key is not None:
+        return None
+    who = call.who(arguments.who)
+    runs = dict(call.services.tests.finished())
+    failed = [
+        one
+        for one in call.state.evaluations.values()
+        if one.status == "failed" and call.is_own(one, who) and (not one.is_job or one.id in runs)
+    ]
+    last = max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
+    return last if last is not None and last.is_job else None
+
+
+def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
+    """The answer about the first failure of a test run, whose frames and locals are those at the failure."""
+    trace = trace_of_tests(call, job.id)
+    if trace is None:
+        words = "no test has failed in this run" if job.over else "this run is not over"
+        return Answer({"frames": [], "count": 0, "notes": [words], **_whose(call, job)})
+    if arguments.locals:
+        trace = with_short_locals(trace, call.services.transcripts)
+    said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
+    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=said)
+    return Answer({**fields, **_whose(call, job)})
 
 
 def _keeps(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:

@@ -25,7 +25,8 @@ from codriver.tools.acts.affected_tests import targets_of
 from codriver.tools.acts.edit_acts import AFFECTED, LiveSteps
 from codriver.tools.acts.file_loads import changed_files
 from codriver.tools.acts.submission import begin
-from codriver.tools.acts.test_runs import TestArguments, report_of, run_tests
+from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_runs import report_of, run_tests
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema
@@ -332,7 +333,7 @@ async def _failed_check(call: Call, given: dict[str, Any], check: str) -> dict[s
 async def _failed_tests(call: Call, given: dict[str, Any], tests: Sequence[str]) -> dict[str, object]:
     """The fields that say which test fails; none if all pass."""
     for name in tests:
-        asked = TestArguments.model_validate({**given, "namespace": name, "load": False, "again": False})
+        asked = TestArguments.model_validate({**given, "namespace": name})
         try:
             answer = await run_tests(call, asked)
         except RefusedError as error:

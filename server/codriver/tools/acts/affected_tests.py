@@ -1,15 +1,13 @@
-"""Affected tests: those that an edit may turn red, chosen by what ran, by imports, and by names, in this order.
+"""Affected tests: those that an edit may break, chosen by earlier failures, by imports, and by names, in this order.
 
-First come the tests that were red last, and those that executed a changed function in a run that the REPL has seen.
-Then come tests in files that import the changed files, however indirectly: all of them if more changed than bodies of
-functions, else those in files that no such run has seen. Last come tests in files named after the changed files. At the
-end of a turn the tests of the changed files are run once, and their failures told in words.
+First come the tests that failed last. Then come tests in files that import the changed files, however indirectly, and
+last those in files named after the changed files. At the end of a turn the tests of the changed files are run once, and
+their failures returned as text.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from contextlib import suppress
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,16 +17,14 @@ import anyio
 
 from codriver.editing import HY
 from codriver.editing.code_names import CONFTEST, LISP, PYTHON
-from codriver.editing.python_edits import changed_functions
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, few
+from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
 from codriver.lisp.binding_forms import namespace_of
 from codriver.lisp.source_text import Document
-from codriver.repls.contract.questions import Drift, Executed, FindExecuted
+from codriver.testing.runs import BAD_OUTCOMES
 from codriver.tools.acts.edited_files import read_edited
-from codriver.tools.acts.file_loads import LoadFileArguments, load_file
-from codriver.tools.acts.test_runs import TestArguments, run_tests, runs_of_repl
-from codriver.tools.answers.drift_notes import EDITED, is_of
+from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_runs import run_tests
 from codriver.tools.calls.session_choice import server_of
 
 if TYPE_CHECKING:
@@ -47,8 +43,6 @@ COLLECTION: Final = "(collection)"
 MOST_FILES: Final = 200
 """The files that are run because they import changed files, the nearest first."""
 SHOWN_FILES: Final = 1
-RED_RUNS: Final = 10
-"""The newest runs in which last-red tests are looked for."""
 BY_NAMED: Final = "the names of the changed files"
 BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
 
@@ -77,37 +71,22 @@ class Choice:
     runs: tuple[TestsRun, ...]
     words: str = ""
     notes: tuple[str, ...] = ()
-    red: frozenset[Test] = frozenset()
-    """The tests that were red last."""
-    mended: frozenset[Test] = frozenset()
-    """The red tests that the edit may mend: they executed functions that it changes, or import the edited file."""
 
 
 async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str]) -> Choice:
-    """The tests that edits may turn red. `server` gives the REPL that serves a file, or the reason why none does."""
+    """The tests that edits may break. `server` gives the REPL that serves a file, or the reason why none does."""
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
     found = await services.work.files.run(call.client, partial(_by_files, graph, workspace, paths))
-    by_repl: defaultdict[str, list[FileResult]] = defaultdict(list)
-    repls: dict[str, Repl] = {}
-    for result in changed:
-        repl = server(result.change.path)
-        if not isinstance(repl, str) and result.change.path.suffix == PYTHON:
-            by_repl[repl.key].append(result)
-            repls[repl.key] = repl
     runs: list[TestsRun] = []
     words: list[str] = []
-    notes: list[str] = []
-    red: set[Test] = set()
-    mended: set[Test] = set()
-    for key, results in by_repl.items():
-        chosen = await _of_python(call, repls[key], results, found)
+    of_python = [path for path in paths if path.suffix == PYTHON]
+    if of_python:
+        repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
+        chosen = await _of_python(call, repls[0].key if repls else "", of_python, found)
         runs += chosen.runs
         words += [chosen.words] if chosen.words else []
-        notes += chosen.notes
-        red |= chosen.red
-        mended |= chosen.mended
     for path, name in found.lisp:
         repl = server(path)
         if not isinstance(repl, str):
@@ -116,9 +95,7 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else BY_NAMED)
     is_by_names = bool(runs) and not found.requires and words in ([], [BY_NAMED])
-    notes += [BY_NAMES] if is_by_names else []
-    said = "; ".join(dict.fromkeys(words))
-    return Choice(tuple(runs), said, tuple(dict.fromkeys(notes)), frozenset(red), frozenset(mended))
+    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (BY_NAMES,) if is_by_names else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +106,6 @@ class _Found:
     named: tuple[tuple[Path, str], ...]
     lisp: tuple[tuple[Path, str], ...]
     requires: bool
-    real: Mapping[Path, str]
-    """The real path of each file, the form in which a REPL tells files."""
 
 
 def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _Found:
@@ -152,8 +127,7 @@ def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _
                 if tests is not None and tests not in lisp:
                     lisp[tests], requires = path, True
     of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON)
-    real = {file: str(file.resolve()) for file in (*changed, *importing, *(workspace / name for _, name in of_python))}
-    return _Found(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires, real)
+    return _Found(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
 
 
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
@@ -167,86 +141,46 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     yield from sorted((file for file in distances if is_test(file)), key=lambda one: (distances[one], one))
 
 
-async def _of_python(call: Call, repl: Repl, results: Sequence[FileResult], found: _Found) -> Choice:
-    """The tests of one REPL of Python. A note says why the functions that the last run executed are not known."""
-    functions: list[tuple[str, str]] = []
-    is_more = False
-    for result in results:
-        change = changed_functions(result.change.before.data or b"", result.change.after or b"")
-        functions += [(found.real[result.change.path], name) for name in change.names]
-        is_more |= change.is_more or result.change.after is None
-    executed = Executed()
-    if functions:
-        try:
-            executed = await call.services.repls.adapter(repl.id).ask(FindExecuted(tuple(functions)))
-        except CodriverError:
-            executed = Executed()
-    red = await _red_last(call, repl)
-    first = list(dict.fromkeys([*red, *executed.tests]))
+async def _of_python(call: Call, repl: str, changed: Sequence[Path], found: _Found) -> Choice:
+    """The tests of Python files."""
+    failed = await _failed_last(call)
     workspace = call.services.workspace
-    whole = [file for file in found.importing if is_more or found.real[file] not in executed.files]
-    shown = [_shown(file, workspace) for file in whole[:MOST_FILES]]
-    changed = {result.change.path for result in results}
-    named = [
-        name
-        for path, name in found.named
-        if path in changed and name not in shown and (is_more or found.real[workspace / name] not in executed.files)
+    importing = [_shown(file, workspace) for file in found.importing[:MOST_FILES]]
+    named = [name for path, name in found.named if path in changed and name not in importing]
+    only = [
+        *((name.partition("::")[0], name) for name in failed),
+        *((name, COLLECTION) for name in [*importing, *named]),
     ]
-    runs = [TestsRun(repl.key, only=tuple(first))] if first else []
-    if shown or named:
-        runs.append(TestsRun(repl.key, only=tuple((name, COLLECTION) for name in [*shown, *named])))
-    counted = (
-        (len(red), "red last"), (len(executed.tests), "that executed what changed"),
-        (len(shown), "files that import it"), (len(named), "files named after it"),
-    )  # fmt: skip
-    words = "; ".join(f"{count} {what}" for count, what in counted if count and what != counted[3][1])
-    near = {found.real[file] for file in found.importing} | {found.real[workspace / name] for _, name in found.named}
-    near |= {found.real[path] for path in changed}
-    executing = set(executed.tests)
-    mended = {
-        test
-        for test, place in red.items()
-        if test in executing or (place in near and (is_more or place not in executed.files))
-    }
-    unseen = (f"{executed.unseen}: chosen without what tests executed in the last run",) if executed.unseen else ()
-    return Choice(tuple(runs), words or (BY_NAMED if named else ""), unseen, frozenset(red), frozenset(mended))
+    counted = ((len(failed), "failed last"), (len(importing), "files that import it"))
+    words = "; ".join(f"{count} {what}" for count, what in counted if count)
+    runs = (TestsRun(repl, only=tuple(only)),) if only else ()
+    return Choice(runs, words or (BY_NAMED if named else ""))
 
 
 def _shown(file: Path, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
 
 
-async def _red_last(call: Call, repl: Repl) -> dict[Test, str]:
-    """The tests of a REPL that did not pass in their last run there, each with its file, or namespace."""
-    ended: dict[tuple[str, str], tuple[str, Test]] = {}
-    undone = call.services.ledger.tests.taken_back
-    runs = [one for one in await runs_of_repl(call, repl.id, with_fresh=True) if one[0].id not in undone]
-    for _, report in runs[:RED_RUNS]:
-        for row in report["results"]:
-            known = str(row.get("file") or row["ns"]), str(row["test"])
-            ended.setdefault(known, (row["outcome"], (row["ns"], row["test"])))
-    red = {test: place for (place, _), (outcome, test) in ended.items() if outcome != "pass"}
-    return await call.services.work.files.run(call.client, partial(_of_files_there, red))
+async def _failed_last(call: Call) -> list[str]:
+    """The ids of the tests that failed in their last run, as paths below the workspace, if their files still exist."""
+    ended: dict[str, str] = {}
+    workspace = call.services.workspace
+    for _, kept in call.services.tests.finished():
+        for test in kept.report.results:
+            ended.setdefault(_from_workspace(test.nodeid, kept.job.spec.directory, workspace), test.outcome)
+    failed = [name for name, outcome in ended.items() if outcome in BAD_OUTCOMES]
+    return await call.services.work.files.run(call.client, partial(_of_files_there, workspace, failed))
 
 
-def _of_files_there(tests: Mapping[Test, str]) -> dict[Test, str]:
+def _from_workspace(nodeid: str, directory: Path, workspace: Path) -> str:
+    """Return the id of a test of a run in a directory as it is in the workspace."""
+    file, separator, name = nodeid.partition("::")
+    return _shown(Path(os.path.normpath(directory / file)), workspace) + separator + name
+
+
+def _of_files_there(workspace: Path, tests: Sequence[str]) -> list[str]:
     """The tests whose file still exists. Blocks."""
-    return {test: place for test, place in tests.items() if not Path(place).is_absolute() or Path(place).exists()}
-
-
-def words_of_passes(passed: int, choice: Choice) -> dict[str, object]:
-    """The fields of an answer about affected tests that all passed."""
-    fields: dict[str, object] = {"passed": passed}
-    if choice.words:
-        fields["chosen"] = choice.words
-    return {**fields, "notes": list(choice.notes)} if choice.notes else fields
-
-
-def with_no_time(fields: dict[str, object], left: Iterable[TestsRun]) -> dict[str, object]:
-    """The fields of an answer with the runs for which no time was left."""
-    told = fields.get("notes")
-    notes = [*(told if isinstance(told, list) else ()), f"no time was left for {', '.join(one.shown for one in left)}"]
-    return {**fields, "notes": notes}
+    return [name for name in tests if (workspace / name.partition("::")[0]).exists()]
 
 
 LEAST_S: Final = 1.0
@@ -277,7 +211,7 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
         return ""
     targets = await services.work.files.run(call.client, partial(targets_of, services.workspace, changed))
     ends_at = anyio.current_time() + wait_s
-    said = await _load_edited(call, changed, ends_at)
+    said: list[str] = []
     for path, namespace in targets:
         left_s = ends_at - anyio.current_time()
         if left_s < LEAST_S:
@@ -289,29 +223,6 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     return told[:MOST_CHARACTERS] if said else ""
 
 
-async def _load_edited(call: Call, changed: Iterable[Path], ends_at: float) -> list[str]:
-    """Load the edited Python files whose modules are loaded in a former state: tests would run code that is no more.
-
-    Each failed load is said in a line.
-    """
-    said = []
-    for path in changed:
-        repl = None if path.suffix != PYTHON or is_test(path) else _server(call, path)
-        left_s = ends_at - anyio.current_time()
-        if repl is None or left_s < LEAST_S:
-            continue
-        given = {"filePath": str(path), "replSessionKey": repl.key, "timeoutMs": int(left_s * 1000)}
-        with suppress(RefusedError, ReplDisconnectedError):
-            found = await call.services.repls.adapter(repl.id).ask(Drift(call.services.workspace, "edited"))
-            if any(one.kind in EDITED and is_of(path, one.module) for one in found):
-                answer = await load_file(call, LoadFileArguments.model_validate(given))
-                error = answer.fields.get("error")
-                if isinstance(error, dict):
-                    shown = path.relative_to(call.services.workspace)
-                    said.append(f"{shown} does not load: {error['class']}: {error['message']}"[:SHOWN_CHARACTERS])
-    return said
-
-
 def _server(call: Call, path: Path) -> Repl | None:
     repl = server_of(path, call.state.repls.values(), call.services.workspace)
     return None if isinstance(repl, str) else repl
@@ -320,15 +231,17 @@ def _server(call: Call, path: Path) -> Repl | None:
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
     """The answer of one run; None if no REPL can run it, which is no reason to hold anybody up."""
     repl = _server(call, path)
-    if repl is None:
+    if repl is None and path.suffix != PYTHON:
         return None
-    given = {
+    given: dict[str, object] = {
         "namespace": namespace,
-        "replSessionKey": repl.key,
+        "replSessionKey": repl.key if repl is not None else None,
         "timeoutMs": int(left_s * 1000),
         "onTimeout": "interrupt",
         "detail": True,
     }
+    if path.suffix == PYTHON:
+        given.pop("replSessionKey")
     try:
         return await run_tests(call, TestArguments.model_validate(given))
     except (RefusedError, ReplDisconnectedError):
@@ -411,14 +324,13 @@ def is_test(path: Path) -> bool:
 
 def _words(fields: Json, home: str) -> Iterator[str]:
     """The failed tests of a run, each with its place below the folder `home`, and its words."""
-    only_here = fields.get("onlyInThisRepl", ())
     for row in fields.get("results", ()):
-        if row.get("outcome") == "pass":
+        if row.get("outcome") in ("pass", "passed"):
             continue
-        place = f" ({str(row['file']).removeprefix(home)}:{row.get('line', '?')})" if "file" in row else ""
+        file = str(row["file"]).removeprefix(home) if "file" in row else str(row.get("test", "")).partition("::")[0]
+        place = f" ({file}:{row.get('line', '?')})" if "file" in row or "line" in row else ""
         said = [str(row[key]) for key in ("message", "actual") if key in row]
         if "expected" in row:
             said.append(f"expected {row['expected']}")
         name = "/".join(part for part in (row.get("ns"), row.get("test")) if part)
-        here = " (in this REPL alone; it passes in a new process)" if row.get("test") in only_here else ""
-        yield f"{name}{place}{here}: {'; '.join(said) or row.get('outcome')}"[:SHOWN_CHARACTERS]
+        yield f"{name}{place}: {'; '.join(said) or row.get('outcome')}"[:SHOWN_CHARACTERS]

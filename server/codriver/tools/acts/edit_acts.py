@@ -1,30 +1,33 @@
-"""Acts of `edit_files` in a live REPL: edited definitions are loaded and tested, and put back if that fails.
+"""Acts of `edit_files`: edited files are loaded into their REPL and tested, and put back if the edit broke a test.
 
-Putting back runs no code of the user's a second time: the REPL kept the objects that the load replaced.
+Python tests run in a process of their own, from the files; those of other languages in their REPL. Putting back runs no
+code of the user's a second time: the REPL kept the objects that the load replaced.
 """
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, FormerFile
+from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose, with_no_time, words_of_passes
-from codriver.tools.acts.edited_files import in_new_process
+from codriver.testing.changed_files import newest_change
+from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose
+from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
 from codriver.tools.acts.file_loads import EditLoads, Gone, unwatched_save
+from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.submission import check_free
-from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, look_again, report_of, run_tests
-from codriver.tools.answers.drift_notes import PASSES, drift_or_none, told_of_lost
-from codriver.tools.calls.evaluation_waits import evaluation_of, wait
+from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_environments import TestEnvironment
+from codriver.tools.acts.test_runs import place_of_run, run_tests, runs_of_repl
+from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of, used_repls
 from codriver.wire.untrusted import as_int, as_maps
@@ -34,38 +37,32 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
     from codriver.editing import Outcome, PutBack
-    from codriver.tools.acts.affected_tests import Test
+    from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.base import Call
 
 AFFECTED: Final = "affected"
 """In place of tests' names: see `affected_tests`."""
 TESTS_S: Final = 50.0
-"""The time for all tests of one act: a client waits a minute."""
+"""The time for all tests of one act, unless the caller sets a limit: a client waits a minute."""
 LEAST_S: Final = 1.0
-LATE_S: Final = 10.0
+END_S: Final = 10.0
+"""The time for a run to end after its limit, and to begin after another one."""
+CHECK_S: Final = 25.0
+"""The time for the failed tests to run once more, and once with the previous files."""
+MOST_FAILURES: Final = 5
+"""Failures with their reasons."""
 MOST_NAMED: Final = 20
-MOST_RED: Final = 5
-"""Tests that are named although they fail without the edit too: run_tests tells all of them."""
-MOST_FORMER_BYTES: Final = 2**20
-"""The bytes of an act's files in their former state, which travel with the question whether a test was red then."""
-TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
-               "stoppedIn", "stacks", "onlyInThisRepl")  # fmt: skip
-"""The fields that an answer tells of failed tests."""
-ONLY_HERE: Final = (
-    "{words}; that is of this REPL alone, as the tests pass in a new process: the edit is kept, the REPL has the "
-    "former definitions; load_file with whole, or restart_repl"
-)
+PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
-NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
+LOAD_FAILED: Final = "the load alone failed, so the edit is kept; the REPL has the previous definitions"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
 NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
 
 
 class LiveSteps:
-    """The steps of one act in the REPLs that serve its files. See `codriver.editing.editor.LiveSide`.
+    """The steps of one act. See `codriver.editing.editor.LiveSide`.
 
     `rows` is the answer's part on each file's load by the file's place, `fields` its part on tests and failures.
     """
@@ -79,23 +76,25 @@ class LiveSteps:
         gone: Callable[[Outcome], Mapping[int, Sequence[Gone]]],
         *,
         restores: bool,
+        loads: bool = True,
+        limit_s: float = TESTS_S,
     ) -> None:
         self.fields: dict[str, object] = {}
         self._call = call
         self._tests = tests
         self._gone = gone
-        self._hold = uuid.uuid4().hex if restores else ""
+        self._restores = restores
+        self._is_loaded = loads
+        self._hold = uuid.uuid4().hex if restores and loads else ""
         self._loads = EditLoads(call, who, asked, hold=self._hold)
         self._given_who = asked.who
-        self._has_run_anew = False
-        """True once the tests passed in a new process, after the load failed in the REPL alone."""
         self._who = who
-        self._began_ms = 0
-        """The time at which the load began."""
-        self._greened: set[Test] = set()
-        """The tests that were red last, and pass."""
-        self._red_before: dict[Test, None] = {}
-        """The tests that fail, and failed without the edit too."""
+        self._limit_s = limit_s
+        self._verdict = Verdict()
+        self._runs: list[str] = []
+        """The test runs of this act, by their ids."""
+        self._known_before: dict[str, str] = {}
+        """The outcomes of tests in runs of the files as they were before the edit."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -117,262 +116,237 @@ class LiveSteps:
             path = self._call.services.workspace / file
             if not dialects_by_suffix().get(path.suffix):
                 continue
-            if self._hold or self._tests:
+            is_python = path.suffix == PYTHON
+            if (self._hold or self._tests) and not is_python:
                 await await_server(self._call, path, self._call.services.live.settings.evaluate_timeout_ms / 1000)
             repl = self._server(path)
             if not isinstance(repl, str):
-                shared = Target(repl, repl.sessions[MAIN_SESSION])
-                check_free(self._call, in_lane(self._call, shared, self._who), self._who)
-                for capability in (*(["restore"] if self._hold else []), *(["test"] if self._tests else [])):
+                if self._is_loaded:
+                    shared = Target(repl, repl.sessions[MAIN_SESSION])
+                    check_free(self._call, in_lane(self._call, shared, self._who), self._who)
+                needed = [*(["restore"] if self._hold else []), *(["test"] if self._tests and not is_python else [])]
+                for capability in needed:
                     _require(repl, capability)
-            elif self._hold or self._tests:
+            elif (self._hold or self._tests) and not is_python:
                 raise refused(
                     "no-repl",
                     f"{repl or f'no connected REPL serves {file}'}, so nothing was written",
                     hint="start one (see list_sessions), or leave test and onFailure out",
                 )
+        if self._tests and self._restores:
+            self._known_before = await self._outcomes_now()
+
+    async def _outcomes_now(self) -> dict[str, str]:
+        """Return the outcomes of tests in runs of the present files."""
+        services = self._call.services
+        newest = await services.work.files.run(self._call.client, partial(newest_change, services.workspace))
+        found: dict[str, str] = {}
+        for name, kept in reversed(services.tests.finished()):
+            run = self._call.state.evaluations.get(name)
+            if run is not None and (run.started_at or 0) > newest and not kept.changed_files:
+                found |= outcomes_in(kept.report, [test.nodeid for test in kept.report.results])
+        return found
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load the changed code."""
-        self._began_ms = self._call.services.now()
+        """Load the changed code. A load that fails speaks against no edit."""
+        if not self._is_loaded:
+            return True
         await self._loads.run(outcome.files, self._gone(outcome))
         self.fields = dict(self._loads.failure)
         if not self._loads.is_done and not self.fields and self._hold:
             self.fields = {"reason": "interrupted", "message": "the load was ended before it was done"}
-        elif not self._loads.is_done and not self.fields and self._tests:
-            self.fields = {"notTested": "the load is not done: get_evaluation waits for it, then run_tests"}
-        if not self._loads.is_done and self._hold and await self._passes_anew(outcome):
-            self._has_run_anew = True
-        return self._loads.is_done or self._has_run_anew
+        if not self._loads.is_done and self._hold:
+            self.fields["kept"] = LOAD_FAILED
+        return True
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests: in a new process if a module holds a name that the edit took away, else in the REPL."""
-        if not self._tests or self._has_run_anew:
+        """Run the tests; false if the edit broke one."""
+        if not self._tests:
             return True
         choice = await self._choice(outcome)
-        lost = await self._lost(outcome)
-        is_well = await self._tests_anew(outcome, choice) if lost else None
-        notes = lost if is_well is None else in_new_process(lost)
-        if is_well is None:
-            is_well = await self._tests_here(outcome, choice)
-        if notes:
-            told = self.fields.get("notes")
-            self.fields = {**self.fields, "notes": [*notes, *(told if isinstance(told, list | tuple) else ())]}
-        return is_well
+        anew = [run for run in choice.runs if self._is_of_python(run)]
+        here = [run for run in choice.runs if run not in anew]
+        if here and not self._loads.is_done:
+            self.fields.setdefault("notTested", "the load is not done: get_evaluation waits for it, then run_tests")
+            return True
+        ends_at = anyio.current_time() + self._limit_s
+        for fields in [await self._test_python(outcome, anew)] if anew else []:
+            self.fields = {**fields, **self.fields}
+        if here:
+            await self._test_here(here, ends_at)
+        self._describe(choice, outcome)
+        return not self._verdict.broken
 
-    async def _lost(self, outcome: Outcome) -> Sequence[str]:
-        """Notes on names that modules hold and the edit took away: tests that pass here by them fail elsewhere."""
-        repls = [self._call.state.repls.get(one) for one in self._loads.repls]
-        found = [one for repl in repls if repl for one in await drift_or_none(self._call, repl, "old")]
-        return told_of_lost(found, [result.change.path for result in outcome.files])
+    def _describe(self, choice: Choice, outcome: Outcome) -> None:
+        """Add the verdict to the answer, and what follows from it."""
+        verdict = self._verdict
+        if not (verdict.passed or verdict.failed or verdict.unfinished):
+            if "reason" not in self.fields:
+                self.fields |= self._found_none(outcome)
+            return
+        told: dict[str, object] = {"tests": verdict.counts}
+        if choice.words:
+            told["chosen"] = choice.words
+        if choice.notes:
+            told["notes"] = list(choice.notes)
+        for key, names in (("failedBefore", verdict.failed_before), ("flaky", verdict.flaky)):
+            told |= {key: _first(names)} if names else {}
+        if verdict.unfinished:
+            told["notFinished"] = _first(files_of(verdict.unfinished))
+        is_blamed = bool(verdict.broken or verdict.unknown) if self._restores else bool(verdict.failed)
+        if is_blamed and "reason" not in self.fields:
+            told["reason"] = "tests-failed"
+            if self._restores and not verdict.broken:
+                told["kept"] = "no failed test is known to have passed before the edit"
+        if not verdict.passed and not verdict.failed and "reason" not in self.fields:
+            told |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
+        self.fields = {**told, **self.fields}
 
-    async def _tests_anew(self, outcome: Outcome, choice: Choice) -> bool | None:
-        """True if the tests pass in a new process; None if unknown, as no test ran there or one was late."""
-        count, failed = await self._run_anew(outcome, choice)
-        if _is_late(failed) if failed is not None else not count:
-            return None
-        self.fields = {**(words_of_passes(count, choice) if failed is None else failed), **self._told_red_before()}
-        return failed is None
-
-    async def _tests_here(self, outcome: Outcome, choice: Choice) -> bool:
-        """Run the tests in the REPL, one run after the other, until one fails."""
-        is_affected = self._is_affected
-        passed: list[str] = []
-        only_here: list[str] = []
-        count, has_run = 0, False
-        left: Sequence[TestsRun] = ()
-        ends_at = anyio.current_time() + TESTS_S
-        for number, run in enumerate(choice.runs):
-            left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
-            if left_s < LEAST_S and has_run and is_affected:
-                left = choice.runs[number:]
-                break
-            if left_s < LEAST_S:
-                self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {run.shown}"}
-                return False
-            found, is_well = await self._run(run, left_s)
-            if not is_well and is_affected and found.get("reason") in NO_TESTS:
-                continue
-            is_late = found.get("reason") == "timed-out"
-            is_kept = is_well or (is_affected and has_run and _is_late(found))
-            if not is_kept and not (is_affected and await self._is_blameless(found, run, choice, outcome)):
-                self.fields = {**_failure(found, run.shown), **self.fields}
-                return False
-            if is_well:
-                self._greened |= choice.red.intersection(run.only)
-            named = found.get("onlyInThisRepl")
-            only_here += named if isinstance(named, list) else []
-            count += as_int(found.get("passed")) or 0
-            if is_late:
-                left = choice.runs[number:]
-                break
-            has_run = True
-            passed += [f"{row['ns']}/{row['test']}" for row in as_maps(found.get("results"))]
-        if not has_run and not left:
-            return self._found_none(outcome)
-        more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
-        self.fields = words_of_passes(count, choice) if is_affected else {"tests": [*passed[:MOST_NAMED], *more]}
-        self.fields |= {"onlyInThisRepl": list(dict.fromkeys(only_here))} if only_here else {}
-        self.fields |= self._told_red_before()
-        self.fields = with_no_time(self.fields, left) if left else self.fields
-        return True
-
-    async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
-        """The fields of the answer about one run, and whether all passed."""
-        given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
-        # A load of a file outside the act could change objects that the act could not put back.
-        given |= {
-            "timeoutMs": int(left_s * 1000),
-            "passed": True,
-            "load": False,
-            "again": False,
-            "fresh": is_fresh,
-            "onTimeout": "interrupt",
-        }
+    async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
+        """Run Python tests in a process of their own, and those that failed once more and with the previous files."""
+        paths = _paths(runs)
+        given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
+        arguments = TestArguments.model_validate(given)
         try:
-            answer = await run_tests(
-                self._call, TestArguments.model_validate(given), run.only, run.shown if run.only else ""
-            )
+            place = await place_of_run(self._call, arguments, self._who)
+            if not isinstance(place, TestEnvironment):
+                await self._test_here(runs, anyio.current_time() + self._limit_s)
+                return {}
+            job = await make_job(self._call, arguments, place)
+            name, kept = await self._run_job(replace(job, limit_s=self._limit_s))
         except (RefusedError, ReplDisconnectedError) as error:
-            return _words_of(error), False
-        fields, is_well = dict(answer.fields), answer.ok
-        if is_well or is_fresh or fields.get("reason") != "tests-failed":
-            return fields, is_well
-        return await self._with_only_here(fields, left_s)
+            return _words_of(error)
+        if kept is None:
+            return {"reason": "busy", "message": "another test run did not end in time: the edit is kept, not tested"}
+        report = kept.report
+        failed = failed_in(report)
+        verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
+        if failed and self._restores:
+            verdict = replace(verdict, before=await self._before(job, outcome, failed))
+            passed = [one for one in failed if verdict.before.get(one) == "passed"]
+            verdict = replace(verdict, again=await self._outcomes(job, passed) if passed else {})
+        self._verdict = verdict
+        if not report.results and report.problem is not None:
+            return {"reason": "evaluation-failed", "message": report.problem.message, "hint": report.problem.hint}
+        wanted = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
+        tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in wanted}
+        rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
+        return {"evaluationId": name, "results": rows[:MOST_FAILURES]} if rows else {}
 
-    async def _with_only_here(self, fields: dict[str, object], left_s: float) -> tuple[dict[str, object], bool]:
-        """The fields of a run that failed; all is well if each failure of this REPL passes in a new process."""
-        call, ledger = self._call, self._call.services.ledger.tests
-        evaluation = evaluation_of(call.state, str(fields["evaluationId"]))
-        with suppress(RefusedError, ReplDisconnectedError):
-            await look_again(call, evaluation, self._who, left_s, is_all=True)
-        names = ledger.only_live.get(evaluation.id, ())
-        count = (as_int(fields.get("failed")) or 0) + (as_int(fields.get("errors")) or 0)
-        if not names:
-            return fields, False
-        told = {**fields, "onlyInThisRepl": list(names)}
-        if len(names) < count:
-            return told, False
-        passed = [row for row in as_maps(fields.get("results")) if row.get("outcome") == "pass"]
-        return {**told, "results": passed}, True
+    async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
+        """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""
+        known = {name: self._known_before[name] for name in failed if name in self._known_before}
+        unknown = [name for name in failed if name not in known]
+        if not unknown:
+            return known
+        sources = {str(one.change.path): one.change.before.data for one in outcome.files}
+        return known | await self._outcomes(job, unknown, sources)
 
-    async def _passes_anew(self, outcome: Outcome) -> bool:
-        """Whether the tests pass in a new process of Python, after the load failed in the live REPL."""
-        if not self._tests or self.fields.get("reason") != "evaluation-failed":
-            return False
-        if any(result.change.path.suffix != ".py" for result in outcome.files):
-            return False
-        choice = await self._choice(outcome)
-        failure = self.fields
-        count, failed = await self._run_anew(outcome, choice)
-        if failed is not None or not count:
-            self.fields = failure
-            return False
-        error = failure.get("error")
-        words = f"{error['class']}: {error['message']}" if isinstance(error, dict) else "its load failed"
-        self.fields = {**words_of_passes(count, choice), "loadFailedHere": ONLY_HERE.format(words=words)}
-        self.fields |= self._told_red_before()
-        return True
+    async def _outcomes(
+        self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
+    ) -> dict[str, str]:
+        """Run some tests, with other contents of files if `sources` are given; the outcomes that there are.
 
-    async def _run_anew(self, outcome: Outcome, choice: Choice) -> tuple[int, Mapping[str, object] | None]:
-        """The number of tests that pass in a new process, and the first of the failures there that the edit caused."""
-        count = 0
-        for run in choice.runs:
-            found, is_well = await self._run(run, self._call.services.durations.tests_s, is_fresh=True)
-            if not is_well and found.get("reason") in NO_TESTS:
+        pytest runs nothing if one of the names does not exist, as a test that the edit adds: then their files run.
+        """
+        for paths in (names, files_of(names)):
+            spec = replace(job.spec, arguments=tuple(paths), sources=sources or {})
+            _, kept = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
+            if kept is None:
+                return {}
+            if kept.report.results:
+                return outcomes_in(kept.report, names)
+        return {}
+
+    async def _run_job(self, job: TestJob) -> tuple[str, JobReport | None]:
+        """Run a job to its end, or to the end of its time."""
+        call = self._call
+        name = start_job(call, self._who, job)
+        self._runs.append(name)
+        current = await wait(call, name, (job.limit_s or self._limit_s) + END_S)
+        if not current.over:
+            with anyio.CancelScope(shield=True):
+                await stop(call, name, "the tests of an edit took too long")
+        return name, call.services.tests.report(name)
+
+    async def _test_here(self, runs: Sequence[TestsRun], ends_at: float) -> None:
+        """Run tests in their REPL, one run after the other, and those that failed once more."""
+        for number, run in enumerate(runs):
+            left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
+            if left_s < LEAST_S:
+                names = [one.shown for one in runs[number:]]
+                self._verdict = replace(self._verdict, unfinished=(*self._verdict.unfinished, *names))
+                return
+            before = await self._ended_here(run)
+            found = await self._run_here(run, left_s)
+            if found.get("reason") in NO_TESTS:
+                if not self._is_affected:
+                    self.fields = {**found, **self.fields}
                 continue
-            if not is_well and not (self._is_affected and await self._is_blameless(found, run, choice, outcome)):
-                return count, _failure(found, run.shown)
-            self._greened |= choice.red.intersection(run.only) if is_well else set()
-            count += as_int(found.get("passed")) or 0
-        return count, None
+            rows = [row for row in as_maps(found.get("results")) if row.get("outcome") != "pass"]
+            failed = tuple(dict.fromkeys(_full(row) for row in rows))
+            is_late = found.get("reason") == "timed-out"
+            if not failed and not is_late and "message" in found:
+                self.fields = {
+                    **{key: found[key] for key in ("reason", "message", "hint") if key in found},
+                    **self.fields,
+                }
+                continue
+            again = await self._run_here(run, left_s) if failed and self._restores and not is_late else {}
+            again_rows = as_maps(again.get("results"))
+            verdict = self._verdict
+            self._verdict = Verdict(
+                verdict.passed + (as_int(found.get("passed")) or 0),
+                (*verdict.failed, *failed),
+                (*verdict.unfinished, *([run.shown] if is_late else [])),
+                {**verdict.before, **{name: before.get(name, "passed") for name in failed}},
+                {**verdict.again, **dict.fromkeys(failed, "passed"), **{_full(row): "failed" for row in again_rows}},
+            )
+            if failed:
+                self.fields.setdefault("evaluationId", found.get("evaluationId"))
+                known = self.fields.get("results")
+                told = [row for row in rows if before.get(_full(row)) != "failed"]
+                self.fields["results"] = [*(known if isinstance(known, list) else []), *told][:MOST_FAILURES]
 
-    async def _is_blameless(self, found: Mapping[str, object], run: TestsRun, choice: Choice, outcome: Outcome) -> bool:
-        """True if all that failed in a run, or ended it, did so before the edit too.
+    async def _ended_here(self, run: TestsRun) -> dict[str, str]:
+        """Return the outcomes of tests in the last runs of a REPL, as far as they failed."""
+        repl = next((one for one in self._call.state.repls.values() if one.key == run.repl), None)
+        found: dict[str, str] = {}
+        for _, report in await runs_of_repl(self._call, repl.id) if repl is not None else ():
+            for row in report["results"]:
+                found.setdefault(_full(row), "passed" if row["outcome"] == "pass" else "failed")
+        return found
 
-        An edit that mends none of the red tests that it may be there to mend is to blame for them.
-        """
-        if not self._hold or "evaluationId" not in found:
-            return False
-        # The words of an ended run come late on a busy machine.
-        evaluation = await wait(self._call, str(found["evaluationId"]), LATE_S)
-        report = await report_of(self._call, evaluation) if evaluation.over else None
-        if report is None:
-            return False
-        only_here = found.get("onlyInThisRepl")
-        here = set(only_here) if isinstance(only_here, list) else set()
-        failed = {(row["ns"], row["test"]) for row in report["results"] if row["outcome"] != PASSES}
-        ran = {(row["ns"], row["test"]) for row in report["results"]}
-        self._greened |= {one for one in choice.red.intersection(run.only) if one not in failed and _is_in(one, ran)}
-        failed -= {one for one in failed if one[1] in here}
-        stays = failed & choice.red
-        if stays & choice.mended and not self._greened:
-            passing = {one for one in choice.red.intersection(run.only) if one[1] in here}
-            former = await self._ended_before(evaluation, outcome, passing)
-            self._greened = {one for one in passing if former.get(one, PASSES) != PASSES}
-            if not self._greened:
-                return False
-        asked = failed - choice.red
-        slow: set[Test] = set()
-        stopped = report.get("stopped")
-        if stopped and not (is_named(stopped) or report["passed"]):
-            return False
-        if stopped and is_named(stopped) and (late := (stopped["ns"], stopped["test"])) not in choice.red:
-            slow = set() if await self._passes_alone(evaluation, late) else {late}
-        before = await self._ended_before(evaluation, outcome, asked, slow - asked)
-        was_red = {one for one in asked | slow if before.get(one, PASSES) != PASSES}
-        self._red_before |= dict.fromkeys(sorted({*stays, *was_red}))
-        self.fields = self._told_red_before()
-        return was_red == asked | slow
+    async def _run_here(self, run: TestsRun, left_s: float) -> dict[str, object]:
+        """The fields of the answer about one run in a REPL."""
+        given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
+        given |= {"timeoutMs": int(left_s * 1000), "onTimeout": "interrupt", "detail": True}
+        try:
+            answer = await run_tests(self._call, TestArguments.model_validate(given), run.only)
+        except (RefusedError, ReplDisconnectedError) as error:
+            return _words_of(error)
+        return dict(answer.fields)
 
-    async def _passes_alone(self, evaluation: Evaluation, test: Test) -> bool:
-        """True if a test that was ended for its time passes in a new process: it was slow, and does not hang."""
-        with suppress(RefusedError, ReplDisconnectedError):
-            ended = await ended_anew(self._call, evaluation, self._who, [test], self._call.services.durations.tests_s)
-            return ended.get(test) == PASSES
-        return False
+    def _is_of_python(self, run: TestsRun) -> bool:
+        repl = next((one for one in self._call.state.repls.values() if one.key == run.repl), None)
+        return repl is None or repl.dialect == "python"
 
-    async def _ended_before(self, evaluation: Evaluation, outcome: Outcome, *groups: set[Test]) -> Mapping[Test, str]:
-        """The outcomes of tests with the files in their state before the edit, each group in a new process of Python.
-
-        The files on the disk stay as the edit left them: others read them, and this server may be killed.
-        """
-        call, repl = self._call, self._call.state.repls.get(evaluation.repl)
-        asked = [group for group in groups if group]
-        ended: dict[Test, str] = {}
-        if not asked or repl is None or repl.dialect != "python":
-            return ended
-        former = former_files(outcome)
-        with suppress(RefusedError, ReplDisconnectedError):
-            for group in asked if former else ():
-                wait_s = call.services.durations.tests_s
-                ended |= await ended_anew(call, evaluation, self._who, group, wait_s, former)
-        return ended
-
-    def _told_red_before(self) -> dict[str, object]:
-        names = [test for _, test in self._red_before]
-        more = [f"{len(names) - MOST_RED} more"] if len(names) > MOST_RED else []
-        return {"redBefore": [*names[:MOST_RED], *more]} if names else {}
-
-    def _found_none(self, outcome: Outcome) -> bool:
-        """The end of an edit without a test that ran: false if only a passing edit is to be kept."""
+    def _found_none(self, outcome: Outcome) -> dict[str, object]:
+        """The fields about an edit without a test that ran."""
         first, *others = [result.shown for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
-        if self._hold:
-            self.fields = {"reason": "no-tests", "message": words, "hint": NONE_NAMED}
-        else:
-            self.fields = {"notTested": f"{words}: give names, or run_tests"}
-        return not self._hold
+        if self._is_affected:
+            return {"notTested": f"{words}: give names, or run_tests"}
+        return {"reason": "no-tests", "message": f"no test was found in {', '.join(self._tests)}: the edit is kept"}
 
     async def keep(self) -> None:
-        """Let go of the former definitions."""
-        await self._end_holds(keep=True)
+        """Let go of the previous definitions, or have the REPL take them back where the load failed."""
+        await self._end_holds(keep=self._loads.is_done)
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Put back the former definitions."""
-        for one in self._call.state.evaluations.values():
-            if one.kind == "run-tests" and one.repl in self._loads.repls and (one.started_at or 0) >= self._began_ms:
-                self._call.services.ledger.tests.taken_back[one.id] = True
+        """Put back the previous definitions."""
+        for name in self._runs:
+            self._call.services.tests.note_undone(name)
         return await self._end_holds(keep=False)
 
     async def _end_holds(self, *, keep: bool) -> tuple[Sequence[str], str]:
@@ -406,6 +380,28 @@ class LiveSteps:
         return server_of(path, call.state.repls.values(), call.services.workspace, used) or ""
 
 
+def _paths(runs: Sequence[TestsRun]) -> list[str]:
+    """Return the paths of runs in order; a file that runs whole is named once, and none of its tests."""
+    whole = {name for run in runs for name, test in run.only if test == COLLECTION}
+    found: dict[str, None] = {}
+    for run in runs:
+        if run.namespace:
+            found[run.namespace] = None
+        for name, test in run.only:
+            if test == COLLECTION or name.partition("::")[0] not in whole:
+                found[name if test == COLLECTION else test] = None
+    return list(found)
+
+
+def _full(row: Mapping[str, object]) -> str:
+    return "/".join(str(row[key]) for key in ("ns", "test") if row.get(key))
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    return [*names[:MOST_NAMED], *more]
+
+
 def told(put_back: PutBack) -> dict[str, object]:
     """The fields of an answer about an act that was put back."""
     left = [*put_back.files, *put_back.names]
@@ -427,44 +423,12 @@ async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
         return left
 
 
-def former_files(outcome: Outcome) -> list[FormerFile]:
-    """The files of a batch in their state before it; none if they are too large to be sent, or one was removed."""
-    changes = [result.change for result in outcome.files]
-    if sum(len(change.before.data or b"") for change in changes) > MOST_FORMER_BYTES:
-        return []
-    if any(change.after is None for change in changes):
-        return []
-    return [
-        FormerFile(str(change.path), change.before.data, hashlib.sha256(change.after or b"").hexdigest())
-        for change in changes
-    ]
-
-
 def _require(repl: Repl, capability: str) -> None:
     profile = repl.profile
     if profile is not None and capability not in profile.capabilities:
         message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'put definitions back'}"
         why = profile.missing.get(capability)
         raise CapabilityMissingError(capability, why, message=f"{message}: nothing was written")
-
-
-def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
-    """The failures of a test run, without the tests that passed."""
-    failed = [row for row in as_maps(found.get("results")) if row.get("outcome") != "pass"]
-    fields = {key: found[key] for key in TOLD if key in found and key != "results"}
-    if failed:
-        fields["results"] = failed
-    return fields if failed or "message" in fields else {**fields, "message": f"the tests of {name} did not pass"}
-
-
-def _is_late(found: Mapping[str, object]) -> bool:
-    """True if the time alone ended a run of tests, without a failure."""
-    return found.get("reason") == "timed-out" and not (found.get("failed") or found.get("errors"))
-
-
-def _is_in(test: Test, ran: Iterable[Test]) -> bool:
-    """True if a test ran; for a file's collection, if any of its tests did."""
-    return test in ran or (test[1] == COLLECTION and any(home == test[0] for home, _ in ran))
 
 
 def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:

@@ -13,7 +13,6 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -23,23 +22,17 @@ from codriver.core import evaluation_queue
 from codriver.core.values import LIVE, MAIN_SESSION, Request
 from codriver.editing import FileResult
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, Change, Snapshot
-from codriver.editing.python_edits import imported_names
-from codriver.errors import CodriverError, RefusedError, few
+from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import TooManyFormsError, explain, read
 from codriver.tools.acts.file_loads import EditLoads, read_source, unwatched_save
 from codriver.tools.acts.submission import begin
-from codriver.tools.answers.conflicts import other_editor
 from codriver.tools.answers.drift_notes import (
     EDITED,
-    NEW_PROCESS,
     drift_of,
-    drift_or_none,
     is_of,
     notes_of_load,
-    told_of_load,
-    told_of_lost,
 )
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.evaluation_waits import wait
@@ -48,11 +41,11 @@ from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.repls.contract.questions import Difference
     from codriver.tools.calls.base import Call
 
 
@@ -174,73 +167,6 @@ TOLD: Final = (*EDITED, "docstring", "order")
 """The kinds of differences that a load removes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The loads before a run of tests, in notes; whether only a new process runs the present files."""
-
-    notes: tuple[str, ...] = ()
-    needs_new_process: bool = False
-
-
-def in_new_process(lost: Sequence[str]) -> tuple[str, ...]:
-    """Notes on lost names, for which tests ran in a new process."""
-    return tuple([f"{one}, {NEW_PROCESS}" for one in lost])
-
-
-async def load_edited(call: Call, target: Target, who: str, wait_s: float) -> Loaded:
-    """Load the edited modules of a Python REPL, imported ones first; do nothing if none was edited."""
-    if not _can_load(target.repl):
-        return Loaded()
-    found = await drift_or_none(call, target.repl, "edited")
-    broken = [f"{one.module} does not parse ({one.of})" for one in found if one.kind == "unparsable"]
-    if broken:
-        return Loaded((f"{few(broken)}, {NEW_PROCESS}",), needs_new_process=True)
-    names: dict[str, list[str]] = {}
-    for one in found:
-        if one.kind in TOLD and one.path:
-            names.setdefault(one.module, []).append(one.name)
-    paths = {one.module: one.path for one in found if one.module in names and one.path}
-    if not paths:
-        lost = told_of_lost(found)
-        return Loaded(in_new_process(lost), needs_new_process=bool(lost))
-    return await _Loads(call, target, who, anyio.current_time() + wait_s).run(names, paths)
-
-
-class _Loads:
-    """The loads before one run of tests, within its time."""
-
-    def __init__(self, call: Call, target: Target, who: str, ends_at: float) -> None:
-        self._call, self._target, self._who, self._ends_at = call, target, who, ends_at
-
-    async def run(self, names: Mapping[str, list[str]], paths: Mapping[str, str]) -> Loaded:
-        """Load each module from its file, until one fails; `names` are the edited names."""
-        texts: dict[str, str] = {}
-        for module, path in paths.items():
-            try:
-                texts[module] = await self._call.services.work.files.run(
-                    self._call.client, partial(read_source, Path(path))
-                )
-            except RefusedError as error:
-                return Loaded((f"{error}, {NEW_PROCESS}",), needs_new_process=True)
-        done: list[str] = []
-        notes: list[str] = []
-        found: tuple[Difference, ...] = ()
-        for module in ordered(texts):
-            left_s = max(0.0, self._ends_at - anyio.current_time())
-            current = await _load(
-                self._call, self._target, self._who, "run_tests", module, texts[module], paths[module], left_s
-            )
-            if current.status != "done":
-                return Loaded((_failed(module, current), *_said(done), *notes), needs_new_process=True)
-            by = await other_editor(self._call, self._who, Path(paths[module]))
-            done.append(f"{module} ({few(names[module])}{f', by {by}' if by else ''})")
-            found = await drift_or_none(self._call, self._target.repl, "old")
-            notes += told_of_load(found)
-        lost = told_of_lost(found)
-        told = [one for one in dict.fromkeys(notes) if one not in lost]
-        return Loaded((*in_new_process(lost), *_said(done), *told), needs_new_process=bool(lost))
-
-
 async def _load(
     call: Call, target: Target, who: str, by: str, module: str, text: str, path: str, wait_s: float
 ) -> Evaluation:
@@ -289,32 +215,6 @@ async def load_saved(call: Call, who: str, path: Path, shown: str, wait_s: float
 def _can_load(repl: Repl) -> bool:
     is_able = repl.profile is not None and {"drift", "load-file"} <= repl.profile.capabilities.keys()
     return repl.dialect == "python" and is_able
-
-
-def ordered(texts: Mapping[str, str]) -> list[str]:
-    """Modules by their texts, each behind those that it imports; modules that import one another keep their order."""
-    needs = {module: set(_imports(text)) for module, text in texts.items()}
-    waiting, found = list(texts), []
-    while waiting:
-        lasts = {module: module.rpartition(".")[2] for module in waiting}
-        free = [one for one in waiting if not needs[one] & {lasts[other] for other in waiting if other != one}]
-        found.append((free or waiting)[0])
-        waiting.remove(found[-1])
-    return found
-
-
-def _imports(text: str) -> list[str]:
-    with suppress(SyntaxError, ValueError):
-        return list(imported_names(text))
-    return []
-
-
-def _said(done: list[str]) -> list[str]:
-    return [f"loaded first, as edited since: {few(done)}"] if done else []
-
-
-def _failed(module: str, current: Evaluation) -> str:
-    return f"{module} was edited, and its load failed ({_why(current)}), {NEW_PROCESS}"
 
 
 def _why(current: Evaluation) -> str:

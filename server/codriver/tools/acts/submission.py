@@ -173,7 +173,7 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
         raise CapabilityMissingError("frame", profile.missing.get("frame") if profile is not None else None)
     failed = last_failed(call.state, target)
     if failed is None:
-        raise _no_frame("nothing failed in this session")
+        raise _no_frame("nothing failed in this session; tests of Python run in a process of their own")
     if failed.kind != "run-tests":
         return {"frame": number}
     if failed.is_fresh:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -116,7 +115,7 @@ def _serves(process_id: int, address: str) -> bool:
     port = place.rpartition(":")[2]
     listening = {f"socket:[{inode}]" for inode, at in listening_sockets().items() if at.rpartition(":")[2] == port}
     open_files = (PROCESSES / str(process_id) / "fd").iterdir()
-    return any(os.readlink(file) in listening for file in open_files)
+    return any(str(file.readlink()) in listening for file in open_files)
 
 
 def _interpreter(folder: Path, program: str, variables: Mapping[str, str]) -> str:
@@ -134,4 +133,6 @@ def _interpreter(folder: Path, program: str, variables: Mapping[str, str]) -> st
     for candidate in (named, str(active or "")):
         if candidate and os.path.isabs(candidate) and os.path.realpath(candidate) == running:  # noqa: PTH117  # as above
             return candidate
+    if not os.access(running, os.X_OK):
+        raise FileNotFoundError(running)  # an update has replaced it
     return running

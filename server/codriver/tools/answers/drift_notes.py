@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileResult
     from codriver.log.output_log import Entry
     from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
-    from codriver.tools.calls.base import Asker, Call, Json
+    from codriver.tools.calls.base import Asker, Call
     from codriver.tools.ledgers.lisp_drift import LispKnown
 
     Outcomes = Mapping[tuple[str, str], str]
@@ -62,12 +62,9 @@ EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences in code that was loaded before an edit of its file."""
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that stand for a whole file."""
-PASSES: Final = "pass"
-NEVER_LIVE: Final = "no test of these has run in the REPL with this code: call without fresh, too, to see differences"
 MOST_STALE: Final = 3
 MAIN: Final = "__main__"
 """The module of evaluated code, which no load renews."""
-NEW_PROCESS: Final = "so the tests ran in a new process"
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
@@ -94,42 +91,17 @@ def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
     return (*told, *_bounded(stale_line(one) for one in found if one.kind in STALE))
 
 
-async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]:
-    """Notes on a run of tests: the code in it that differed from the files; true if all edited code was loaded.
-
-    A name that was bound anew in the REPL is told; the code of the files is loaded all the same.
-    """
-    is_python = repl.dialect == "python"
-    found = await drift_or_none(call, repl, "" if is_python else "edited")
+async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
+    """Notes on a run of tests in a REPL: the code in it that differed from the files."""
+    found = await drift_or_none(call, repl, "edited")
     edited: dict[str, list[str]] = {}
-    anew: list[str] = []
     for one in found:
-        if one.kind not in (*EDITED, *UNREAD, *(["redefined"] if is_python else [])):
-            continue
-        if is_python and not (one.path or one.kind in UNREAD):
-            anew.append(one.full)
-        elif one.kind != "deleted":
+        if one.kind in (*EDITED, *UNREAD) and one.kind != "deleted":
             edited.setdefault(one.module, []).append(one.name)
-    is_current = not edited and not any(one.kind == "deleted" for one in found)
     stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
     stale += [f"the file of {one.module} is deleted" for one in found if one.kind == "deleted"]
-    stale += [f"bound anew in the REPL, so a new process has it otherwise: {few(anew)}"] if anew else []
-    instead = ", or fresh: true" if is_python else ""
     lives_on = [one for one in found if one.kind in STALE and one.module != MAIN]  # no test has names of evaluated code
-    return _bounded([*stale, *(stale_line(one) + instead for one in lives_on)]), is_current
-
-
-def told_of_lost(found: Iterable[Difference], files: Collection[Path] | None = None) -> tuple[str, ...]:
-    """Notes on names that modules hold although their files lost them: tests green here may be red in a new process.
-
-    All files are meant if none are given.
-    """
-    lost = [one for one in found if one.kind == "unbound" and one.of]
-    return _bounded(
-        stale_line(one)
-        for one in lost
-        if files is None or any(is_of(path, str(one.of).rpartition(".")[0]) for path in files)
-    )
+    return _bounded([*stale, *map(stale_line, lives_on)])
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
@@ -234,37 +206,6 @@ def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
     told = tuple(lines)
     more = len(told) - MOST_STALE
     return (*told[:MOST_STALE], f"and {more} more: see what_changed") if more > 0 else told
-
-
-def outcomes(report: Json) -> dict[tuple[str, str], str]:
-    """The outcome of each test of a report, by its file (else its namespace) and name; the worst counts.
-
-    The same file may be named as a module in one run and as a path in another.
-    """
-    ended: dict[tuple[str, str], str] = {}
-    for row in report["results"]:
-        known = (row.get("file") or row["ns"], row["test"])
-        if ended.get(known, PASSES) == PASSES:
-            ended[known] = row["outcome"]
-    return ended
-
-
-def notes_of_fresh(fresh: Outcomes, live: Iterable[Outcomes]) -> tuple[str, ...]:
-    """Notes on a run of tests in a new process: the tests whose last outcome in the REPL differed.
-
-    `live`: the outcomes of the REPL's own runs of the same code, the newest first.
-    """
-    last: dict[tuple[str, str], str] = {}
-    for run in live:
-        last = {**run, **last}
-    both = [known for known in fresh if known in last]
-    if not both:
-        return (NEVER_LIVE,) if fresh else ()
-    only_live = [name for known in both if last[known] == PASSES != fresh[known] for name in known[1:]]
-    only_fresh = [name for known in both if fresh[known] == PASSES != last[known] for name in known[1:]]
-    notes = [f"passed in the REPL, not in a new process: {few(only_live)}"] if only_live else []
-    notes += [f"passes in a new process, did not in the REPL: {few(only_fresh)}"] if only_fresh else []
-    return tuple(notes)
 
 
 HEADS: Final = {

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.dialects.clojuredocs_export import Export
+    from codriver.repls.launch.recipes import Recipe
     from codriver.repls.supervisor import Repls
     from codriver.settings.interpreter_grants import InterpreterGrants
+    from codriver.testing.test_jobs import TestJobs
 
 
 ENVELOPE_BYTES = 1000
@@ -192,6 +194,12 @@ class Services:
     """The calls that were recorded."""
     transcripts: Transcripts
     repls: Repls
+    tests: TestJobs
+    """The test runs that have a process of their own."""
+    recipe_of: Callable[[str], Recipe]
+    """Return the recipe by which a REPL of the settings would be started. Blocks."""
+    is_accepted: Callable[[Path], bool]
+    """Whether the user has accepted a checkout. Blocks."""
     now: Callable[[], int]
     """Epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]

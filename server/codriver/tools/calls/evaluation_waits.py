@@ -139,6 +139,8 @@ async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = F
     if current.over:
         return ("it was over already",)
     settle_s = call.services.durations.settle_s
+    if current.is_job:
+        return await call.services.tests.stop(current, why)
     return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=settle_s)
 
 
@@ -146,6 +148,8 @@ def _progress(call: Call, evaluation: str) -> str:
     current = evaluation_of(call.state, evaluation)
     if current.status == "queued":
         return "; ".join(queue_notes(call, current))
+    if current.is_job:
+        return f"test run {evaluation}: {tests_done(call, current)}"
     transcript = call.services.transcripts.get(evaluation)
     # The code in memory in any case: blank space beyond that hides the line, which is only for a glance.
     said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
@@ -167,6 +171,8 @@ def way_to_end(call: Call, evaluation: Evaluation) -> str:
 def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     """The reasons why a queued evaluation does not run yet, and the ways out."""
     state = call.state
+    if evaluation.is_job:
+        return _notes_of_waiting_job(call, evaluation)
     repl = state.repls.get(evaluation.repl)
     if repl is not None and repl.phase != "connected":
         why = f": {repl.note}" if repl.note else ""
@@ -181,6 +187,26 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     is_own = callers.is_own(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
     held = f"your own evaluation {ahead.id}" if is_own else f"evaluation {ahead.id} of {ahead.who}"
     return [f"the session is held by {held}{how} for {since_s} s; {', or '.join(ways)}"]
+
+
+def _notes_of_waiting_job(call: Call, job: Evaluation) -> list[str]:
+    """Say for which test run another one waits, and how far that is."""
+    ahead = holder(call.state, job)
+    if ahead is None:
+        return ["other test runs are ahead of it"]
+    since_s = max(0, call.services.now() - (ahead.started_at or 0)) // 1000
+    is_own = callers.is_own(call.state, job.client, job.who, (ahead.client, ahead.who))
+    whose = f"your own test run {ahead.id}" if is_own else f"the test run {ahead.id} of {ahead.who}"
+    return [f"{whose} runs for {since_s} s, {tests_done(call, ahead)}"]
+
+
+def tests_done(call: Call, job: Evaluation) -> str:
+    """Say how far a test run is."""
+    kept = call.services.tests.report(job.id)
+    counts = kept.report.counts if kept is not None else None
+    of = counts.collected - counts.deselected if counts is not None else 0
+    done = len(kept.report.results) if kept is not None else 0
+    return f"{done} of {of} tests are done" if of else f"{done} tests are done"
 
 
 def ways_out(call: Call, ahead: Evaluation) -> list[str]:

@@ -1,0 +1,38 @@
+"""Source files of a workspace that changed since a run of its tests began."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from codriver.files.working_trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
+"""Files that decide how tests end, and that few tests write."""
+MAX_ENTRIES: Final = 20_000
+
+
+def changed_files(workspace: Path, since_ms: int) -> tuple[str, ...]:
+    """Return the files that were written, replaced or renamed since a time in epoch milliseconds. Blocks."""
+    found = [path for path, changed_ms in _sources(workspace) if changed_ms >= since_ms]
+    return tuple(sorted(path.removeprefix(f"{workspace}{os.sep}") for path in found))
+
+
+def newest_change(workspace: Path) -> int:
+    """Return the time of the newest change, in epoch milliseconds; 0 without any file. Blocks."""
+    return max((changed_ms for _, changed_ms in _sources(workspace)), default=0)
+
+
+def _sources(workspace: Path) -> Iterator[tuple[str, int]]:
+    """Find the source files, each with the time of its last change."""
+    for _, _, entries in walk(workspace, max_entries=MAX_ENTRIES):
+        for entry in entries:
+            if entry.name.endswith(SUFFIXES):
+                with suppress(OSError):
+                    status = entry.stat()
+                    yield entry.path, max(status.st_mtime_ns, status.st_ctime_ns) // 10**6

@@ -1,0 +1,288 @@
+"""Test runs as jobs of a server: started when their turn comes, recorded, interrupted, and kept as reports.
+
+The core decides when a job runs. Here its process is started and its events go into its transcript and the log. The
+report of a run can be read at any time, and is kept with the newest of others.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.actions import EvaluationEnded, StopAsked
+from codriver.core.records import Recent
+from codriver.core.values import TEST_JOBS, Failure
+from codriver.errors import CodriverError, few
+from codriver.log.output_log import NO_LINE, Entry
+from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Literal
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.dispatch import Core, RunJob
+    from codriver.core.values import Evaluation
+    from codriver.log.logbook import Logbook
+    from codriver.log.transcripts import Transcripts
+    from codriver.testing.runs import Event, StartRun, TestProcess
+
+    Ended = Literal["done", "failed", "interrupted", "lost"]
+    ChangedSince = Callable[[int], Coroutine[object, object, Sequence[str]]]
+
+logger = logging.getLogger(__name__)
+
+KEPT_REPORTS: Final = 200
+"""The newest runs whose reports are kept."""
+KEPT_RESULTS: Final = 200_000
+"""The results of all kept reports together; a report with 10,000 results has some 3 MB."""
+NAMED: Final = 10
+"""Failures that the line in the log names."""
+KILL_S: Final = 6.0
+"""The time for an interrupted run to end: its fixtures have 5 s, then it is killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestJob:
+    """A test run to do in its turn."""
+
+    __test__ = False
+
+    spec: RunSpec
+    limit_s: float | None = None
+    """The time after which the run is interrupted; None for no limit but the server's."""
+    is_plain: bool = False
+    """Whether it has to be a plain new process."""
+    purpose: Literal["tests", "check"] = "tests"
+    """`check` for a run that only compares: with other sources, or for a second time. It is no run of its caller's."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """The report of a job that has started, and what belongs to it."""
+
+    job: TestJob
+    report: TestReport
+    changed_files: tuple[str, ...] = ()
+    """Files of the workspace that changed while it ran."""
+    limit_passed: str = ""
+    """The time limit that ended the run, in words."""
+    is_undone: bool = False
+    """Whether the files that it tested were taken back since."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the run tells something about the workspace: it was requested, and its files are still there."""
+        return self.job.purpose == "tests" and not self.is_undone
+
+
+@dataclass(slots=True)
+class _Running:
+    job: TestJob
+    builder: ReportBuilder = field(default_factory=ReportBuilder)
+    process: TestProcess | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
+    is_interrupted: bool = False
+    limit_passed: str = ""
+
+
+class TestJobs:
+    """The test runs of one server, for its life."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        *,
+        core: Core,
+        tasks: TaskGroup,
+        transcripts: Transcripts,
+        logbook: Logbook,
+        start_plain: StartRun,
+        start: StartRun | None = None,
+        changed_since: ChangedSince,
+    ) -> None:
+        """`start_plain` starts plain new processes, `start` faster ones, if there is such a way.
+
+        `changed_since` gives the files of the workspace that changed since a time in epoch milliseconds.
+        """
+        self._core = core
+        self._tasks = tasks
+        self._transcripts = transcripts
+        self._logbook = logbook
+        self._start_plain = start_plain
+        self._start = start or start_plain
+        self.changed_since = changed_since
+        self._running: dict[str, _Running] = {}
+        self._reports: Recent[str, JobReport] = Recent(KEPT_REPORTS)
+
+    def report(self, job: str) -> JobReport | None:
+        """Return the report of a job, so far or whole; None for one that has not started or is forgotten."""
+        running = self._running.get(job)
+        if running is not None:
+            return JobReport(running.job, running.builder.report(), limit_passed=running.limit_passed)
+        return self._reports.get(job)
+
+    def finished(self) -> list[tuple[str, JobReport]]:
+        """Return the finished runs that count, by id, the newest first."""
+        return [(name, kept) for name, kept in reversed(list(self._reports.items())) if kept.counts]
+
+    def note_undone(self, job: str) -> None:
+        """Note that the files that a run tested were taken back."""
+        kept = self._reports.get(job)
+        if kept is not None:
+            self._reports[job] = replace(kept, is_undone=True)
+
+    def begin(self, effect: RunJob) -> None:
+        """Start a run. Its end is always reported."""
+        job = effect.request.job
+        assert isinstance(job, TestJob)  # noqa: S101  # whoever makes the request gives it
+        running = self._running[effect.request.id] = _Running(job)
+        self._tasks.start_soon(self._run, effect.request.id, running, effect.max_run_ms / 1000)
+
+    async def _run(self, job_id: str, running: _Running, most_s: float) -> None:
+        failure: Failure | None = None
+        try:
+            with running.scope:
+                try:
+                    await self._follow(job_id, running, most_s)
+                except CodriverError as error:
+                    failure = Failure(getattr(error, "reason", "evaluation-failed"), str(error))
+                except Exception as error:
+                    logger.exception("the test run %s failed", job_id)
+                    failure = Failure("internal-error", f"codriver itself failed in this test run: {error!r}")
+            if running.scope.cancelled_caught:
+                failure = Failure("server-stopped", "the server stops, and the run was ended")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end(job_id, running, failure)
+
+    async def _follow(self, job_id: str, running: _Running, most_s: float) -> None:
+        """Start the process, and record its events to the last."""
+        job = running.job
+        limit_s = min(most_s, job.limit_s or most_s)
+        start = self._start_plain if job.is_plain else self._start
+        async with start(job.spec) as process:
+            running.process = process
+            if running.is_interrupted:
+                await process.interrupt()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._end_overlong, running, limit_s)
+                async for event in process.events():
+                    self._heard(job_id, running, event)
+                tasks.cancel_scope.cancel()
+
+    async def _end_overlong(self, running: _Running, limit_s: float) -> None:
+        await anyio.sleep(limit_s)
+        running.limit_passed = f"{limit_s:g} s"
+        if running.process is not None:
+            await running.process.interrupt()
+
+    def _heard(self, job_id: str, running: _Running, event: Event) -> None:
+        running.builder.add(event)
+        transcript = self._transcripts.get(job_id)
+        if isinstance(event, Output):
+            if transcript is not None and (text := transcript.out.append(event.text)):
+                self._record(job_id, text)
+        elif isinstance(event, RunFinished) and transcript is not None:
+            for rest, _ in transcript.end_streams():
+                if rest:
+                    self._record(job_id, rest)
+        if transcript is not None and not isinstance(event, Output):
+            transcript.signal()
+
+    def _record(self, job_id: str, text: str) -> None:
+        who = self._core.state.evaluations[job_id].who
+        now = self._core.now()
+        self._logbook.record(Entry(NO_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS, job_id))
+
+    async def _end(self, job_id: str, running: _Running, failure: Failure | None) -> None:
+        """Keep the report of a run, and report its end to the core."""
+        evaluation = self._core.state.evaluations[job_id]
+        report = running.builder.report()
+        changed: Sequence[str] = ()
+        try:
+            changed = await self.changed_since(evaluation.started_at or 0)
+        except OSError as error:
+            logger.info("looking for changed files: %s", error)
+        kept = JobReport(running.job, report, tuple(changed), running.limit_passed)
+        self._reports[job_id] = kept
+        self._forget_surplus()
+        del self._running[job_id]
+        running.over.set()
+        status, failure = _outcome(kept, failure, is_interrupted=running.is_interrupted)
+        said = f"{evaluation.head}: {failure.message if failure and not report.results else words_of(report)}"
+        transcript = self._transcripts.get(job_id)
+        if transcript is not None and not evaluation.over:
+            transcript.add_value(words_of(report))
+        self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said))
+
+    def _forget_surplus(self) -> None:
+        held = 0
+        for name in reversed(list(self._reports)):
+            held += len(self._reports[name].report.results)
+            if held > KEPT_RESULTS and name != next(reversed(self._reports)):
+                del self._reports[name]
+
+    async def stop(self, job: Evaluation, why: str, *, settle_s: float = KILL_S) -> tuple[str, ...]:
+        """Interrupt a run as Ctrl-C does, and wait for its end; what was done, in words."""
+        running = self._running.get(job.id)
+        if running is None:
+            return ("it was over already",)
+        self._core.report(StopAsked(job.id, why))
+        running.is_interrupted = True
+        if running.process is not None:
+            await running.process.interrupt()
+        with anyio.move_on_after(max(settle_s, KILL_S)):
+            await running.over.wait()
+        if running.over.is_set():
+            return ("the test run is over",)
+        return ("the test run was interrupted, and is still ending",)
+
+    def interrupt(self, job: Evaluation, why: str) -> None:
+        """Interrupt a run for which nobody waits."""
+        self._tasks.start_soon(self.stop, job, why)
+
+    async def end_all(self) -> None:
+        """End every run, and wait until their processes are gone."""
+        runs = list(self._running.values())
+        for running in runs:
+            running.scope.cancel()
+        for running in runs:
+            await running.over.wait()
+
+
+def _outcome(kept: JobReport, failure: Failure | None, *, is_interrupted: bool) -> tuple[Ended, Failure | None]:
+    """Return the status of a run, and its failure, if it has one."""
+    report, problem = kept.report, kept.report.problem
+    if failure is not None:
+        return ("lost" if failure.type == "server-stopped" else "failed"), failure
+    if is_interrupted or kept.limit_passed or (report.interruption is not None and not report.failures):
+        return "interrupted", None
+    if report.exit_status == 0 and problem is None:
+        return "done", None
+    if problem is not None and not report.failures:
+        return "failed", Failure(problem.kind, problem.message)
+    if report.exit_status == NO_TESTS_STATUS:
+        return "failed", Failure("no-tests", "no test was found")
+    return "failed", Failure("tests-failed", words_of(report))
+
+
+def words_of(report: TestReport) -> str:
+    """Return the counts of a run, and the names of the first failures."""
+    counts = report.counts
+    tests = counts.passed + counts.failed + counts.errors + counts.skipped + counts.xfailed + counts.xpassed
+    words = (
+        f"{_counted(tests, 'test')}, {counts.passed} passed, {counts.failed} failed, {_counted(counts.errors, 'error')}"
+    )
+    names = list(dict.fromkeys(one.nodeid for one in report.failures))
+    return words + (f": {few(names, NAMED)}" if names else "")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -1,0 +1,413 @@
+"""Python tests, each run a job with a process of its own, and the answers about them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core import evaluation_queue
+from codriver.core.actions import CancelQueued, StartJob
+from codriver.core.values import HELD, Request
+from codriver.errors import cut, refused
+from codriver.repls.contract.adapter_values import StackFrame, StackTrace
+from codriver.systems.programs import typed
+from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
+from codriver.testing.test_jobs import TestJob
+from codriver.tools.acts.submission import check_room
+from codriver.tools.acts.test_arguments import command_of, run_directory
+from codriver.tools.answers.answer_budget import budget, fit, tail
+from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.answers.answer_texts import Telling
+from codriver.tools.answers.lean_answers import wants_detail
+from codriver.tools.answers.trace_answers import with_trace
+from codriver.tools.calls.base import Answer
+from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.core.values import Evaluation
+    from codriver.testing.runs import FailureFrame, Interruption, RunProblem, TestFailure, TestFinished
+    from codriver.testing.test_jobs import JobReport
+    from codriver.tools.acts.test_arguments import TestArguments
+    from codriver.tools.acts.test_environments import TestEnvironment
+    from codriver.tools.answers.lean_answers import Evaluating
+    from codriver.tools.calls.base import Call
+
+MAX_RESULTS: Final = 100
+"""Failures in one answer."""
+MOST_WHOLE: Final = 3
+"""Failures with all facts: others mostly fail for the same reason, and have one line each."""
+MESSAGE_CHARACTERS: Final = 500
+SHORT_CHARACTERS: Final = 100
+OUTPUT_CHARACTERS: Final = 300
+"""Characters of a failed test's own output."""
+DETAILS_CHARACTERS: Final = 4000
+"""Characters of a failure as pytest prints it, in a report."""
+MAX_FRAMES: Final = 5
+MAX_LOCALS: Final = 3
+MAX_FILES: Final = 5
+"""Changed files that an answer names."""
+ALWAYS: Final = ("passed", "failed")
+COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
+"""The counts of an answer, in this order. Zero ones are left out, except passed and failed."""
+SILENT: Final = frozenset({
+    "-x", "--exitfirst", "--maxfail", "-k", "-m", "--lf", "--last-failed", "--ff", "--failed-first", "--nf",
+    "--new-first", "--sw", "--stepwise", "--stepwise-skip", "--deselect", "--ignore", "--ignore-glob", "-p", "-n",
+    "--numprocesses", "--dist", "-q", "--quiet", "--no-cov", "--strict-markers", "--runxfail", "--pyargs", "--rootdir",
+    "--confcutdir", "--import-mode", "-c", "--count", "--reruns", "--timeout", "-o", "--override-ini", "--junitxml",
+})  # fmt: skip
+"""Options of pytest that do not ask for text on the terminal."""
+STOP_S: Final = 8.0
+"""The time for a run to end when its time is over: 5 s for its fixtures, and some more."""
+GOES_ON: Final = "it goes on: get_evaluation waits, interrupt_evaluation ends it"
+FAILED_HINT: Final = "stacktrace with this evaluationId has all frames"
+BEHIND: Final = "one test run at a time in a workspace; wait for that one, or end it with interrupt_evaluation"
+
+
+async def run_python_tests(
+    call: Call, arguments: TestArguments, who: str, environment: TestEnvironment, failed: Sequence[str] = ()
+) -> Answer:
+    """Run tests in a process of their own, wait for them, and describe the outcome. `failed`: these alone."""
+    job = await make_job(call, arguments, environment, failed)
+    await _end_outdated(call, who)
+    identity = start_job(call, who, job)
+    current = await wait(call, identity, arguments.timeout_ms / 1000)
+    if current.status == "queued":
+        return _not_started(call, current)
+    if not current.over and arguments.is_interrupted_late:
+        # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
+        with anyio.CancelScope(shield=True):
+            await stop(call, identity, f"the tests ran longer than {arguments.timeout_ms} ms")
+        current = evaluation_of(call.state, identity)
+    notes = (
+        [environment.caution]
+        if environment.caution and call.services.told.places.is_news(current, environment.caution)
+        else []
+    )
+    answer = await describe_job(call, current, arguments, whole=arguments.report)
+    return replace(answer, fields=with_notes(dict(answer.fields), notes)) if notes else answer
+
+
+async def make_job(
+    call: Call, arguments: TestArguments, environment: TestEnvironment, failed: Sequence[str] = ()
+) -> TestJob:
+    """Make the job that arguments ask for in an environment.
+
+    Raises:
+        RefusedError: there is no such directory.
+    """
+
+    def make() -> TestJob:
+        workspace = call.services.workspace
+        directory = run_directory(arguments, workspace, environment.directory)
+        spec = RunSpec(
+            python=environment.python,
+            directory=directory,
+            arguments=tuple(command_of(arguments, workspace, directory, failed)),
+            environment={**environment.variables, **arguments.env},
+            traces=arguments.trace,
+            roots=(str(workspace),),
+        )
+        limit_ms = arguments.run_limit_ms
+        return TestJob(spec=spec, limit_s=None if limit_ms is None else limit_ms / 1000, is_plain=arguments.fresh)
+
+    return await call.services.work.files.run(call.client, make)
+
+
+def start_job(call: Call, who: str, job: TestJob) -> str:
+    """Put a run in the queue; its id."""
+    state = call.services.core.state
+    identity = evaluation_queue.next_id(state)
+    command = command_words(job.spec)
+    request = Request(identity, command, kind="run-tests", job=job)
+    check_room(state.unfinished(), call.client, request)
+    transcript = call.services.transcripts.open(identity, code=command)
+    call.dispatch(StartJob(request, transcript.head), who=who)
+    return identity
+
+
+def command_words(spec: RunSpec) -> str:
+    """Return the command of a run, as in a shell."""
+    return " ".join(filter(None, [spec.runner, typed(spec.arguments)]))
+
+
+async def _end_outdated(call: Call, who: str) -> None:
+    """End the caller's own run if files changed since it began: its outcome is of no use."""
+    for one in call.state.unfinished():
+        if not (one.is_job and one.status in HELD and call.is_own(one, who)):
+            continue
+        if await call.services.tests.changed_since(one.started_at or 0):
+            await stop(call, one.id, "files changed since it began, and its caller started a new run")
+
+
+def _not_started(call: Call, job: Evaluation) -> Answer:
+    """The answer about a run that waited in vain for another one's end."""
+    notes = queue_notes(call, job)
+    call.dispatch(CancelQueued(job.id, "its caller waits no longer"))
+    fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": BEHIND}
+    return Answer(fields, ok=False)
+
+
+async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole: bool = False) -> Answer:
+    """The answer about a run, under way or finished. `whole`: every result, for a report."""
+    kept = call.services.tests.report(job.id)
+    if job.status == "queued":
+        return Answer({"evaluationId": job.id, "status": job.status, "notes": queue_notes(call, job)})
+    if kept is None:
+        if job.over and job.failure is None:
+            return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
+        return _refusal(job) if job.over else Answer({"evaluationId": job.id, "status": job.status})
+    fields = report_fields(call, kept, whole=whole)
+    fields["elapsedMs"] = max(0, (job.ended_at or call.services.now()) - (job.started_at or 0))
+    if not job.over:
+        about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
+        printed = _output(call, job, Telling(call, None, asked), whole=True) if whole else {}
+        return Answer({**about, **fields, **_progress(kept), **printed})
+    telling = Telling(call, call.services.transcripts.get(job.id), asked)
+    if whole or _shows_output(kept):
+        fields |= _output(call, job, telling, whole=whole)
+    if kept.changed_files:
+        fields["changedDuring"] = list(kept.changed_files[:MAX_FILES])
+    found = call.services.ledger.tests.take_differences(call.who(asked.who), job.id)
+    fields = with_notes(fields, [*job.notes, *found])
+    if whole or wants_detail(call, asked):
+        fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
+    if job.status == "done":
+        return await with_trace(call, Answer(fields, handed_out=telling.handed_out), job.id)
+    fields = {"evaluationId": job.id, **_end(call, job, kept), **fields}
+    return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), job.id)
+
+
+def _refusal(job: Evaluation) -> Answer:
+    failure = job.failure
+    message = failure.message if failure else "the run was not started"
+    return Answer({"evaluationId": job.id, "status": job.status, "reason": "evaluation-failed", "message": message,
+                   "hint": "correct what was given and call again"}, ok=False)  # fmt: skip
+
+
+def _progress(kept: JobReport) -> dict[str, object]:
+    """How far a run is."""
+    report = kept.report
+    of = report.counts.collected - report.counts.deselected
+    fields: dict[str, object] = {"finished": len(report.results)}
+    fields |= {"of": of} if of else {}
+    fields |= {"running": list(report.running[:MAX_FILES])} if report.running else {}
+    return fields
+
+
+def _end(call: Call, job: Evaluation, kept: JobReport) -> dict[str, object]:
+    """The fields about the end of a run that did not pass."""
+    report, problem = kept.report, kept.report.problem
+    fields: dict[str, object] = {"exitStatus": report.exit_status}
+    if kept.limit_passed:
+        fields |= {"reason": "timed-out", "message": f"the run was ended after {kept.limit_passed}"}
+        fields["hint"] = "give a longer limitMs, or run fewer tests"
+    elif job.status == "interrupted":
+        fields["reason"] = "interrupted"
+    elif problem is not None and not report.failures:
+        fields |= _of_problem(problem)
+    elif report.exit_status == NO_TESTS_STATUS:
+        fields |= {
+            "reason": "no-tests",
+            "message": _found_nothing(kept),
+            "hint": "correct paths, or the options in args",
+        }
+    else:
+        fields["reason"] = "tests-failed"
+        fields |= {"problem": problem.message} if problem is not None else {}
+    if job.status == "interrupted":
+        unfinished = len(report.not_started) + len(report.running)
+        fields |= {"unfinished": unfinished} if unfinished else {}
+        if report.interruption is not None:
+            fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _of_problem(problem: RunProblem) -> dict[str, object]:
+    reason = "bad-arguments" if problem.kind == "usage" else "evaluation-failed"
+    if problem.kind.startswith(("no-", "old-")):
+        reason = "capability-missing"
+    hint = problem.hint or "the last lines of stdout say more"
+    return {"reason": reason, "message": problem.message, "hint": hint}
+
+
+def _found_nothing(kept: JobReport) -> str:
+    spec = kept.job.spec
+    where = f" in {typed(spec.arguments)}" if spec.arguments else ""
+    if kept.report.counts.deselected:
+        return f"no test was left: {kept.report.counts.deselected} were deselected"
+    return f"no test was found{where}"
+
+
+def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
+    frames = [_frame_words(one, workspace) for one in interruption.frames[:MAX_FRAMES]]
+    named = {"test": interruption.nodeid} if interruption.nodeid else {}
+    return {**named, **({"frames": frames} if frames else {})}
+
+
+def report_fields(call: Call, kept: JobReport, *, whole: bool = False) -> dict[str, object]:
+    """Return the counts and the failures of a report under the keys of an answer."""
+    report, workspace = kept.report, call.services.workspace
+    counts = asdict(report.counts)
+    fields: dict[str, object] = {}
+    for key in COUNTS:
+        if counts[key] or key in ALWAYS:
+            fields[key] = counts[key]
+    if whole:
+        rows = [_whole_row(one, workspace) for one in report.results]
+        fields["results"] = fit(rows, budget(call))[0]
+        return fields
+    failures = list({one.nodeid: one for one in reversed(report.failures)}.values())[::-1]
+    first = [failure_row(one, workspace) for one in failures[:MOST_WHOLE]]
+    others = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MAX_RESULTS]]
+    shown = [*first, *others]
+    if shown:
+        fields["results"], note, left = fit(shown, budget(call))
+        left += len(failures) - len(shown)
+        fields |= {"omitted": left} if left else {}
+        fields |= {"notes": [note.partition(":")[0]]} if note else {}
+    return fields
+
+
+def failure_row(test: TestFinished, workspace: Path) -> dict[str, object]:
+    """Return a failed test with its first failure, the project's frames innermost first."""
+    failure = test.failure
+    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
+    if failure is None:
+        return row
+    if failure.phase not in ("call", "collect"):
+        row["in"] = failure.phase
+    if failure.part:
+        row["subtest"] = failure.part
+    row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
+    own = [frame for frame in failure.frames if _is_own(frame, workspace)]
+    if frames := [_frame_words(one, workspace) for one in own if one.file != test.file][:MAX_FRAMES]:
+        row["frames"] = frames
+    if own and own[0].locals:
+        row["locals"] = ", ".join(f"{name}={text}" for name, text in [*own[0].locals.items()][:MAX_LOCALS])
+    if causes := [cut(f"{one.type}: {one.message}", SHORT_CHARACTERS) for one in failure.chain]:
+        row["causes"] = causes
+    output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
+    if output:
+        row["output"] = output if len(output) <= OUTPUT_CHARACTERS else f"…{output[-OUTPUT_CHARACTERS:]}"
+    return row
+
+
+def _short_row(test: TestFinished, workspace: Path) -> dict[str, object]:
+    row = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
+    if test.failure is not None:
+        row["message"] = cut(_message(test.failure).partition("\n")[0], SHORT_CHARACTERS)
+    return row
+
+
+def _message(failure: TestFailure) -> str:
+    if failure.type and not failure.message.startswith(failure.type):
+        return f"{failure.type}: {failure.message}"
+    return failure.message
+
+
+def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
+    """Return a test with all facts for a report."""
+    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
+    row["seconds"] = round(test.seconds, 6)
+    if test.reason:
+        row["reason"] = test.reason
+    for failure in test.failures[:1]:
+        row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
+        row["text"] = cut(failure.text or failure.message, DETAILS_CHARACTERS)
+    return row
+
+
+def _place(test: TestFinished, workspace: Path) -> dict[str, object]:
+    """Return the line at which a test failed in its file, else that of its definition; the file if its id lacks it."""
+    failure = test.failure
+    inside = [frame.line for frame in failure.frames if frame.file == test.file] if failure is not None else []
+    line = inside[0] if inside else test.line
+    file = _shown(test.file, workspace) if test.file else ""
+    place: dict[str, object] = {} if not file or test.nodeid.startswith(file) else {"file": file}
+    return place | ({"line": line} if line is not None else {})
+
+
+def _is_own(frame: FailureFrame, workspace: Path) -> bool:
+    installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
+    return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
+
+
+def _frame_words(frame: FailureFrame, workspace: Path) -> str:
+    return f"{_shown(frame.file, workspace)}:{frame.line} in {frame.function}"
+
+
+def _shown(file: str, workspace: Path) -> str:
+    path = Path(file)
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
+
+
+def _shows_output(kept: JobReport) -> bool:
+    """True if the terminal's text is wanted, or tells what nothing else does."""
+    report = kept.report
+    if not report.results or (report.problem is not None and not report.failures):
+        return True
+    options = [one.partition("=")[0] for one in kept.job.spec.arguments if one.startswith("-")]
+    return any(one not in SILENT and one[:2] not in ("-k", "-m", "-n", "-p", "-o") for one in options)
+
+
+def _output(call: Call, job: Evaluation, telling: Telling, *, whole: bool) -> dict[str, object]:
+    """The text of the terminal from its end."""
+    transcript = call.services.transcripts.get(job.id)
+    if transcript is None:
+        return {}
+    most = budget(call) if whole else budget(call) // 2
+    text = tail(transcript.out.last(most).text, most).text
+    telling.reach("stdout", transcript.out.total)
+    return {"stdout": text} if text else {}
+
+
+def trace_of_tests(call: Call, job: str) -> StackTrace | None:
+    """Return the stack trace of the first failure of a run; None without one."""
+    kept = call.services.tests.report(job)
+    failures = kept.report.failures if kept is not None else ()
+    found = next((one for one in failures if one.failure is not None), None)
+    if found is None or found.failure is None:
+        return None
+    failure, workspace = found.failure, call.services.workspace
+    chain = [StackTrace(one.type, one.message, _frames(one.frames, workspace), relation=one.relation)
+             for one in failure.chain]  # fmt: skip
+    frames = _frames(failure.frames, workspace)
+    return StackTrace(
+        failure.type or found.outcome, failure.message, frames, f"test {found.nodeid}", chain=tuple(chain)
+    )
+
+
+def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame, ...]:
+    return tuple(
+        StackFrame(
+            f"{one.function} ({one.file}:{one.line})", one.file, one.line, one.function,
+            tooling=not _is_own(one, workspace), locals=one.locals,
+        )
+        for one in frames
+    )  # fmt: skip
+
+
+def failed_last(call: Call) -> tuple[tuple[str, ...], Path]:
+    """Return the ids of the tests that failed in the last run, and the directory to which they are relative.
+
+    Raises:
+        RefusedError: there was no run, or it is forgotten, or nothing failed.
+    """
+    last = last_report(call)
+    if last is not None:
+        stopped = last.report.interruption
+        names = [one.nodeid for one in last.report.failures] + ([stopped.nodeid] if stopped and stopped.nodeid else [])
+        if names:
+            return tuple(dict.fromkeys(names)), last.job.spec.directory
+    raise refused("no-tests", "no test failed in the last run", hint="run the tests without failed")
+
+
+def last_report(call: Call) -> JobReport | None:
+    """Return the report of the last finished run that somebody asked for."""
+    return next((kept for _, kept in call.services.tests.finished() if kept.report.results), None)

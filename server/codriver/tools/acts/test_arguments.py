@@ -1,0 +1,134 @@
+"""The arguments of `run_tests`, and the command of a Python run that they ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import Field
+
+from codriver.errors import refused
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.answers.trace_answers import Trace  # noqa: TC001  # pydantic reads it
+from codriver.tools.calls.base import UNLISTED, unsaid_default
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+SOURCES: Final = "src"
+"""The directory with a distribution's packages, if there is one."""
+MAX_PATHS: Final = 1000
+MAX_ARGS: Final = 200
+
+
+class TestArguments(Evaluating):
+    """Arguments of `run_tests`."""
+
+    __test__ = False  # for pytest, which would take it for a test
+
+    paths: list[str] = Field(
+        default_factory=list, max_length=MAX_PATHS, description="Files, directories, node ids; of Lisp namespaces."
+    )
+    directory: str | None = Field(None, description="Where to run, as cd DIR && pytest.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables of this run.")
+    args: list[str] = Field(default_factory=list, max_length=MAX_ARGS, description="pytest's own: -x, -k, --cov=…")
+    failed: bool = False
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Ends the run.")
+    repl_session_key: str | None = None
+    timeout_ms: int = Field(
+        25_000, ge=100, le=600_000, description="Ends the wait alone.", json_schema_extra=unsaid_default
+    )
+    namespace: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """One more path."""
+    test: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """One test of the namespace."""
+    match: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """As pytest's -k."""
+    fresh: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether the run has to be a plain new process."""
+    trace: Trace = Field(None, json_schema_extra={UNLISTED: True})
+    coverage: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether to list the changed lines that no test ran."""
+    on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
+    passed: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether to list the passed tests of a Lisp, too."""
+    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether to give every result, and the time of each test, for a report: for `codriver test`."""
+    junit: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """The absolute path at which pytest writes JUnit XML: for `codriver test`."""
+
+    @property
+    def all_paths(self) -> tuple[str, ...]:
+        """The paths, among them the one given by its earlier name."""
+        return (*self.paths, *([self.namespace] if self.namespace else []))
+
+    @property
+    def is_interrupted_late(self) -> bool:
+        """Whether the end of the wait ends the run, too."""
+        return self.on_timeout == "interrupt"
+
+    @property
+    def run_limit_ms(self) -> int | None:
+        """The time after which the run is ended."""
+        return self.timeout_ms if self.limit_ms is None and self.is_interrupted_late else self.limit_ms
+
+
+def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> Path:
+    """Return the working directory of a run. Blocks.
+
+    Raises:
+        RefusedError: there is no such directory.
+    """
+    if arguments.directory is None:
+        return default
+    directory = Path(os.path.normpath(workspace / arguments.directory))
+    if not directory.is_dir():
+        raise refused(
+            "bad-arguments",
+            f"there is no directory {arguments.directory!r}",
+            hint="directory is relative to the workspace, as backend for cd backend && pytest",
+        )
+    return directory
+
+
+def command_of(arguments: TestArguments, workspace: Path, directory: Path, failed: Sequence[str] = ()) -> list[str]:
+    """Return the arguments for pytest, the options first. Blocks: paths are looked up. `failed`: tests to run."""
+    command = list(arguments.args)
+    if arguments.match:
+        command += ["-k", arguments.match]
+    if arguments.junit:
+        command.append(f"--junitxml={arguments.junit}")
+    paths = [path_of(path, workspace, directory) for path in arguments.all_paths]
+    if arguments.test:
+        names = arguments.test.replace(".", "::")
+        command += [] if paths else ["-k", arguments.test.rpartition(".")[2]]
+        paths = [*paths[:-1], f"{paths[-1]}::{names}"] if paths else []
+    return [*command, *(paths or failed)]
+
+
+def path_of(given: str, workspace: Path, directory: Path) -> str:
+    """Return a path, node id or module as pytest takes it in a directory; a path that nothing matches as given."""
+    file, separator, rest = given.partition("::")
+    path = Path(file)
+    if file and not path.is_absolute() and not (directory / path).exists() and (workspace / path).exists():
+        return os.path.relpath(workspace / path, directory) + separator + rest
+    if separator or path.is_absolute() or (directory / path).exists() or not _is_dotted(file):
+        return given
+    return next(_modules(file, workspace, directory), given)
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+def _modules(name: str, workspace: Path, directory: Path) -> Iterator[str]:
+    """Find the files of a module, and of those that the beginning of the name stands for: a test there is the rest."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        for root in (directory, directory / SOURCES, workspace, workspace / SOURCES):
+            stem = root.joinpath(*parts[:count])
+            for found in (stem.with_name(f"{stem.name}.py"), stem):
+                if found.exists() and (found.suffix or count == len(parts)):
+                    yield "::".join([os.path.relpath(found, directory), *parts[count:]])
