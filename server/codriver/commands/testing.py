@@ -137,7 +137,9 @@ def _case_of_pytest(row: Mapping[str, Any]) -> Case:
 def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
     """The test in which a run was stopped, and why."""
     if "ns" not in row:
-        return replace(_case_of_pytest({"test": WHOLE_RUN, **row, "outcome": "error"}), message=message, details=message)
+        return replace(
+            _case_of_pytest({"test": WHOLE_RUN, **row, "outcome": "error"}), message=message, details=message
+        )
     return replace(_case((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message)
 
 

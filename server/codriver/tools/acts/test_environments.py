@@ -24,7 +24,7 @@ from codriver.core.values import PYTHON
 from codriver.files import Links, Rules
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.jupyter.connection_files import find_process
+from codriver.repls.jupyter.kernel_processes import find_process
 from codriver.repls.kinds import PYTHON as PYTHON_KIND
 from codriver.repls.kinds import split_address
 from codriver.systems.file_system import is_mine
