@@ -68,10 +68,10 @@ SLOW = {
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",
     "tools": "affected_tests background byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads "
-    "edit_python error_chains failure_places found_tests frames fresh_results images interrupt_evaluation "
-    "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests served_tools since_green "
-    "stacktrace symbol_answers symbol_info tests_again tests_of_other_repls traces try_code wait_for watch_app "
-    "what_changed what_changed_in_lisp",
+    "edit_python error_chains failure_places found_tests frames images interrupt_evaluation "
+    "isolation lanes lean_toolset listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
+    "symbol_answers symbol_info tests_of_other_repls traces try_code wait_for watch_app what_changed "
+    "what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "
     "unaccepted_projects",
@@ -83,7 +83,7 @@ LONGEST = (
     "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
     "repls/test_adapter_", "commands/test_export_secrets.py", "page/test_page.py", "commands/test_commands.py",
     "app/test_serving.py", "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py",
-    "tools/test_tests_again.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
+    "tools/test_python_tests.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
     "tools/test_edit_acts.py", "relay/",
     "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py",
     "commands/test_pictures.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",

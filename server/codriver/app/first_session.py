@@ -20,7 +20,7 @@ from codriver.core.actions import LanguagesSeen, Start
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State, cautions
-from codriver.core.values import LISP, NOTEBOOK
+from codriver.core.values import LISP, NOTEBOOK, PYTHON
 from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.working_trees import kinds_held
@@ -121,7 +121,9 @@ LOOK_S: Final = 8.0
 REST_TIMES: Final = 100
 """A search is followed by a rest of so many times its length."""
 MAX_SEARCHED: Final = 50_000
-SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",)})
+SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",), PYTHON: (".py",)}
+)
 """By kind of tools: the suffixes of the files, the first of which brings these tools."""
 
 

@@ -1,0 +1,311 @@
+"""`run_tests` of Python: a new process of pytest, which is a job beside the evaluations of REPLs."""
+
+import sys
+
+import forked
+import pytest
+from jsonschema import validate
+from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
+
+from codriver.tools.manifest import BY_NAME
+
+SHOP = "PRICE = 2\n\ndef total(items):\n    return sum(PRICE for _ in items)\n"
+TESTS = """
+import os, pytest, shop
+
+def test_total():
+    assert shop.total([1, 2]) == 4
+
+def test_wrong():
+    basket = [1, 2, 3]
+    print("noise")
+    assert shop.total(basket) == 7
+
+def test_broken(nosuch): pass
+
+@pytest.mark.skip("later")
+def test_skipped(): pass
+
+@pytest.mark.xfail(reason="known")
+def test_known(): assert 0
+
+@pytest.mark.xfail
+def test_unexpected(): pass
+
+@pytest.mark.parametrize("text", ["a::b", "c"])
+def test_text(text): pass
+
+def test_variable():
+    assert os.environ.get("SHOP") == "open"
+"""
+SLOW = "import time\n\ndef test_quick(): pass\n\ndef test_slow(): time.sleep(600)\n\ndef test_never(): pass\n"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("python-tests")
+    tests = folder / "workspace" / "tests"
+    tests.mkdir(parents=True)
+    (folder / "workspace" / "shop.py").write_text(SHOP)
+    (tests / "test_shop.py").write_text(TESTS)
+    (tests / "test_slow.py").write_text(SLOW)
+    backend = folder / "workspace" / "backend"
+    backend.mkdir()
+    (backend / "test_backend.py").write_text(
+        "import os\n\ndef test_here():\n    assert os.path.isfile('test_backend.py')\n"
+    )
+    with serving(folder, "--repl", "python") as running:
+        yield running
+
+
+def run(client, *paths, **arguments):
+    """The answer, which fits its output schema."""
+    answer = client.call("run_tests", **{"detail": False, "timeoutMs": 60_000, "paths": list(paths), **arguments})
+    validate(answer, BY_NAME["run_tests"].output)
+    return answer
+
+
+def test_the_counts_are_those_of_pytest_and_passed_tests_have_no_names(client):
+    answer = run(client, "tests/test_shop.py")
+    counts = {key: answer[key] for key in answer if isinstance(answer[key], int) and key not in ("ok", "elapsedMs")}
+    assert counts == {
+        "exitStatus": 1, "passed": 3, "failed": 2, "errors": 1, "skipped": 1, "xfailed": 1, "xpassed": 1,
+        "collected": 9,
+    }  # fmt: skip
+    assert (answer["ok"], answer["reason"]) == (False, "tests-failed")
+    assert "test_total" not in str(answer)
+
+
+def test_a_failure_has_its_place_its_values_and_its_output(client):
+    answer = run(client, "tests/test_shop.py")
+    wrong, broken, variable = sorted(answer["results"], key=lambda row: row["line"])
+    assert (wrong["test"], wrong["outcome"], wrong["line"]) == ("tests/test_shop.py::test_wrong", "failed", 10)
+    assert "assert 6 == 7" in wrong["message"]
+    assert wrong["output"] == "noise"
+    assert (broken["test"], broken["outcome"], broken["in"]) == ("tests/test_shop.py::test_broken", "error", "setup")
+    assert variable["test"] == "tests/test_shop.py::test_variable"
+
+
+def test_a_passing_run_is_answered_in_few_words(client):
+    answer = run(client, "tests/test_shop.py::test_total")
+    assert {key: answer[key] for key in answer if key != "elapsedMs"} == {
+        "ok": True, "passed": 1, "failed": 0, "collected": 1,
+    }  # fmt: skip
+
+
+def test_several_paths_run_in_the_given_order_and_printed_ids_can_be_passed_back(client):
+    answer = run(client, "tests/test_shop.py::test_text[a::b]", "backend", args=["-v"])
+    assert (answer["passed"], answer["failed"]) == (1, 1), answer
+    lines = [line.split(" ")[0] for line in answer["stdout"].splitlines() if "%]" in line]
+    assert lines == ["tests/test_shop.py::test_text[a::b]", "backend/test_backend.py::test_here"]
+    again = run(client, *lines)
+    assert (again["passed"], again["failed"]) == (1, 1)
+
+
+def test_the_directory_and_the_variables_of_one_run(client):
+    answer = run(client, directory="backend")
+    assert (answer["ok"], answer["passed"]) == (True, 1), answer
+    answer = run(client, "tests/test_shop.py::test_variable", env={"SHOP": "open"})
+    assert (answer["ok"], answer["passed"]) == (True, 1), answer
+    assert run(client, "tests/test_shop.py::test_variable")["failed"] == 1, "the variable is that of one run"
+    refused = run(client, directory="nosuch")
+    assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
+
+
+def test_args_are_those_of_pytest(client):
+    answer = run(client, "tests/test_shop.py", args=["-x", "-k", "total or wrong or broken"])
+    assert (answer["passed"], answer["failed"], answer["deselected"]) == (1, 1, 6)
+    assert "stdout" not in answer
+    answer = run(client, "tests/test_shop.py", args=["--collect-only", "-q"])
+    assert answer["ok"]
+    assert "tests/test_shop.py::test_text[a::b]\n" in answer["stdout"]
+    answer = run(client, args=["--no-such-option"])
+    assert (answer["ok"], answer["reason"], answer["exitStatus"]) == (False, "bad-arguments", 4)
+    assert "--no-such-option" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ({"namespace": "tests.test_shop", "test": "test_total"}, 1),
+        ({"namespace": "tests/test_shop.py", "match": "total"}, 1),
+        ({"namespace": "tests.test_shop.test_total"}, 1),
+        ({"namespace": "tests/test_shop.py::test_total", "fresh": True}, 1),
+    ],
+)
+def test_earlier_names_of_arguments_are_understood(client, given, passed):
+    answer = run(client, **given)
+    assert (answer["ok"], answer["passed"]) == (True, passed), answer
+
+
+def test_only_failed_tests_run_again_in_the_directory_of_their_run(live, client):
+    file = live.workspace / "backend" / "test_moves.py"
+    file.write_text("import os\n\ndef test_moved():\n    os.chdir('/')\n    assert 0\n\ndef test_fine(): pass\n")
+    try:
+        answer = run(client, "test_moves.py", directory="backend")
+        assert (answer["passed"], answer["failed"]) == (1, 1), answer
+        answer = run(client, failed=True)
+        assert (answer["passed"], answer["failed"], answer["collected"]) == (0, 1, 1), answer
+    finally:
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("paths", "args", "reason", "words"),
+    [
+        (["tests/nosuch.py"], [], "bad-arguments", "tests/nosuch.py"),
+        (["tests/test_shop.py"], ["-k", "nosuch"], "no-tests", "no test was left: 9 were deselected"),
+        (["shop.py"], [], "no-tests", "no test was found in shop.py"),
+    ],
+)
+def test_a_run_without_tests_is_no_success_and_says_why(client, paths, args, reason, words):
+    answer = run(client, *paths, args=args)
+    assert (answer["ok"], answer["reason"]) == (False, reason)
+    assert words in answer["message"]
+
+
+def test_a_file_that_cannot_be_collected_is_an_error_with_its_place(live, client):
+    file = live.workspace / "tests" / "test_typo.py"
+    file.write_text("import os\nimport nosuchmodule\n\ndef test_never(): pass\n")
+    try:
+        answer = run(client, "tests/test_typo.py")
+        assert (answer["reason"], answer["errors"], answer["exitStatus"]) == ("tests-failed", 1, 2), answer
+        (row,) = answer["results"]
+        assert (row["test"], row["line"]) == ("tests/test_typo.py", 2)
+        assert "nosuchmodule" in row["message"]
+    finally:
+        file.unlink()
+
+
+def test_the_limit_ends_a_run_and_names_the_test_that_ran(client):
+    answer = run(client, "tests/test_slow.py", limitMs=3000)
+    assert (answer["ok"], answer["reason"], answer["passed"], answer["unfinished"]) == (False, "timed-out", 1, 2), (
+        answer
+    )
+    assert answer["stoppedIn"]["test"] == "tests/test_slow.py::test_slow"
+    assert answer["stoppedIn"]["frames"][0] == "tests/test_slow.py:5 in test_slow"
+
+
+def test_the_end_of_the_wait_leaves_the_run_alone_until_it_is_interrupted(client):
+    answer = run(client, "tests/test_slow.py", timeoutMs=100)
+    assert (answer["ok"], answer["status"]) == (True, "running")
+    name = answer["evaluationId"]
+
+    def stands():
+        return client.call("get_evaluation", evaluationId=name)
+
+    until(lambda: stands().get("running") == ["tests/test_slow.py::test_slow"], "the slow test")
+    assert (stands()["finished"], stands()["of"], stands()["passed"]) == (1, 3, 1)
+    answer = client.call("interrupt_evaluation", evaluationId=name)
+    assert (answer["ok"], answer["passed"], answer["unfinished"]) == (True, 1, 2), answer
+    assert stands()["reason"] == "interrupted"
+
+
+def test_evaluations_and_test_runs_do_not_wait_for_each_other(client):
+    answer = run(client, "tests/test_slow.py", timeoutMs=100)
+    assert answer["status"] == "running"
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+    client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+    held = client.call("evaluate_code", code="import time; time.sleep(600)", timeoutMs=100)
+    try:
+        assert run(client, "tests/test_shop.py::test_total")["ok"]
+    finally:
+        client.call("interrupt_evaluation", evaluationId=held["evaluationId"])
+
+
+def test_a_second_run_waits_and_says_for_whose_run_and_how_far_that_is(live, client):
+    answer = run(client, "tests/test_slow.py", timeoutMs=100, who="ann")
+    until(lambda: client.call("get_evaluation", evaluationId=answer["evaluationId"]).get("of") == 3, "its tests")
+    with live.client(name="bob") as bob:
+        refused = run(bob, "tests/test_shop.py::test_total", timeoutMs=300)
+        assert (refused["ok"], refused["reason"]) == (False, "busy")
+        assert f"the test run {answer['evaluationId']} of ann runs for" in refused["message"]
+        assert " of 3 tests are done" in refused["message"]
+        client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+        assert run(bob, "tests/test_shop.py::test_total")["ok"]
+
+
+def test_a_new_run_ends_its_callers_older_one_if_a_file_changed_since(live, client):
+    older = run(client, "tests/test_slow.py", timeoutMs=100)["evaluationId"]
+    file = live.workspace / "shop.py"
+    file.write_text(f"{SHOP}\nMORE = 1\n")
+    try:
+        assert run(client, "tests/test_shop.py::test_total")["ok"]
+        ended = client.call("get_evaluation", evaluationId=older)
+        assert ended["reason"] == "interrupted"
+        assert "files changed since it began" in " ".join(ended["notes"])
+    finally:
+        file.write_text(SHOP)
+
+
+def test_a_file_that_changes_during_a_run_is_named(live, client):
+    file = live.workspace / "tests" / "test_writes.py"
+    file.write_text("import pathlib\n\ndef test_writes():\n    pathlib.Path('shop.py').touch()\n")
+    try:
+        assert run(client, "tests/test_writes.py")["changedDuring"] == ["shop.py"]
+        assert "changedDuring" not in run(client, "tests/test_shop.py::test_total")
+    finally:
+        file.unlink()
+
+
+def test_a_run_leaves_nothing_behind_in_the_repl(client):
+    before = client.call("evaluate_code", code="import os, sys; [os.getcwd(), sys.path, 'shop' in sys.modules]")[
+        "result"
+    ]
+    run(client, "tests/test_shop.py")
+    assert client.call("evaluate_code", code="[os.getcwd(), sys.path, 'shop' in sys.modules]")["result"] == before
+
+
+def test_a_run_sees_the_files_and_not_what_the_repl_changed(client):
+    assert client.call("evaluate_code", code="import shop; shop.PRICE = 7; shop.total([1])")["result"] == "7"
+    assert run(client, "tests/test_shop.py::test_total")["ok"]
+
+
+def test_the_log_names_who_ran_what_and_which_tests_failed(client):
+    name = run(client, "tests/test_shop.py", "-q", args=["-k", "wrong or total"], who="ann")["evaluationId"]
+    query = '[:find ?text ?who :in $ ?id :where [?e "evaluation" ?id] [?e "text" ?text] [?e "who" ?who]]'
+    answer = client.call("repl_output_log", query=query, inputs=[name])
+    assert answer["ok"], answer
+    found = answer["result"]
+    words = "pytest -k 'wrong or total' tests/test_shop.py -q: 2 tests, 1 passed, 1 failed, 0 errors: "
+    assert [f"ann ran {words}tests/test_shop.py::test_wrong", "ann"] in [list(row) for row in found]
+
+
+def test_the_stack_trace_of_a_failed_test_has_its_locals(client):
+    name = run(client, "tests/test_shop.py::test_wrong")["evaluationId"]
+    trace = client.call("stacktrace", evaluationId=name, locals=True)
+    assert (trace["class"], trace["data"]) == ("AssertionError", "test tests/test_shop.py::test_wrong")
+    assert trace["frames"][0]["locals"] == {"basket": "[1, 2, 3]"}
+    assert client.call("stacktrace")["evaluationId"] == name, "it is the caller's last failure"
+
+
+def test_tests_run_without_a_live_repl(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "shop.py").write_text(SHOP)
+    (workspace / "test_shop.py").write_text(TESTS)
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the tool")
+        assert not client.call("list_sessions")["sessions"]
+        assert run(client, "test_shop.py::test_total")["ok"]
+        answer = run(client, "test_shop.py::test_wrong")
+        assert client.call("stacktrace", evaluationId=answer["evaluationId"])["class"] == "AssertionError"
+
+
+def test_nothing_of_a_checkout_that_nobody_has_accepted_runs(tmp_path):
+    workspace, env = tmp_path / "workspace", environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    workspace.mkdir()
+    (workspace / "pyproject.toml").write_text("")
+    (workspace / "conftest.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    (workspace / "test_shop.py").write_text("def test_it(): pass\n")
+    place = str(workspace / ".calva" / "mcp-server" / "port")
+    try:
+        with Relayed([sys.executable, "-I", "-S", RELAY, place, "--start"], env, folder=workspace) as client:
+            answer = run(client)
+            assert (answer["ok"], answer["reason"]) == (False, "capability-missing"), answer
+            assert "codriver trust" in str(answer)
+            assert forked.run(("trust",), env=env, cwd=workspace, timeout=WAIT_S).returncode == 0
+            assert not (tmp_path / "ran").exists()
+            assert run(client)["ok"]
+    finally:
+        forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
