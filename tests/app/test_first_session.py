@@ -47,8 +47,8 @@ def test_the_relay_answers_the_first_lines_of_a_real_client_with_the_tools_of_a_
 
 def test_a_client_that_asks_for_the_list_once_is_told_what_comes_with_the_repl(workspace):
     first_session.keep(workspace, GREETS.values())
-    assert "run_tests" in told(workspace, "codex")[1]
-    assert "run_tests" not in told(workspace, "gemini")[1]
+    assert "symbol_info" in told(workspace, "codex")[1]
+    assert "symbol_info" not in told(workspace, "gemini")[1]
 
 
 def test_a_project_whose_repl_waits_for_its_user_is_told_so_and_its_tools_are_refused_by_the_same_words(workspace):

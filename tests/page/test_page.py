@@ -323,7 +323,7 @@ def test_tests_are_followed_while_they_run_and_red_ones_have_frames(live, page, 
     (live.workspace / "go").write_text("")
     begun = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
     page.shows("2 of 3 tests, 1 red", "#rows")
-    assert page.text(".tests .where") == "py"
+    assert page.text(".tests .where") == "tests"
     page.click(".line", "2 of 3")
     page.shows("test_two", ".detail")
     (live.workspace / "go").write_text("1")

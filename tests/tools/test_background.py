@@ -92,14 +92,6 @@ def test_an_interrupt_ends_it_and_not_what_runs_beside(client, busy, code):
     assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
 
 
-def test_tests_queue_not_behind_ones_own_running_evaluation(live, client, busy):
-    (live.workspace / "test_low.py").write_text("def test_low(): pass\n")
-    refused = client.call("run_tests", namespace="test_low.py")
-    assert (refused["reason"], busy in refused["message"]) == ("busy", True)
-    counts = client.call("server_health")["evaluations"]
-    assert counts["queued"] + counts["running"] == 1
-
-
 def test_an_edit_that_is_to_be_loaded_behind_ones_own_is_refused_before_anything_is_written(live, client, busy):
     (live.workspace / "low.py").write_text("x = 1\n")
     edits = [{"type": "append", "filePath": "low.py", "code": "y = 2\n"}]

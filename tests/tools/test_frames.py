@@ -86,37 +86,6 @@ def test_the_error_of_before_has_no_numbers(client, py):
     assert [frame for frame in old["frames"] if "frame" in frame] == []
 
 
-def red(client, **arguments):
-    """The frames of the first test that fails in a run."""
-    run = client.call("run_tests", replSessionKey="py", namespace="test_shop.py", **arguments)
-    assert run["reason"] == "tests-failed", run
-    return client.call("stacktrace", replSessionKey="py")
-
-
-RED = {"test_price": "basket['price']", "test_broken": "basket['cost']", "OfUnittest.test_more": "expected"}
-
-
-@pytest.mark.parametrize("test", RED)
-def test_code_is_evaluated_in_the_frames_of_the_last_red_test(client, py, test):
-    trace = red(client, test=test)
-    number = frame_of(trace, test.rpartition(".")[2])
-    assert py("evaluate_code", code=RED[test], frame=number)["result"] in ("2", "3", "7")
-
-
-def test_of_several_red_tests_the_frames_are_those_that_stacktrace_tells(client, py):
-    trace = red(client)
-    assert trace["data"] == "test test_shop.py/test_broken"
-    assert py("evaluate_code", code="item, percent", frame=frame_of(trace, "price"))["result"] == "({'cost': 3}, 10)"
-
-
-def test_the_frames_of_a_red_test_end_with_the_next_run_of_anybody(client, py, other):
-    number = frame_of(red(client), "price")
-    other.call("run_tests", namespace="test_shop.py", match="nothing_of_this", who="another")
-    gone = py("evaluate_code", code="item", frame=number)
-    assert (gone["reason"], "other tests ran" in gone["message"]) == ("no-frame", True)
-    assert [frame for frame in py("stacktrace")["frames"] if "frame" in frame] == []
-
-
 def test_a_session_in_which_nothing_failed_has_no_frame(client):
     answer = client.call("evaluate_code", code="1", frame=0, isolate=True, who="careful", replSessionKey="py")
     assert (answer["reason"], "nothing failed" in answer["message"]) == ("no-frame", True)
@@ -126,12 +95,6 @@ def test_the_second_failure_of_the_same_code_names_the_frame_and_no_other_one_do
     code = "shop.price({'a': 1}, 5)"
     hints = [py("evaluate_code", code=code, detail=False).get("hint") for _ in range(3)]
     assert (hints[0], hints[2], hints[1].startswith(FAILED_AGAIN + AND_TRACE)) == (None, None, True)
-
-
-def test_the_second_failure_of_the_same_test_names_the_frame_and_no_other_one_does(client, live):
-    (live.workspace / "test_twice.py").write_text("def test_no():\n    assert not 1\n")
-    runs = [client.call("run_tests", namespace="test_twice.py", who="twice") for _ in range(3)]
-    assert [run["hint"].startswith(FAILED_AGAIN + AND_TRACE) for run in runs] == [False, True, False]
 
 
 def test_a_form_of_lisp_is_evaluated_in_a_frame_of_the_last_red_test(client, live):

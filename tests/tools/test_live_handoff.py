@@ -88,7 +88,7 @@ def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
     by = f"(claude, {redefined['evaluationId']})"
     line = f"shop_drift: edited in the file since: total; redefined in the REPL: rate {by}"
     assert f"\nLoaded, and not what the files say: {line}" in told
-    assert "\nTests red: test_shop_drift.py/test_it (claude " in told
+    assert "\nTests red: test_shop_drift.py::test_it (claude " in told
     assert "what failed" not in told.partition("Tests green")[2].partition("\n")[0]
     assert "code that is not what the files say: what_changed" in told
 

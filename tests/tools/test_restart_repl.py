@@ -175,16 +175,6 @@ def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):
         assert any("restart" in note for note in ended["notes"])
 
 
-def test_tests_asked_for_during_a_restart_wait_for_it(tmp_path):
-    with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
-        (live.workspace / "test_small.py").write_text("def test_one(): assert 1 + 1 == 2\n")
-        until(lambda: "run_tests" in client.tools(), "the REPL")
-        restarting = other.begin_call("restart_repl", timeoutMs=60_000)
-        answer = client.call("run_tests", timeoutMs=60_000)
-        assert (answer["ok"], answer.get("passed")) == (True, 1), answer
-        assert other.answer(restarting)["result"]["structuredContent"]["phase"] == "connected"
-
-
 @pytest.mark.parametrize("key", [None, "repl"])
 def test_a_repl_that_was_given_up_can_be_restarted(tmp_path, key):
     works = tmp_path / "workspace" / "works"

@@ -5,7 +5,6 @@ import json
 import pytest
 from jsonschema import validate
 
-from codriver.tools.answers.drift_notes import NEVER_LIVE
 from codriver.tools.manifest import BY_NAME
 
 LOW = "class Shape: pass\ndef rate(x):\n    return x * 2\n"
@@ -55,9 +54,6 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     assert both in ask(client)
     assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
     assert f"__main__.kept is still the old {low}.rate: bind it anew" in ask(client)
-    write(live, test_none="def test_none(): pass\n")
-    told = client.call("run_tests", namespace="test_none.py", timeoutMs=60_000, load=False)["notes"]
-    assert not any("__main__" in note for note in told)
     client.call("evaluate_code", code="del kept")
 
 
@@ -95,65 +91,6 @@ def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
     client.call("evaluate_code", code="del slotted_made")
 
 
-def test_tests_run_what_the_files_say_and_what_was_loaded_for_that_is_said(live, client, own_modules):
-    low, high = own_modules
-    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 3\n")
-    write(live, **{low: LOW.replace("x * 2", "x * 3")})
-    red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000, load=False)
-    assert (red["failed"], red["notes"]) == (1, [f"{low} was edited since its load (rate): load_file it"])
-    green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-    assert (green["ok"], green["passed"]) == (True, 1)
-    assert green["notes"] == [f"loaded first, as edited since: {low} (rate)"]
-    again = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-    assert (again["ok"], again.get("notes")) == (True, None)
-
-
-def test_modules_that_others_import_are_loaded_first(live, client, own_modules):
-    low, high = own_modules
-    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 9\n")
-    write(live, **{low: LOW + "THREE = 9\n"})
-    text = HIGH.replace("low", low).replace("rate, Shape", "rate, Shape, THREE").replace("rate(1)", "THREE")
-    write(live, **{high: text})
-    green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-    assert (green["ok"], green["passed"]) == (True, 1)
-    assert green["notes"][0] == f"loaded first, as edited since: {low} (THREE), {high} (THREE, total)"
-
-
-def test_what_somebody_bound_anew_is_not_overwritten_by_a_run_of_tests(live, client, own_modules):
-    low, _ = own_modules
-    write(live, test_total=f"import {low}\ndef test_total(): assert {low}.rate(1) == 7\n")
-    client.call("evaluate_code", code=f"import {low}\n{low}.rate = lambda x: 7")
-    write(live, **{low: LOW.replace("x * 2", "x * 3") + "def new(): pass\n"})
-    green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-    assert (green["ok"], green["passed"]) == (True, 1)
-    assert f"not renewed: {low}.rate, it was bound anew in the REPL" in green["notes"]
-    assert sum("the old" in note for note in green["notes"]) <= 1, green["notes"]
-
-
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        ("def broken(:\n", " does not parse (invalid syntax, line 4), so the tests ran in a new process"),
-        (
-            "1 / 0\n",
-            " was edited, and its load failed (ZeroDivisionError: division by zero), so the tests ran in a new",
-        ),
-    ],
-)
-def test_a_file_that_cannot_be_loaded_is_said_first_and_its_tests_run_in_a_new_process(
-    live, client, own_modules, more, why
-):
-    low, high = own_modules
-    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 2\n")
-    write(live, **{low: LOW + more})
-    red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-    assert not red["ok"]
-    assert why in str(red.get("notes", red))
-    assert NEVER_LIVE not in red.get("notes", ()), "nobody asked for the new process"
-    write(live, **{low: LOW})
-    assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
-
-
 def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
     low, high = own_modules
     write(live, test_rate=f"from {low} import rate\ndef test_rate(): assert rate(1) == 2\n")
@@ -165,19 +102,6 @@ def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
     load(client, low)
     lost = f"{high}.rate is of {low}.rate, which is gone: the import fails in a new process"
     assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
-
-
-def test_a_name_that_is_gone_from_its_file_is_red_though_its_importer_still_holds_it(live, client, own_modules):
-    low, high = own_modules
-    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 2\n")
-    assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
-    write(live, **{low: LOW.replace("def rate", "def price")})
-    for _ in ("as the load takes it away", "with nothing edited since"):
-        red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-        assert not red["ok"]
-        assert f"{high}.rate is of {low}.rate, which is gone: the import fails in a new process" in red["notes"][0]
-    write(live, **{low: LOW})
-    assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
 
 
 def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_modules):

@@ -141,7 +141,14 @@ async def tests_under_way(services: Services) -> Mapping[str, Row]:
     """
     found: dict[str, Row] = {}
     for one in services.core.state.unfinished():
-        if one.kind == "run-tests" and one.status == "running":
+        if one.is_job and one.status == "running":
+            kept = services.tests.report(one.id)
+            if kept is not None:
+                counts = kept.report.counts
+                of = counts.collected - counts.deselected
+                done = {"done": len(kept.report.results), "of": of or None, "red": counts.failed + counts.errors}
+                found[one.id] = done
+        elif one.kind == "run-tests" and one.status == "running":
             with suppress(CodriverError):
                 run = await services.repls.adapter(one.repl).tests_so_far(one.id)
                 if run is not None:

@@ -57,6 +57,8 @@ class TestJob:
     """The time after which the run is interrupted; None for no limit but the server's."""
     is_plain: bool = False
     """Whether it has to be a plain new process."""
+    session_key: str = ""
+    """The key of the session whose interpreter and directory are used; empty for the project's own."""
     purpose: Literal["tests", "check"] = "tests"
     """`check` for a run that only compares: with other sources, or for a second time. It is no run of its caller's."""
 

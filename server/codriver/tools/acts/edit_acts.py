@@ -112,7 +112,8 @@ class LiveSteps:
             RefusedError: a step cannot be done.
         """
         await await_search(self._call.services.core)
-        for file in dict.fromkeys(files):
+        files = tuple(dict.fromkeys(files))
+        for file in files:
             path = self._call.services.workspace / file
             if not dialects_by_suffix().get(path.suffix):
                 continue
@@ -133,6 +134,8 @@ class LiveSteps:
                     f"{repl or f'no connected REPL serves {file}'}, so nothing was written",
                     hint="start one (see list_sessions), or leave test and onFailure out",
                 )
+        if self._tests and (of_python := [file for file in files if file.endswith(PYTHON)]):
+            await place_of_run(self._call, TestArguments(paths=of_python[:1], who=self._given_who), self._who)
         if self._tests and self._restores:
             self._known_before = await self._outcomes_now()
 

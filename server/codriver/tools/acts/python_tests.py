@@ -114,7 +114,12 @@ async def make_job(
             roots=(str(workspace),),
         )
         limit_ms = arguments.run_limit_ms
-        return TestJob(spec=spec, limit_s=None if limit_ms is None else limit_ms / 1000, is_plain=arguments.fresh)
+        return TestJob(
+            spec=spec,
+            limit_s=None if limit_ms is None else limit_ms / 1000,
+            is_plain=arguments.fresh,
+            session_key=environment.session_key,
+        )
 
     return await call.services.work.files.run(call.client, make)
 
@@ -177,6 +182,7 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
     fields = with_notes(fields, [*job.notes, *found])
     if whole or wants_detail(call, asked):
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
+        fields |= {"sessionKey": kept.job.session_key} if kept.job.session_key else {}
     if job.status == "done":
         return await with_trace(call, Answer(fields, handed_out=telling.handed_out), job.id)
     fields = {"evaluationId": job.id, **_end(call, job, kept), **fields}

@@ -70,7 +70,7 @@ async def project_environment(call: Call) -> TestEnvironment:
     return TestEnvironment(recipe.command[0], services.workspace, recipe.env, caution=recipe.caution)
 
 
-async def session_environment(call: Call, repl: Repl, session_key: str) -> TestEnvironment | None:
+async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
     """Return the environment of a session's process; None if only the REPL itself can start that interpreter.
 
     Raises:
@@ -82,11 +82,11 @@ async def session_environment(call: Call, repl: Repl, session_key: str) -> TestE
     is_accepted = call.services.is_accepted(call.services.workspace)
     if repl.dialect != PYTHON or profile.process_id is None or not is_accepted:
         return None
-    read = partial(_of_process, repl, profile.process_id, session_key, call.services.workspace)
+    read = partial(_of_process, repl, profile.process_id, call.services.workspace)
     return await call.services.work.files.run(call.client, read)
 
 
-def _of_process(repl: Repl, process_id: int, session_key: str, workspace: Path) -> TestEnvironment | None:
+def _of_process(repl: Repl, process_id: int, workspace: Path) -> TestEnvironment | None:
     """Read the environment of the process that serves a REPL; None unless it runs here, for this user. Blocks."""
     folder = PROCESSES / str(process_id)
     with suppress(OSError, ValueError):
@@ -98,7 +98,7 @@ def _of_process(repl: Repl, process_id: int, session_key: str, workspace: Path) 
         python = _interpreter(folder, os.fsdecode(program), variables)
         root = repl.profile.project_root if repl.profile is not None else None
         directory = Path(root) if root and Path(root).is_dir() else workspace
-        return TestEnvironment(python, directory, variables, session_key)
+        return TestEnvironment(python, directory, variables)
     return None
 
 

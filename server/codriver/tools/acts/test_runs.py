@@ -133,9 +133,9 @@ async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEn
         return await project_environment(call)
     check_tree(call, target, who, key)
     if target.repl.dialect in (PYTHON, "unknown") and (target.repl.profile is None or target.repl.dialect == PYTHON):
-        environment = await session_environment(call, target.repl, target.key)
+        environment = await session_environment(call, target.repl)
         if environment is not None:
-            return environment
+            return replace(environment, session_key=target.key)
     target = in_lane(call, target, who) if key is None else target
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
