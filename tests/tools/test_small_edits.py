@@ -28,7 +28,7 @@ def test_a_constant_is_fixed_loaded_and_tested_in_one_call(client, low, live):
     edit = {"filePath": "low.py", "oldText": "rate = 2", "newText": "rate = 4"}
     answer = client.call("edit_files", edits=[edit], load=True, test=["test_low.py"])
     assert answer["ok"], answer
-    assert answer["tests"] == ["test_low.py/test_rate"]
+    assert answer["tests"] == {"passed": 1, "failed": 0, "unfinished": 0}
     wrong = {**edit, "oldText": "rate = 4", "newText": "rate = 5"}
     answer = client.call("edit_files", edits=[wrong], load=True, test=["test_low.py"], onFailure="restore")
     assert not answer["ok"]

@@ -202,12 +202,6 @@ class EditFilesArguments(Evaluating):
     on_failure: Literal["keep", "restore"] = "keep"
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Ends the tests.")
 
-    @model_validator(mode="after")
-    def _check_test(self) -> Self:
-        if self.on_failure == "restore" and not self.test:
-            raise ValueError("onFailure: restore needs test: only a test that the edit breaks has it taken back")
-        return self
-
 
 class UndoArguments(Arguments):
     """Arguments of `undo_edit`."""

@@ -158,8 +158,6 @@ class LiveSteps:
         self.fields = dict(self._loads.failure)
         if not self._loads.is_done and not self.fields and self._hold:
             self.fields = {"reason": "interrupted", "message": "the load was ended before it was done"}
-        if not self._loads.is_done and self._hold:
-            self.fields["kept"] = LOAD_FAILED
         return True
 
     async def test(self, outcome: Outcome) -> bool:
@@ -173,7 +171,7 @@ class LiveSteps:
             self.fields.setdefault("notTested", "the load is not done: get_evaluation waits for it, then run_tests")
             return True
         ends_at = anyio.current_time() + self._limit_s
-        for fields in [await self._test_python(outcome, anew)] if anew else []:
+        for fields in [await self._test_python(anew)] if anew else []:
             self.fields = {**fields, **self.fields}
         if here:
             await self._test_here(here, ends_at)
@@ -205,7 +203,7 @@ class LiveSteps:
             told |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
         self.fields = {**told, **self.fields}
 
-    async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
+    async def _test_python(self, runs: Sequence[TestsRun]) -> dict[str, object]:
         """Run Python tests in a process of their own, and those that failed once more and with the previous files."""
         paths = _paths(runs)
         given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
@@ -225,25 +223,25 @@ class LiveSteps:
         failed = failed_in(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
         if failed and self._restores:
-            verdict = replace(verdict, before=await self._before(job, outcome, failed))
+            verdict = replace(verdict, before=self._before(failed))
             passed = [one for one in failed if verdict.before.get(one) == "passed"]
             verdict = replace(verdict, again=await self._outcomes(job, passed) if passed else {})
         self._verdict = verdict
         if not report.results and report.problem is not None:
-            return {"reason": "evaluation-failed", "message": report.problem.message, "hint": report.problem.hint}
+            reason = "no-tests" if report.problem.kind == "usage" else "evaluation-failed"
+            return {"reason": reason, "message": f"{report.problem.message}: the edit is kept, and not tested"}
         wanted = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
         tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in wanted}
         rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
         return {"evaluationId": name, "results": rows[:MOST_FAILURES]} if rows else {}
 
-    async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
-        """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""
+    def _before(self, failed: Sequence[str]) -> dict[str, str]:
+        """Return the outcomes of failed tests with the previous files; a test without any counts as passed."""
         known = {name: self._known_before[name] for name in failed if name in self._known_before}
         unknown = [name for name in failed if name not in known]
         if not unknown:
             return known
-        sources = {str(one.change.path): one.change.before.data for one in outcome.files}
-        return known | await self._outcomes(job, unknown, sources)
+        return known | dict.fromkeys(unknown, "passed")
 
     async def _outcomes(
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
@@ -344,7 +342,11 @@ class LiveSteps:
 
     async def keep(self) -> None:
         """Let go of the previous definitions, or have the REPL take them back where the load failed."""
-        await self._end_holds(keep=self._loads.is_done)
+        is_loaded = self._loads.is_done
+        left, why = await self._end_holds(keep=is_loaded)
+        if self._hold and not is_loaded:
+            self.fields["kept"] = f"{LOAD_FAILED}{f', except that {why}' if why else ''}"
+            self.fields |= {"leftAsNewer": list(left)} if left else {}
 
     async def put_back(self) -> tuple[Sequence[str], str]:
         """Put back the previous definitions."""
