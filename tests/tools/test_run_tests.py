@@ -1,9 +1,8 @@
-"""Tests run in a REPL, through a real server."""
+"""Tests of Lisp, which run in their REPL, through a real server."""
 
 import pytest
 from anyio.from_thread import start_blocking_portal
 from live_server import serving, until
-from python_projects import project
 from real_repls import repl
 from scripted_nrepl import scripted
 from tests_tool import ask, counts
@@ -16,39 +15,17 @@ LISP = """(ns suite.core (:require [basilisp.test :refer [deftest is]]))
 GOOD = """(ns suite.fine (:require [basilisp.test :refer [deftest is]]))
 (deftest good (is (= 1 1)))
 """
-PYTHON = """
-import unittest
-
-class Sums(unittest.TestCase):
-    def test_right(self):
-        self.assertEqual(1 + 1, 2)
-
-    def test_wrong(self):
-        print("noise")
-        self.assertEqual(1 + 1, 3)
-
-    @unittest.skip("later")
-    def test_skipped(self):
-        pass
-
-def test_plain():
-    raise KeyError("gone")
-
-def test_with_fixture(tmp_path):
-    pass
-"""
 CLOJURE = """(ns suite.shop (:require [clojure.test :refer [deftest is]]))
 (deftest good (is (= 1 1)))
 (deftest bad (is (= 1 2) "msg"))
 """
-FILES = {"lpy": ("core.lpy", LISP), "lpy-good": ("fine.lpy", GOOD), "py": ("sums.py", PYTHON)}
+FILES = {"lpy": ("core.lpy", LISP), "lpy-good": ("fine.lpy", GOOD)}
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("testing")
-    project(folder, has_pytest=False)
-    with serving(folder, "--repl", "python", "--repl", "lisp") as running:
+    with serving(folder, "--repl", "lisp") as running:
         with running.client() as client:
             for key, (file, text) in FILES.items():
                 (running.workspace / file).write_text(text)
@@ -70,38 +47,24 @@ def test_lisp_failures_come_first_with_their_place(live, client):
     assert "noise" in answer["stdout"]
 
 
-def test_python_failures_come_first_with_their_place(live, client):
-    answer = ask(client, namespace="sums", replSessionKey="py")
-    assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (4, 2, 1, 1))
-    plain, wrong = answer["results"]
-    assert (plain["test"], plain["outcome"], plain["line"]) == ("test_plain", "error", 17)
-    assert plain["actual"] == "KeyError: 'gone'"
-    assert (wrong["test"], wrong["outcome"], wrong["line"]) == ("Sums.test_wrong", "fail", 10)
-    assert wrong["file"] == str(live.workspace / "sums.py")
-    assert "2 != 3" in wrong["actual"]
-    assert "noise" in answer["stdout"]
-    assert "test_with_fixture takes arguments" in answer["stdout"]
-
-
-def test_one_test_of_many_is_run_and_what_passed_is_listed_when_asked_for(client):
-    answer = ask(client, namespace="sums", test="Sums.test_right", replSessionKey="py", passed=True)
-    assert (answer["ok"], counts(answer)) == (True, (1, 1, 0, 0))
-    assert [row["test"] for row in answer["results"]] == ["Sums.test_right"]
-    skipped = ask(client, namespace="sums", test="Sums.test_skipped", replSessionKey="py", passed=True)
-    assert skipped["results"][0]["message"] == "skipped: later"
-
-
-@pytest.mark.parametrize(("key", "namespace"), [("py", "sums"), ("lpy", "suite.core")])
-def test_a_report_has_every_result_the_time_of_each_test_and_what_was_skipped(client, key, namespace):
-    answer = ask(client, namespace=namespace, replSessionKey=key, report=True)
-    seconds = {test: took for home, test, took in answer["times"] if home == namespace}
+def test_a_report_has_every_result_and_the_time_of_each_test(client):
+    answer = ask(client, namespace="suite.core", replSessionKey="lpy", report=True)
+    seconds = {test: took for home, test, took in answer["times"] if home == "suite.core"}
     assert {row["test"] for row in answer["results"]} >= set(seconds)
     assert len(seconds) >= 3
     assert all(took >= 0 for took in seconds.values())
-    assert [row["test"] for row in answer["results"] if row.get("skipped")] == ["Sums.test_skipped"] * (key == "py")
-    known = ask(client, namespace=namespace, replSessionKey=key, passed=True)
-    assert not any("skipped" in row for row in known["results"])
-    assert "times" not in known
+    assert "times" not in ask(client, namespace="suite.core", replSessionKey="lpy", passed=True)
+
+
+def test_several_namespaces_run_in_order_with_one_answer(client):
+    answer = ask(client, paths=["suite.fine", "suite.core"], replSessionKey="lpy")
+    assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (4, 2, 1, 1))
+    assert [row["test"] for row in answer["results"]] == ["broken", "bad"]
+
+
+def test_what_only_pytest_takes_is_refused(client):
+    answer = ask(client, paths=["suite.fine"], args=["-x"], replSessionKey="lpy")
+    assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
 
 
 def test_when_all_pass_the_answer_is_short(client):
@@ -109,9 +72,8 @@ def test_when_all_pass_the_answer_is_short(client):
     assert (answer["ok"], counts(answer), answer["results"]) == (True, (1, 1, 0, 0), [])
 
 
-@pytest.mark.parametrize(("key", "tests"), [("py", 4), ("lpy", 4)])
-def test_without_a_namespace_all_loaded_tests_run(client, key, tests):
-    assert ask(client, replSessionKey=key, timeoutMs=120_000)["tests"] == tests
+def test_without_a_namespace_all_loaded_tests_run(client):
+    assert ask(client, replSessionKey="lpy", timeoutMs=120_000)["tests"] == 4
 
 
 def test_a_run_leaves_a_line_in_the_log(client):
@@ -120,40 +82,24 @@ def test_a_run_leaves_a_line_in_the_log(client):
     assert "tester ran suite.fine: 1 test, 1 passed, 0 failed, 0 errors" in said[-1]
 
 
-@pytest.mark.parametrize(("key", "namespace"), [("py", "sums"), ("lpy", "suite.core")])
-def test_an_unknown_test_is_refused(client, key, namespace):
-    answer = ask(client, namespace=namespace, test="nosuch", replSessionKey=key)
+def test_an_unknown_test_is_refused(client):
+    answer = ask(client, namespace="suite.core", test="nosuch", replSessionKey="lpy")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert "no test nosuch" in answer["message"]
 
 
-@pytest.mark.parametrize("key", ["py", "lpy"])
-def test_an_unknown_namespace_is_refused(client, key):
-    answer = ask(client, namespace="no.such.suite", replSessionKey=key)
+def test_an_unknown_namespace_is_refused(client):
+    answer = ask(client, namespace="no.such.suite", replSessionKey="lpy")
     assert answer["reason"] == "unknown-namespace"
     assert "'no.such.suite'" in answer["message"]
     assert "load_file" in answer["hint"]
 
 
-@pytest.mark.parametrize(("key", "file", "text"), [
-    ("py", "needy.py", "import no_such_thing\n"),
-    ("lpy", "needy.lpy", "(ns needy (:require [no.such.thing]))\n"),
-])  # fmt: skip
-def test_a_namespace_that_is_there_and_does_not_load_is_not_called_unknown(live, client, key, file, text):
-    (live.workspace / file).write_text(text)
-    answer = ask(client, namespace="needy", replSessionKey=key)
+def test_a_namespace_that_is_there_and_does_not_load_is_not_called_unknown(live, client):
+    (live.workspace / "needy.lpy").write_text("(ns needy (:require [no.such.thing]))\n")
+    answer = ask(client, namespace="needy", replSessionKey="lpy")
     assert answer["reason"] == "evaluation-failed"
     assert "thing" in answer["message"]
-
-
-def test_tests_defined_in_the_main_python_session_are_found(client):
-    client.call("evaluate_code", code="def test_here(): assert 1 == 1", replSessionKey="py")
-    try:
-        answer = ask(client, namespace="user", replSessionKey="py", passed=True)
-        rows = [(row["test"], row["ns"], row["outcome"]) for row in answer["results"]]
-        assert rows == [("test_here", "user", "pass")]
-    finally:
-        client.call("evaluate_code", code="del test_here", replSessionKey="py")
 
 
 def test_a_fresh_lisp_has_no_tests_and_knows_unknown_namespaces(tmp_path):
@@ -161,41 +107,6 @@ def test_a_fresh_lisp_has_no_tests_and_knows_unknown_namespaces(tmp_path):
         client.call("evaluate_code", code="1", timeoutMs=120_000)
         assert ask(client)["reason"] == "no-tests"
         assert ask(client, namespace="nope")["reason"] == "unknown-namespace"
-
-
-def test_no_tests_are_no_success(client):
-    answer = ask(client, namespace="json", replSessionKey="py")
-    assert (answer["ok"], answer["reason"]) == (False, "no-tests")
-
-
-def test_tests_that_need_another_runner_are_named(client):
-    code = "import types, sys\nodd = types.ModuleType('odd')\nsys.modules['odd'] = odd\n"
-    code += "exec('async def test_later(): pass\\ndef test_given(x): pass', odd.__dict__)"
-    assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
-    answer = ask(client, namespace="odd", replSessionKey="py")
-    assert answer["reason"] == "no-tests"
-    assert "odd.test_later" in answer["stdout"]
-    assert "odd.test_given" in answer["stdout"]
-
-
-def test_tests_that_take_too_long_are_interrupted_and_the_repl_goes_on(live, client):
-    code = "import types, sys\nslow = types.ModuleType('slow')\nsys.modules['slow'] = slow\n"
-    code += "exec('import time\\ndef test_forever():\\n  while True: time.sleep(0.01)', slow.__dict__)"
-    assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
-    answer = ask(client, namespace="slow", replSessionKey="py", timeoutMs=1000, onTimeout="interrupt")
-    assert (answer["ok"], answer["reason"]) == (False, "timed-out")
-    assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
-
-
-def test_a_cancelled_run_is_interrupted(live, client):
-    mark = live.workspace / "mark"
-    code = "import types, sys\nslow = types.ModuleType('slow2')\nsys.modules['slow2'] = slow\n"
-    loop = f"def test_forever():\n  open({str(mark)!r}, 'w').close()\n  while True: pass"
-    assert client.call("evaluate_code", code=f"{code}exec({loop!r}, slow.__dict__)", replSessionKey="py")["ok"]
-    call = client.begin_call("run_tests", namespace="slow2", replSessionKey="py", timeoutMs=600_000)
-    until(mark.exists, "the test to run")
-    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
-    assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
 
 
 def test_clojure_tests_run_by_evaluation(tmp_path):

@@ -13,7 +13,7 @@ import anyio
 from pydantic import Field
 
 from codriver.core import evaluation_queue
-from codriver.core.values import HELD, MAIN_SESSION, Evaluation, PrintLimits, Request, ValuePart
+from codriver.core.values import HELD, MAIN_SESSION, TEST_JOBS, Evaluation, PrintLimits, Request, ValuePart
 from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -378,6 +378,8 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     """End an evaluation, or the running one of a session."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id).id
+    elif (job := _job_of(call, arguments.repl_session_key)) is not None:
+        evaluation = job.id
     elif arguments.repl_session_key is not None:
         target = resolve(call.state, arguments.repl_session_key, may_leave=True)
         held = [e for e in call.state.unfinished() if e.status in HELD and _is_in(e, target)]
@@ -406,6 +408,19 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         "hint": "it still runs: see notes for what can end it",
     }
     return replace(described, fields=fields, ok=False)
+
+
+def _job_of(call: Call, session_key: str | None) -> Evaluation | None:
+    """The running test run of a session's interpreter, if nothing else runs in the session; `tests` names any."""
+    state = call.state
+    held = [one for one in state.unfinished() if one.status in HELD]
+    if session_key is None or any(state.key_of(one) == session_key and not one.is_job for one in held):
+        return None
+    for one in held:
+        kept = call.services.tests.report(one.id) if one.is_job else None
+        if one.is_job and session_key in (TEST_JOBS, kept.job.session_key if kept is not None else ""):
+            return one
+    return None
 
 
 def _only_own(call: Call, who: str) -> str:
