@@ -81,7 +81,8 @@ def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
     (live.workspace / "test_shop_drift.py").write_text(
         "import shop_drift\ndef test_it(): assert shop_drift.total() == 3\n"
     )
-    assert client.call("run_tests", namespace="test_shop_drift.py", who="claude")["failed"] == 1
+    assert client.call("load_file", filePath="shop_drift.py", who="claude")["ok"]
+    assert client.call("run_tests", namespace="test_shop_drift.py", who="claude", timeoutMs=60_000)["failed"] == 1
     redefined = client.call("evaluate_code", code="def rate(): return 4", namespace="shop_drift", who="claude")
     file.write_text("def rate():\n    return 2\ndef total():\n    return rate() + 1\n")
     told = read(client, "codriver://handoff")

@@ -263,7 +263,9 @@ def test_a_run_sees_the_files_and_not_what_the_repl_changed(client):
 
 def test_the_log_names_who_ran_what_and_which_tests_failed(client):
     name = run(client, "tests/test_shop.py", "-q", args=["-k", "wrong or total"], who="ann")["evaluationId"]
-    query = '[:find ?text ?who :in $ ?id :where [?e "evaluation" ?id] [?e "text" ?text] [?e "who" ?who]]'
+    query = (
+        "[:find ?text ?who :in $ ?id :where [?e :output/evaluation ?id] [?e :output/text ?text] [?e :output/who ?who]]"
+    )
     answer = client.call("repl_output_log", query=query, inputs=[name])
     assert answer["ok"], answer
     found = answer["result"]

@@ -182,8 +182,9 @@ def build(
             changed_since=partial(_changed_since, workspace),
         )  # fmt: skip
         services = _services(
-            core, live, workspace, logbook, transcripts, repls, tests, recipe_of, clients, tasks, durations
-        )
+            core, live, workspace, logbook, transcripts, repls, tests, recipe_of,
+            lambda: is_asked or trust.is_accepted(workspace), clients, tasks, durations,
+        )  # fmt: skip
         services = replace(services, grants=grants)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
@@ -296,6 +297,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     repls: Repls,
     tests: TestJobs,
     recipe_of: Callable[[str], Recipe],
+    may_run_files: Callable[[], bool],
     clients: Clients,
     tasks: TaskGroup,
     durations: Durations,
@@ -316,7 +318,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         repls=repls,
         tests=tests,
         recipe_of=recipe_of,
-        is_accepted=trust.is_accepted,
+        may_run_files=may_run_files,
         now=now_ms,
         client_counters=clients.counters,
         clojuredocs=Export(cache_folder()),

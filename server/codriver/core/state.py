@@ -350,7 +350,7 @@ class State:
         """The capabilities of at least one REPL, also of one to come, for which a call waits."""
         names = {"evaluate"} if self.life.is_searching else set()
         if PYTHON in self.languages():
-            names.update({"test", "interrupt"})  # tests run in a process of their own, without any REPL
+            names.update({"test", "interrupt", "stacktrace"})  # tests run in processes of their own, without any REPL
         for repl in self.repls.values():
             if repl.owned:
                 # Also while the REPL is stopped: that is when the capability is wanted most.

@@ -79,8 +79,9 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
     profile = repl.profile
     if profile is None or (repl.owned and repl.origin.text == PYTHON_KIND.repl):
         return await project_environment(call)
-    is_accepted = call.services.is_accepted(call.services.workspace)
-    if repl.dialect != PYTHON or profile.process_id is None or not is_accepted:
+    if repl.dialect != PYTHON or profile.process_id is None:
+        return None
+    if not await call.services.work.files.run(call.client, call.services.may_run_files):
         return None
     read = partial(_of_process, repl, profile.process_id, call.services.workspace)
     return await call.services.work.files.run(call.client, read)
@@ -97,7 +98,8 @@ def _of_process(repl: Repl, process_id: int, workspace: Path) -> TestEnvironment
         program = next(iter(_words(folder / "cmdline")), b"")
         python = _interpreter(folder, os.fsdecode(program), variables)
         root = repl.profile.project_root if repl.profile is not None else None
-        directory = Path(root) if root and Path(root).is_dir() else workspace
+        is_inside = bool(root) and Path(root or "").is_relative_to(workspace) and Path(root or "").is_dir()
+        directory = Path(root or "") if is_inside else workspace
         return TestEnvironment(python, directory, variables)
     return None
 

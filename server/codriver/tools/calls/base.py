@@ -198,8 +198,8 @@ class Services:
     """The test runs that have a process of their own."""
     recipe_of: Callable[[str], Recipe]
     """Return the recipe by which a REPL of the settings would be started. Blocks."""
-    is_accepted: Callable[[Path], bool]
-    """Whether the user has accepted a checkout. Blocks."""
+    may_run_files: Callable[[], bool]
+    """Whether the user has accepted the workspace, or started the server there. Blocks."""
     now: Callable[[], int]
     """Epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
