@@ -140,7 +140,7 @@ class TestAsOneAct:
     def definitions(self, client, shop):
         """Whether the REPL's definitions are as before, whatever the file says; it is asked again by calling it."""
         code = "shop.rate, shop.Order, type(order), shop.rate.__code__, sorted(vars(shop))"
-        evaluate(client, f"before = {code}")
+        evaluate(client, f"before = {code}\n1")
         return lambda: evaluate(client, f"({code}) == before") == "True"
 
     @pytest.mark.parametrize("name", ["affected", "file", "node"])
@@ -201,9 +201,9 @@ class TestAsOneAct:
 
     def test_a_load_that_fails_in_the_repl_alone_takes_no_edit_back_whose_tests_pass(self, client, shop, tests):
         code = "import sys\nif 'then' in vars(sys.modules['__main__']): 1 / 0\n\n\ndef rate(order):\n    return 3"
-        evaluate(client, "then = 1")
+        evaluate(client, "then = 1\nthen")
         answer = edit(client, shop, {**RATE, "code": code}, load=True, test=["affected"], onFailure="restore")
-        evaluate(client, "del then")
+        evaluate(client, "del then\n1")
         assert (answer["ok"], answer["reason"], answer["tests"]["passed"]) == (False, "evaluation-failed", 2), answer
         assert code in shop.read_text()
 

@@ -218,7 +218,9 @@ class TestJobs:
         del self._running[job_id]
         running.over.set()
         status, failure = _outcome(kept, failure, is_interrupted=running.is_interrupted)
-        said = f"{evaluation.head}: {failure.message if failure and not report.results else words_of(report)}"
+        words = failure.message if failure is not None and not report.results else words_of(report)
+        is_check = running.job.purpose == "check"
+        said = f"{evaluation.head} to check an edit ({words})" if is_check else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
