@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 from browser import Browser
-from forwarded_port import Forwarding, Liar
+from forwarded_port import Forwarding, Liar, Trap
 from live_server import until
 from page_client import opened
 
@@ -294,6 +294,48 @@ def test_a_table_is_in_a_frame_without_scripts_or_an_origin(page, served_page, c
     page.shows("As text", ".detail")
     until(lambda: served_page.frame(address)[0] == 404, "the address to have been used")
     page.wrong = [one for one in page.wrong if "sandboxed" not in json.dumps(one) and "frame/" not in json.dumps(one)]
+
+
+CONNECTING = """
+class Connecting:
+    def __init__(self, name, markup): self.name, self.markup = name, markup
+    def __repr__(self): return self.name
+    def _repr_html_(self): return self.markup + "<table><tr><td>tea</td></tr></table>"
+"""
+WAYS_OUT = {
+    "preconnect": "<link rel=preconnect href={0}>",
+    "frame": "<iframe src={0}></iframe>",
+    "frame in place": "<iframe srcdoc='<link rel=preconnect href={0}>'></iframe>",
+    "all others": (
+        "<link rel=dns-prefetch href={0}><link rel=preload as=image href={0}><link rel=stylesheet href={0}>"
+        "<link rel=icon href={0}><link rel=prefetch href={0}><embed src={0}><object data={0}></object><base href={0}>"
+        "<img src={0}><video src={0} poster={0}></video><script src={0}></script><input type=image src={0}>"
+        "<svg><image href={0} /></svg><style>p { background: url({0}) }</style><a href={0} ping={0}>go</a>"
+    ),
+    "refresh": "<meta http-equiv=refresh content='0;url={0}'>",
+}
+
+
+def test_a_table_makes_the_browser_connect_nowhere(browser, page, served_page, client):
+    evaluate(client, CONNECTING)
+    framed = """(address => new Promise(done => {
+      const frame = document.createElement('iframe');
+      Object.assign(frame, { sandbox: '', src: address, onload: () => done(true) });
+      document.body.append(frame);
+    }))"""
+    with contextlib.closing(Trap()) as trap, contextlib.closing(Trap()) as control:
+        for name, markup in WAYS_OUT.items():
+            code = f"Connecting({name!r}, {markup.replace('{0}', f'http://127.0.0.1:{trap.port}/x')!r})"
+            asked = evaluate(client, code, detail=True)
+            address = served_page.call("shown", evaluation=asked["evaluationId"])["address"]
+            assert page.run(f"{framed}({json.dumps(address)})")
+        # What a table connects to at once, it has connected to before a page that comes later.
+        markup = WAYS_OUT["preconnect"].replace("{0}", f"http://127.0.0.1:{control.port}/x")
+        with browser.page(f"data:text/html,<iframe sandbox='' src='data:text/html,{markup}'></iframe>"):
+            until(lambda: control.count, "the control to connect")
+        assert trap.count == 0
+    page.run("document.querySelectorAll('body > iframe').forEach(one => one.remove())")
+    page.wrong.clear()
 
 
 def test_markdown_and_latex_of_a_value_stand_in_its_row(page, client):
@@ -623,7 +665,7 @@ def test_a_page_that_lost_its_connection_goes_on_once_the_server_has_proved_itse
             page.shows("'meanwhile evaluated'", "#rows")
 
 
-class Trap(http.server.BaseHTTPRequestHandler):
+class TrapPage(http.server.BaseHTTPRequestHandler):
     """A page on another port of this machine, which tries to get at the page; all that it is sent is kept."""
 
     heard: ClassVar[list[str]] = []
@@ -643,24 +685,24 @@ class Trap(http.server.BaseHTTPRequestHandler):
 
 
 def test_a_page_on_another_port_of_this_machine_gets_nothing_of_the_token(browser, served_page):
-    trap = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Trap)
-    Trap.text = f"<iframe src='{served_page.origin}/' onload='framed = true'></iframe>"
+    trap = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TrapPage)
+    TrapPage.text = f"<iframe src='{served_page.origin}/' onload='framed = true'></iframe>"
     threading.Thread(target=trap.serve_forever, daemon=True).start()
     other = f"http://{served_page.host}:{trap.server_port}/"
     try:
         with browser.page(served_page.address) as page:
             page.shows("live", "#link")
             page.run(f"fetch({json.dumps(other)}, {{ mode: 'no-cors' }}).catch(() => 0)")
-            assert not Trap.heard, "the page's policy lets it ask nobody else"
+            assert not TrapPage.heard, "the page's policy lets it ask nobody else"
             page.run(f"location.href = {json.dumps(other)}")
             page.until(f"location.href === {json.dumps(other)}")
             page.until("typeof framed !== 'undefined' || document.readyState === 'complete'")
             assert page.run("sessionStorage.length + document.cookie.length") == 0
             inner = "(() => { try { return frames[0].sessionStorage.token } catch (e) { return '' } })()"
             assert page.run(inner) in ("", None)
-        assert Trap.heard
-        assert served_page.token not in "".join(Trap.heard)
-        assert not any("ookie" in one or "odriver" in one for one in Trap.heard)
+        assert TrapPage.heard
+        assert served_page.token not in "".join(TrapPage.heard)
+        assert not any("ookie" in one or "odriver" in one for one in TrapPage.heard)
     finally:
         trap.shutdown()
         trap.server_close()

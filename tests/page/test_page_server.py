@@ -4,6 +4,7 @@ import contextlib
 import hmac
 import http.client
 import json
+import random
 import re
 import signal
 import socket
@@ -17,6 +18,8 @@ from application import SEAM
 from live_server import WAIT_S, serving, until
 from other_user import BECOME, needs_root
 from page_client import Events, PageClient, address_of, opened
+
+from codriver.page.page_server import MAX_CONNECTIONS
 
 TRIES = 20
 
@@ -225,6 +228,90 @@ def test_a_body_that_is_too_long_is_not_read_on(page):
     lines = [f"{name}: {value}" for name, value in page.headers().items()]
     head = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 70000", "", ""])
     assert page.raw(head.encode() + b" " * 70_000) == b""
+
+
+def test_idle_connections_of_a_whole_limit_keep_nobody_out(page):
+    """Neither those that never sent anything, nor half requests, nor those whose request was answered."""
+    with contextlib.ExitStack() as stack:
+        for number in range(3 * MAX_CONNECTIONS):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), timeout=WAIT_S))
+            if number % 3 == 1:
+                sock.sendall(b"POST /do/handoff HTTP/1.1\r\nHost: ")
+        kept = page.connection()
+        kept.request("POST", "/do/examples", "{}", page.headers())
+        kept.getresponse().read()
+        for _ in range(MAX_CONNECTIONS):
+            assert page.call("examples")
+        with Events(page) as events:
+            assert events.next()[0] == "hello"
+        kept.close()
+
+
+VALUES = [
+    None, True, False, 0, -1, 1.5, 10**30, "", "x", "\ud800", "\x00", [], [[]], [None, {}], {}, {"a": [1]}, "$",
+    "9999-1",
+]  # fmt: skip
+RAW = [
+    b"", b"{", b"[]", b"null", b"\xff\xfe", b"NaN", b'{"since": 1e999}', b'{"since": NaN}', b'{"a": "\\ud800"}',
+    b"[" * 50_000, b'{"a":' * 9_000, b'{"line": 1' + b"0" * 5_000 + b"}", b'{"since": {"$": 1}}', b"\x00" * 9,
+]  # fmt: skip
+MEMBERS = [
+    "since",
+    "before",
+    "line",
+    "evaluation",
+    "row",
+    "part",
+    "run",
+    "code",
+    "nonce",
+    "evaluationId",
+    "query",
+    "text",
+]
+TARGETS = [
+    "/enter", "/prove", "/do/events", "/do/another", "/do/code", "/do/diffs", "/do/shown", "/do/lead", "/do/found",
+    "/do/history", "/do/run", "/do/get_evaluation", "/do/repl_output_log", "/do/inspect_app",
+    "/do/interrupt_evaluation", "/do/send_input", "/do/", "/do/x",
+]  # fmt: skip
+
+
+def test_no_body_makes_the_server_fail(tmp_path):
+    drawn = random.Random(5)
+    with serving(tmp_path, "--repl", "none") as live:
+        page = opened(live)
+        bodies = [*RAW, *(json.dumps({name: value}).encode() for name in MEMBERS for value in VALUES)]
+        for target in TARGETS:
+            for body in [*RAW, *drawn.sample(bodies, 40)]:
+                connection = page.connection()
+                connection.request("POST", target, body, page.headers())
+                answer = connection.getresponse()
+                assert answer.status in (200, 400, 404), (target, body[:50], answer.status)
+                if answer.headers["content-type"] != "text/event-stream":
+                    answer.read()
+                connection.close()
+        assert page.call("examples")
+        said = end_of(live)
+    assert "Traceback" not in said
+    assert "fault" not in said
+
+
+def end_of(live):
+    """End a server; all that it wrote."""
+    live.process.send_signal(signal.SIGTERM)
+    said = live.process.stdout.read()
+    live.process.wait(WAIT_S)
+    return said
+
+
+def test_refused_requests_are_logged_once_and_not_each_time(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        page = opened(live)
+        for _ in range(50):
+            with pytest.raises(ConnectionError):
+                page.post("/do/examples", headers={"Codriver-Token": "A" * 43})
+        said = end_of(live)
+    assert said.count("refused a request to the page") == 1
 
 
 def test_http_stays_refused_at_the_port_of_clients(live, page):

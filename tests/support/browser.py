@@ -142,11 +142,13 @@ class Page:
 
     def __init__(self, browser, session):
         self._browser, self._session = browser, session
-        self.requested, self.wrong = [], []
+        self.requested, self.loaded, self.wrong = [], [], []
 
     def heard(self, method, params):
         if method == "Network.requestWillBeSent":
             self.requested.append(params["request"]["url"])
+        elif method == "Network.responseReceived":
+            self.loaded.append(params["response"]["url"])
         elif method == "Runtime.exceptionThrown":
             self.wrong.append(params["exceptionDetails"])
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":

@@ -1,4 +1,4 @@
-"""A port that leads to the page's, as ssh forwards one; and a program that answers there while it does not."""
+"""A port that leads to the page's, as ssh forwards one; and programs that answer, or count who connects."""
 
 import contextlib
 import socket
@@ -68,6 +68,28 @@ class Liar:
                 self.requests.append(data.decode("latin-1"))
                 head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
                 peer.sendall(head + b"Content-Length: %d\r\n\r\n" % len(self.ANSWER) + self.ANSWER)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+class Trap:
+    """A port that counts the connections to it, and answers none."""
+
+    def __init__(self):
+        self.count = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._listener.accept()
+                self.count += 1
+                peer.close()
 
     def close(self):
         with contextlib.suppress(OSError):

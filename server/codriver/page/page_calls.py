@@ -24,6 +24,7 @@ from codriver.core.records import Recent
 from codriver.errors import cut
 from codriver.log.output_log import Question
 from codriver.page.page_admission import FRAMES
+from codriver.page.table_markup import without_connections
 from codriver.systems.programs import typed
 from codriver.tools.answers.live_handoff import handoff
 
@@ -175,7 +176,7 @@ class PageCalls:
     def _framed(self, html: str) -> str:
         """The address at which this document can be seen, once."""
         address = f"{FRAMES}{secrets.token_urlsafe(24)}"
-        self._frames[address] = time.monotonic(), FRAME_HEAD + html
+        self._frames[address] = time.monotonic(), FRAME_HEAD + without_connections(html)
         return address
 
     async def _handoff(self, client: ClientSession) -> dict[str, object]:

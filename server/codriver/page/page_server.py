@@ -123,11 +123,11 @@ class PageServer:
                     return
                 with self._connections.admit() as connection:
                     await self._converse(stream, connection)
-        except TooManyConnectionsError:
+        except* TooManyConnectionsError:
             self._refusals.note(f"refused a connection to the page: {MAX_CONNECTIONS} others are being answered")
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-        except Exception:
+        except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the browser hung up
+        except* Exception:
             logger.exception("a connection to the page ended by a fault")
 
     async def _converse(self, stream: SocketStream, connection: Connection) -> None:

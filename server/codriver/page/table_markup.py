@@ -1,0 +1,117 @@
+"""The markup of tables that programs give, with nothing left in it that connects anywhere or runs.
+
+A frame's policy forbids loads, and yet a browser connects for some of them: `<link rel=preconnect>`, a frame, a
+link that it prefetches. So the markup is parsed, and only known elements and attributes are written again, without any
+other address. The frame's policy (no scripts, forms, loads or origin) holds for what is left. Pure.
+
+Source: HTML Living Standard, "serializing HTML fragments"; Resource Hints.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from typing import Final
+
+VOID: Final = frozenset({"br", "col", "hr", "img", "input", "wbr"})
+_ELEMENTS: Final = (
+    "table caption colgroup thead tbody tfoot tr th td a abbr article b bdi bdo big blockquote center cite code "
+    "data dd del details dfn div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 header i ins kbd label "
+    "li main mark nobr ol p pre q rp rt ruby s samp section small span strike strong sub summary sup time tt u ul "
+    "var svg g path rect circle ellipse line polyline polygon text tspan defs clippath lineargradient "
+    "radialgradient stop title desc symbol use marker"
+)
+_HIDDEN: Final = (
+    "script noscript iframe frameset noframes object applet template textarea select math audio video picture "
+    "canvas portal fencedframe xmp plaintext listing"
+)
+_ATTRIBUTES: Final = (
+    "align alt bgcolor border cellpadding cellspacing checked class color colspan datetime dir disabled for frame "
+    "headers height hidden id lang nowrap open rowspan rules scope span start style title type valign value width "
+    "clip-path clip-rule clippathunits cx cy d dominant-baseline dx dy fill fill-opacity fill-rule font-family "
+    "font-size font-style font-weight fx fy gradienttransform gradientunits letter-spacing markerheight "
+    "markerunits markerwidth offset opacity orient pathlength points preserveaspectratio r refx refy rotate rx ry "
+    "stop-color stop-opacity stroke stroke-dasharray stroke-dashoffset stroke-linecap stroke-linejoin stroke- "
+    "miterlimit stroke-opacity stroke-width text-anchor transform vector-effect version viewbox visibility x x1 "
+    "x2 xmlns y y1 y2 role tabindex"
+)
+ELEMENTS: Final = VOID | frozenset(_ELEMENTS.split())
+HIDDEN: Final = frozenset(_HIDDEN.split())
+"""Elements that go with all that is in them."""
+ATTRIBUTES: Final = frozenset(_ATTRIBUTES.split())
+LINKS: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.compile(r"#[\w.:-]*")}
+"""Attributes that may name a part of the same markup."""
+IMAGE: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
+SWITCHES: Final = frozenset({"checkbox", "radio"})
+"""The kinds of inputs that tables use to fold and unfold parts of themselves."""
+REMOTE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
+"""What may load something in a style: an address that is neither an image in place nor a part of the markup."""
+
+
+def without_connections(markup: str) -> str:
+    """Return the markup with known elements and attributes alone, and no address in it."""
+    writer = _Writer()
+    writer.feed(markup)
+    writer.close()
+    return "".join(writer.written)
+
+
+class _Writer(HTMLParser):
+    """Writes what it reads again, as far as it is known."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.written: list[str] = []
+        self._hidden: list[str] = []
+        """The open elements of which nothing is written."""
+        self._style: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in HIDDEN:
+            self._hidden.append(tag)
+        elif tag == "style" and not self._hidden:
+            self._style = []
+        elif tag in ELEMENTS and not self._hidden and _is_allowed(tag, dict(attrs)):
+            given = "".join(f' {name}="{html.escape(value)}"' for name, value in _kept(tag, attrs))
+            self.written.append(f"<{tag}{given}>")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in HIDDEN:
+            self.handle_starttag(tag, attrs)
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._hidden:
+            del self._hidden[self._hidden.index(tag) :]
+        elif tag == "style" and self._style is not None:
+            text, self._style = "".join(self._style), None
+            if "<" not in text and not REMOTE.search(text):
+                self.written.append(f"<style>{text}</style>")
+        elif tag in ELEMENTS and tag not in VOID and not self._hidden:
+            self.written.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if self._style is not None:
+            self._style.append(data)
+        elif not self._hidden:
+            self.written.append(html.escape(data, quote=False))
+
+
+def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
+    if tag == "img":
+        return bool(IMAGE.fullmatch((given.get("src") or "").strip()))
+    return tag != "input" or (given.get("type") or "").lower() in SWITCHES
+
+
+def _kept(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
+    """Return the known attributes, each once."""
+    found: dict[str, str] = {}
+    for name, value in attrs:
+        text = value or ""
+        is_image = tag == "img" and name == "src"
+        is_link = tag != "a" and name in LINKS and LINKS[name].fullmatch(text.strip()) is not None
+        is_plain = name in ATTRIBUTES and not REMOTE.search(text)
+        if is_image or is_link or is_plain:
+            found.setdefault(name, text)
+    return [*found.items()]
