@@ -109,6 +109,18 @@ def test_stacks_of_a_hung_program_have_each_task_with_its_innermost_frame(client
     assert "in consumer" in ended["stacks"]
 
 
+def test_an_interrupt_names_the_tasks_whose_error_nobody_retrieved(client):
+    code = (
+        "import asyncio\nasync def fetch(queue):\n    (await queue.get()).body\n"
+        "async def main(queue):\n    workers = [asyncio.create_task(fetch(queue), name='fetcher-0')]\n"
+        "    await queue.put(None)\n    await queue.join()\nawait main(asyncio.Queue())"
+    )
+    hung = client.call("evaluate_code", code=code, timeoutMs=2000)
+    ended = client.call("interrupt_evaluation", evaluationId=hung["evaluationId"])
+    error = "AttributeError: 'NoneType' object has no attribute 'body' at <eval"
+    assert f"ended with an error: fetcher-0, made by evaluation {hung['evaluationId']}: {error}" in ended["stacks"]
+
+
 def test_what_no_exception_reaches_is_abandoned_with_its_thread_named(client):
     answer = begin(client, "import threading\nthreading.Event().wait()")
     done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])

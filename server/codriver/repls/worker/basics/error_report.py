@@ -1,6 +1,5 @@
 """Error reports: type, message, frames and locals of a failure, with the user's own lines and none of the worker's.
 
-For a thread with an event loop the stacks of asyncio's tasks are told, too: the thread's own stack shows only the loop.
 Only plain values of locals are printed, without running code of the user's: numbers, texts, None, and short collections
 of these. Any other value is told by its type, as its `repr` may be the user's. Names like those of secrets are left
 out. Nothing is kept: the values live as long as the session's last error.
@@ -12,16 +11,12 @@ import builtins
 import itertools
 import os
 import sys
-import threading
 import traceback
 
-from .connections import OWN_THREAD
 from .plain_values import SECRET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import asyncio
-    import types
     from collections.abc import Iterable, Iterator
     from typing import Any, Callable
 
@@ -180,22 +175,6 @@ def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
     return [frame for frame in rest if not is_worker(frame.filename)]
 
 
-def stacks() -> str:
-    """A dump of all present threads of user code, and of asyncio's tasks."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    dumps = []
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
-        if names.get(ident) == OWN_THREAD:
-            continue
-        frames = list(traceback.extract_stack(frame))
-        # The frames above the worker's own started it.
-        first = next((number for number, one in enumerate(frames) if is_worker(one.filename)), 0)
-        shown = [one for one in frames[first:] if not is_worker(one.filename)]
-        if shown:
-            dumps.append(names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(shown)[-FRAMES:]))
-    return "\n".join([*dumps, *task_stacks()])
-
-
 def is_worker(file: str) -> bool:
     """Whether a file is the worker's."""
     return file.startswith(OWN_FOLDER)
@@ -209,81 +188,6 @@ def is_library(file: str) -> bool:
 def is_around(file: str) -> bool:
     """Whether code around the user's belongs to the worker, or to the event loop that it runs."""
     return is_worker(file) or ("asyncio" in file and is_library(file))
-
-
-MOST_TASKS = 50
-"""The most tasks told; further tasks at the same place are only counted."""
-MOST_TASK_FRAMES = 5
-"""The innermost frames told of each task."""
-AWAITING = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
-"""The attributes with a coroutine's or generator's frame, and with the awaited object. Source: `inspect`, types and
-members.
-"""
-
-
-def task_stacks() -> list[str]:
-    """The tasks of all running loops, in the form of a dump of threads; one for all that wait at the same place."""
-    if "asyncio" not in sys.modules:
-        return []
-    import asyncio
-
-    places: dict[str, list[str]] = {}
-    for loop in loops():
-        try:
-            tasks = asyncio.all_tasks(loop)
-        except RuntimeError:  # tasks come and go too fast
-            continue
-        for task in tasks:
-            frames = list(frames_of(task))[-MOST_TASK_FRAMES:]
-            told = "".join(traceback.format_list([_summary(frame) for frame in frames]))
-            if told:
-                places.setdefault(told, []).append(_name(task))
-    shown = sorted(places.items(), key=lambda place: sorted(place[1]))[:MOST_TASKS]
-    return ["task " + _names(sorted(names)) + ":\n" + told for told, names in shown]
-
-
-def loops() -> list[asyncio.AbstractEventLoop]:
-    """The running event loops, found by their frames: each thread has at most one."""
-    import asyncio
-
-    found: list[asyncio.AbstractEventLoop] = []
-    for frame in sys._current_frames().values():  # noqa: SLF001  # no other way to them
-        walked: types.FrameType | None = frame
-        while walked is not None:
-            if walked.f_code.co_name in ("run_forever", "run"):
-                holder = walked.f_locals.get("self")
-                for one in (holder, getattr(holder, "_loop", None)):
-                    if isinstance(one, asyncio.AbstractEventLoop) and one.is_running() and one not in found:
-                        found.append(one)
-            walked = walked.f_back
-    return found
-
-
-def frames_of(task: Any) -> Iterator[types.FrameType]:
-    """The frames of a task, from its own coroutine to the innermost that it awaits."""
-    awaited: Any = task.get_coro()
-    while awaited is not None:
-        for frame, further in AWAITING:
-            if hasattr(awaited, frame):
-                if getattr(awaited, frame) is not None:
-                    yield getattr(awaited, frame)
-                awaited = getattr(awaited, further)
-                break
-        else:
-            return
-
-
-def _summary(frame: types.FrameType) -> traceback.FrameSummary:
-    return traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-
-def _name(task: Any) -> str:
-    name = task.get_name()
-    return name if isinstance(name, str) else type(task).__name__
-
-
-def _names(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else names[0] + " and " + str(len(names) - 1) + " more that wait there"
 
 
 FRAMES_WITH_LOCALS = 20

@@ -18,6 +18,7 @@ from time import monotonic, sleep
 
 from .connections import STALLED_S, WAITING_BYTES, pack
 from .frame_spaces import FrameSpaces
+from .stacks import MadeTasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Session:
         self.spaces = FrameSpaces()
         """The namespaces of that error's frames."""
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.made_tasks = MadeTasks()
+        """The evaluations that made the tasks on that loop."""
         self.limits: dict[str, object] = {}
         """The print limits that the user set here, by the name of the var."""
         self.print_fields: Message = {}

@@ -29,6 +29,7 @@ from ..basics.error_report import (
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..basics.plain_values import PYTHON
+from ..basics.stacks import failed_tasks
 from .live_recording import ExecutedFunctions, LiveRecording, offer
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
@@ -286,9 +287,9 @@ class KernelAnswers:
         return {"left": self._holds.end(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
-        """The stacks of the threads that do not belong to the kernel alone."""
+        """The tasks that ended with an error, and the stacks of the threads that do not belong to the kernel alone."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
-        dumps = []
+        dumps = failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
             own = _own(traceback.extract_stack(frame))
             if own and ident != threading.get_ident():

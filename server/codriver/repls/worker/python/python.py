@@ -121,6 +121,7 @@ class Python(Dialect):
 
     def _evaluate(self, job: Job) -> None:
         message, session = job.message, job.session
+        session.made_tasks.evaluation = str(message.get("codriver/keep") or "")
         module = session.namespace
         names = module.__dict__.get("__builtins__")
         if isinstance(names, SharedNames):
@@ -452,6 +453,7 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
 
     if session.loop is None or session.loop.is_closed():
         session.loop = asyncio.new_event_loop()
+        session.made_tasks.follow(session.loop)
     task = session.loop.create_task(result)
     try:
         return session.loop.run_until_complete(task)

@@ -78,6 +78,7 @@ class AppPython(Python):
         # An abandoned evaluation still runs on its thread.
         if session.loop is None or session.loop.is_closed() or session.loop.is_running():
             session.loop = asyncio.new_event_loop()
+            session.made_tasks.follow(session.loop)
         loop = session.loop
         job.wake = lambda: loop.call_soon_threadsafe(lambda: None)
         try:

@@ -16,10 +16,11 @@ from time import sleep
 from ..basics import sensitive_texts
 from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
-from ..basics.error_report import keep, stacks, strip_own
+from ..basics.error_report import keep, strip_own
 from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
+from ..basics.stacks import stacks
 from ..basics.systems import own_user, user_behind
 from ..python.live_recording import recorded
 from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
@@ -316,7 +317,8 @@ class Server:
         start_thread(ask)
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
-        connection.answer(message, {"stacks": stacks(), "status": ["done"]})
+        made = [session.made_tasks for session in list(self._sessions.values())]
+        connection.answer(message, {"stacks": stacks(made), "status": ["done"]})
 
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
         """Tell the locals of the session's last error. No user code runs, so nothing has to be waited for."""
