@@ -99,6 +99,8 @@ class Profile:
     """The path of the kernel's notebook, if the connection tells it."""
     other_tree: str | None = None
     """The other working tree of the workspace's repository in which the REPL runs; None in the workspace's own."""
+    thread_output: str = ""
+    """Where the output of threads that the code starts goes, in words; blank if it comes to us."""
     notes: tuple[str, ...] = ()
     """Sentences that a user should know, such as the reason why this REPL cannot be interrupted."""
     seam: str | None = None

@@ -21,7 +21,7 @@ from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection, SeamQuestions
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, SENSITIVE_OP, Reply, read_sensitive
+from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, Reply, read_sensitive
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
 from codriver.repls.nrepl.test_runner import LEASE_S, CallTraces, TestRunner
 
@@ -48,9 +48,6 @@ its running code is over, and ends if nobody takes the answer any more.
 """
 
 OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
-
-OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
-"""Ops for the output of threads outside of evaluations, the best first."""
 
 
 def connect_nrepl(

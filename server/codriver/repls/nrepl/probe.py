@@ -16,7 +16,7 @@ from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.dialects import seam_providers
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP, TRY
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, OUTPUT_OPS, SEAM_OP, TRY
 from codriver.wire.untrusted import as_int, as_map, as_text
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ PROBE_S: Final = 10.0
 
 ATTACH_NEEDED_FROM_JAVA: Final = 21
 """The first JDK that can stop a thread only through an agent attached to its process. Source: nREPL 1.3."""
+
+ON_ROOT: Final = frozenset({"clojure", "babashka"})
+"""The dialects in which a plain thread prints to the process's standard output instead of the evaluation's."""
+TERMINAL: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
 
 OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluate": ("eval",),
@@ -246,6 +250,7 @@ async def probe(
         is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
+        thread_output=TERMINAL if dialect.name in ON_ROOT and ops.isdisjoint(OUTPUT_OPS) else "",
         notes=notes,
         seam=seam,
     )

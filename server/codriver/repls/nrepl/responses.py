@@ -55,6 +55,8 @@ FRAME: Final = "codriver/frame"
 """The op by which Codriver's worker evaluates in a frame of an error."""
 TRY: Final = "codriver/try"
 """The op by which Codriver's worker tries candidates in forks of itself."""
+OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
+"""Ops for the output of threads outside of evaluations, the best first."""
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker for a part of a cut value that it keeps."""
 

@@ -7,6 +7,7 @@ one loop, each with the same arguments, in the order of their notes in an answer
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -282,6 +283,8 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"
 
 
+STARTS_THREADS: Final = re.compile(r"[Tt]hread|Executor|System/(?:out|err)|Timer|daemon|server|core\.async|log/")
+"""Code whose output may come from outside of its evaluation."""
 Notes = list[str] | tuple[str, ...]  # by these two types an immediate answer is told from an awaitable
 Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
 
@@ -334,6 +337,15 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     return f"the code reads from standard input, which this REPL cannot be given: {ends} ends it"
 
 
+def _of_thread_output(asking: Asking) -> Notes:
+    """The note on where threads print to, once for each caller and REPL, of code that seems to start some."""
+    repl = asking.repl
+    goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.owned else ""
+    if repl is None or not goes_to or not STARTS_THREADS.search(asking.evaluation.head):
+        return ()
+    return asking.telling.news([f"what threads and System/out print in {repl.key} goes to {goes_to}"])
+
+
 def _of_green(asking: Asking) -> Notes:
     """The difference of a red test's calls from the former ones, if found since the last answer."""
     return asking.call.services.ledger.tests.take_differences(asking.who)
@@ -361,6 +373,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     _of_texts,
     notes_of_repetition,
     _of_standing,
+    _of_thread_output,
     _of_green,
     notes_of_generation,
     _of_missing_module,

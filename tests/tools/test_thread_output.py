@@ -1,0 +1,26 @@
+"""What plain threads of an attached REPL on the JVM print comes with no answer; the first one says where it goes."""
+
+import pytest
+from live_server import serving, until
+from real_repls import repl
+
+GOES = "what threads and System/out print in clj goes to where that REPL was started"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    options = ("--nrepl", f"clj={repl('jvm').endpoint}", "--repl", "none")
+    with serving(tmp_path_factory.mktemp("threads"), *options) as running:
+        with running.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        yield running
+
+
+@pytest.mark.parametrize(
+    "code", ['(.start (Thread. (fn [] (println "from thread"))))', '(.println System/out "direct")']
+)
+def test_the_first_answer_says_where_threads_print_to(live, code):
+    with live.client(name=f"client-of-{len(code)}") as client:
+        assert "System/out" not in str(client.call("evaluate_code", code="(+ 1 2)"))
+        assert any(note.startswith(GOES) for note in client.call("evaluate_code", code=code)["notes"])
+        assert GOES not in str(client.call("evaluate_code", code=code))
