@@ -20,10 +20,12 @@ from codriver.editing.references import Wanted, find_references
 from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.questions import Complete, FindSource, ListNames, Lookup
+from codriver.repls.contract.questions import Complete, FindSource, LastError, ListNames, Lookup
 from codriver.repls.kinds import KINDS
+from codriver.tools.acts.file_loads import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.answers.drift_notes import drift_lines, drift_of
+from codriver.tools.answers.source_lines import excerpt
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, chosen, own, resolve, session_field
 
@@ -41,6 +43,12 @@ MAX_EVALUATED = 100_000
 """The characters of evaluated code that is read for a definition."""
 IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
 """Modules whose names are looked for in all files."""
+NOTE: Final = "note"
+"""The part of a look-up that says where it is from."""
+CLASS_DOC_CHARACTERS: Final = 400
+"""Maximum length of the documentation of a class, whose members are listed with it."""
+PLACE: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
+"""A line of a file, also as a frame shows it."""
 SPACES = frozenset({"module", "namespace"})
 """The types of a symbol that has names in it."""
 
@@ -75,13 +83,53 @@ async def describe_symbol(
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
     found = await adapter.ask(Lookup(symbol, namespace=namespace, session=session))
     fields = {} if found is None else _symbol_json(found, services, most)
-    if found is None or _is_space(found):
+    if found is None or _is_space(found) or found.extra.get("type") == "class":
         names = await adapter.ask(ListNames(symbol, namespace=namespace, session=session))
         if names is None and found is None:
             _refuse(symbol, namespace or target.session.namespace or f"the session {target.key}")
-        if names is not None:
+        if names is not None and found is not None and found.extra.get("type") == "class":
+            fields = _class_json(fields, names, services, most)
+        elif names is not None:
             fields = {**fields, **_names_json(names, services, most)}
     return {**fields, "sessionKey": target.key}
+
+
+def _class_json(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
+    """Return the description of a class: its members instead of all but the first paragraph of its documentation."""
+    if doc := fields.get("doc"):
+        fields = {**fields, "doc": cut(str(doc).partition("\n\n")[0], CLASS_DOC_CHARACTERS)}
+    if not names.listed:
+        return fields
+    listed = _names_json(names, services, most)
+    return {**fields, "members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}}
+
+
+async def _describe_place(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object] | None:
+    """Return the source around a place, `file:line` or the number of a frame of the last error; None for a symbol.
+
+    Raises:
+        RefusedError: there is no such frame, file or line.
+    """
+    file, line = "", 0
+    if arguments.symbol.isdecimal():
+        question = LastError(session=target.session.name)
+        trace = await call.services.repls.adapter(target.repl.id).ask(question)
+        frames = trace.frames if trace is not None else ()
+        if int(arguments.symbol) >= len(frames):
+            known = f"the last error has {len(frames)} frames" if frames else "no error has happened in this session"
+            raise refused("unknown-symbol", f"there is no frame {arguments.symbol}: {known}", hint="see stacktrace")
+        frame = frames[int(arguments.symbol)]
+        file, line = frame.file or "", frame.line or 0
+    elif found := PLACE.fullmatch(arguments.symbol.strip()):
+        file, line = found["file"], int(found["line"])
+    else:
+        return None
+    path = call.services.workspace / file
+    lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
+    text = excerpt(lines, line)
+    if not text:
+        raise refused("unknown-symbol", f"{file} has {len(lines)} lines, and no line {line}", hint="give another line")
+    return {"file": file, "line": line, "source": head(call.services.log.without_secrets(text), budget(call)).text}
 
 
 async def candidates(services: Services, target: Target, prefix: str, namespace: str | None) -> tuple[Completion, ...]:
@@ -224,7 +272,8 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
         "file": symbol.file,
         "line": symbol.line,
         "column": symbol.column,
-        "extra": {name: head(clean(text), most // 8).text for name, text in symbol.extra.items()} or None,
+        "extra": {key: head(clean(text), most // 8).text for key, text in symbol.extra.items() if key != NOTE} or None,
+        "notes": [symbol.extra[NOTE]] if NOTE in symbol.extra else None,
     }
     return {key: value for key, value in pairs.items() if value is not None}
 
@@ -247,7 +296,8 @@ def _line(one: Listed, clean: Callable[[str], str]) -> str:
     """A symbol in one line: its name, parameters and documentation; also its kind, if it cannot be called."""
     parameters = cut(clean(one.parameters), PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
-    kind = f" ({one.type})" if one.type in {*SPACES, "macro"} else ""
+    kind = f" ({one.type})" if one.type in {*SPACES, "macro", "property"} else ""
+    kind += f" :{one.line}" if one.line is not None else ""
     return cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)
 
 
@@ -287,7 +337,9 @@ class ExpandArguments(Arguments):
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     """The description of a symbol, of the names in a namespace, or of those that match a pattern."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    known = await _known(call, arguments, target.key)
+    known = await _describe_place(call, arguments, target)
+    if known is None:
+        known = await _known(call, arguments, target.key)
     known.pop("sessionKey", None)
     return Answer({**known, **session_field(target, arguments.repl_session_key)})
 

@@ -153,7 +153,7 @@ def test_what_is_looked_up_is_described(repl):
     known = {name: texts(repl.ask("lookup", sym=name), "info")[0] for name in ("amod.cached", "Q", "p", "len", "amod")}
     assert known["amod.cached"]["doc"] == "Cached.\n\nIn two parts."
     assert (known["amod.cached"]["ns"], known["amod.cached"]["arglists-str"]) == ("amod", "(a, *, b=2)")
-    assert [known[name]["doc"] for name in ("Q", "p")] == ["Of P.", "Of P."]
+    assert ("doc" in known["Q"], known["p"]["doc"]) == (False, "Of P.")
     assert (known["len"]["ns"], known["len"]["doc"][:10]) == ("builtins", "Return the")
     assert known["amod"]["file"] == str(repl.folder / "amod.py")
     assert texts(repl.ask("lookup", sym="nothing.there"), "status") == [["done", "no-info"]]

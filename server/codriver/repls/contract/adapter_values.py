@@ -324,6 +324,8 @@ class Listed:
     """As of a `Completion`."""
     parameters: str = ""
     doc: str = ""
+    line: int | None = None
+    """The line of a member of a class, in the class's file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,13 @@ class ListNames(Question[Names | None]):
             return None
         rows = [as_map(item) for item in as_list(told["rows"])]
         listed = [
-            Listed(name, as_text(row.get("type")), as_text(row.get("args")) or "", as_text(row.get("doc")) or "")
+            Listed(
+                name,
+                as_text(row.get("type")),
+                as_text(row.get("args")) or "",
+                as_text(row.get("doc")) or "",
+                as_int(row.get("line")),
+            )
             for row in rows
             if (name := as_text(row.get("name")))
         ]

@@ -22,6 +22,7 @@ import types
 from ..basics.dialect import COMPLETIONS, LISTED, first_line, kind_of, lines_of, matcher
 from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrapped
 from ..basics.previews import glimpse_of
+from .unimported_names import unimported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,10 +61,10 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
 
 
 def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
-    """The description of a dotted name; None if it does not resolve. `home`: the module's name."""
+    """Return the description of a dotted name; None if it does not resolve. `home`: the module's name."""
     value = _resolve(symbol, module)
     if value is MISSING:
-        return None
+        return unimported(symbol)
     info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": kind_of(value, symbol)}
     owner = _resolve(symbol.rpartition(".")[0], module)
     info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
@@ -88,15 +89,13 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
 
 
 def _doc_of(value: object) -> str | None:
-    """The documentation of a value; for a class without any, the next base class's."""
+    """Return the documentation of a value itself: a class does not take over that of a base class."""
     import inspect
 
     if type(value) is types.FunctionType:
         return inspect.getdoc(value)
-    kinds = [kind for kind in classes_of(value) if kind is not object] if is_class(value) else []
-    docs = (text_of(one, "__doc__") for one in (value, *kinds))
-    doc = next((doc for doc in docs if doc is not None), None)
-    return None if doc is None else inspect.cleandoc(doc)
+    doc = space_of(value).get("__doc__") if is_class(value) else text_of(value, "__doc__")
+    return inspect.cleandoc(doc) if type(doc) is str else None
 
 
 def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
@@ -126,7 +125,7 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
 
 
 def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
-    """The public names of the module `wanted` or, for a pattern with `*`, matching names.
+    """Return the public names of the module `wanted`, the members of a class, or all names that match a pattern.
 
     Names of `here` and of `home`, the first module, are told without the module, as code there uses them.
     """
@@ -135,11 +134,32 @@ def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[
     else:
         module: Any = home if wanted == "user" else _resolve(wanted, here)
         module = sys.modules.get(wanted) if module is MISSING else module
+        if is_class(module):
+            return _members(module)
         if not is_module(module):
             return None
         found = ((name, value) for name, value in sorted(_own(module).items()) if _is_public(name, module))
     listed = list(itertools.islice(found, LISTED))
     return [_row(name, value) for name, value in listed], sum(1 for _ in found)
+
+
+def _members(kind: type) -> tuple[list[dict[str, str]], int]:
+    """Return what a class itself defines, in the order of its text: `__init__` and public members, with their lines."""
+    rows = []
+    for name, stored in list(space_of(kind).items()):
+        if type(name) is not str or (name.startswith("_") and name != "__init__"):
+            continue
+        value: Any = stored.fget if type(stored) is property else stored
+        value = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        row = _row(name, value)
+        function = function_of(value)
+        if function is not None:
+            row["line"] = str(function.__code__.co_firstlineno)
+        if type(stored) is property:
+            row.update(type="property", args="")
+        rows.append({key: text for key, text in row.items() if text})
+    rows.sort(key=lambda row: int(row.get("line", 0)))
+    return rows[:LISTED], max(0, len(rows) - LISTED)
 
 
 def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:

@@ -1,0 +1,128 @@
+"""`symbol_info` of a class, of a place, and of a library that nobody has imported."""
+
+import pytest
+
+pytestmark = pytest.mark.served("python")
+
+SHOP = '''\
+"""A shop."""
+
+import typing
+
+T = typing.TypeVar("T")
+
+
+class Order(typing.Generic[T]):
+    """An order of the shop.
+
+    It has a long explanation that nobody needs to see twice.
+    """
+
+    limit = 3
+
+    def __init__(self, lines, rate=1):
+        self.lines = lines
+
+    @property
+    def total(self):
+        """The price of all lines."""
+        return sum(self.lines)
+
+    @classmethod
+    def empty(cls):
+        return cls([])
+
+    def _private(self):
+        pass
+
+
+class Bare(typing.Generic[T]):
+    pass
+
+
+def divide(a, b):
+    return a / b
+'''
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    (live.workspace / "shop.py").write_text(SHOP)
+    with live.client() as client:
+        client.call("evaluate_code", code="import shop")
+    return live
+
+
+def about(client, symbol, **arguments):
+    answer = client.call("symbol_info", symbol=symbol, **arguments)
+    assert answer["ok"], answer
+    return answer
+
+
+def test_a_class_lists_its_members_with_parameters_and_lines(client):
+    found = about(client, "shop.Order")
+    assert found["doc"] == "An order of the shop."
+    assert found["members"] == [
+        "limit: int",
+        "__init__(self, lines, rate=1) :16",
+        "total (property) :19 — The price of all lines.",
+        "empty(cls) :24",
+    ]
+
+
+def test_a_class_without_documentation_does_not_take_over_a_base_class(client):
+    found = about(client, "shop.Bare")
+    assert "doc" not in found
+    assert "members" not in found
+
+
+def test_a_line_of_a_file_shows_the_function_around_it(client):
+    for symbol in ("shop.py:37", "@shop.py:37", "shop.py:37 in divide"):
+        found = about(client, symbol)
+        assert (found["file"], found["line"]) == ("shop.py", 37)
+        assert found["source"] == " 36 def divide(a, b):\n>37     return a / b"
+    refused = client.call("symbol_info", symbol="shop.py:900")
+    assert (refused["reason"], "no line 900" in refused["message"]) == ("unknown-symbol", True)
+
+
+def test_the_number_of_a_frame_shows_the_lines_around_it(client):
+    client.call("evaluate_code", code="import shop; shop.divide(1, 0)")
+    found = about(client, "0")
+    assert found["source"].splitlines()[-1] == ">37     return a / b"
+    refused = client.call("symbol_info", symbol="99")
+    assert (refused["reason"], "no frame 99" in refused["message"]) == ("unknown-symbol", True)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "arglist"),
+    [
+        ("xml.dom.minidom.parseString", "(string, parser=None)"),
+        ("wave.open", "(f, mode=None)"),
+        ("sched.scheduler", "(self, timefunc=_time, delayfunc=time.sleep)"),
+        ("sched.scheduler.cancel", "(self, event)"),
+    ],
+)
+def test_a_library_need_not_be_imported_to_be_looked_up(client, symbol, arglist):
+    loaded = "import sys; 'wave' in sys.modules or 'sched' in sys.modules or 'xml.dom.minidom' in sys.modules"
+    assert client.call("evaluate_code", code=loaded)["result"] == "False"
+    found = about(client, symbol)
+    assert found["arglists"] == [arglist]
+    assert found["notes"] == ["not imported here: this is from its file"]
+    assert client.call("evaluate_code", code=loaded)["result"] == "False", "looking it up imports nothing"
+
+
+def test_a_name_that_a_package_takes_from_its_module_is_found_there(client, live):
+    package = live.workspace / "shelf"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text("from .books import lend as borrow\nfrom shelf.books import Book\n")
+    (package / "books.py").write_text("def lend(book, days=14):\n    'Lend a book.'\n\n\nclass Book:\n    pass\n")
+    found = about(client, "shelf.borrow")
+    assert (found["name"], found["ns"], found["arglists"], found["doc"]) == (
+        "lend", "shelf.books", ["(book, days=14)"], "Lend a book.",
+    )  # fmt: skip
+    assert about(client, "shelf.Book")["line"] == 5
+
+
+@pytest.mark.parametrize("symbol", ["nosuchlibrary.thing", "wave.nosuch", "sched.scheduler.nosuch", "wave..open"])
+def test_a_name_that_no_file_defines_is_refused(client, symbol):
+    assert client.call("symbol_info", symbol=symbol)["reason"] == "unknown-symbol"
