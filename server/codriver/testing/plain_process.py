@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 from anyio import to_thread
@@ -29,7 +31,7 @@ from codriver.testing.event_stream import EventStream
 from codriver.testing.runs import Counts, Interruption, Output, RunFinished, RunProblem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from anyio.abc import Process
 
@@ -58,7 +60,7 @@ _HINTS: Final = {
 class PlainRun:
     """A run in a process of its own."""
 
-    def __init__(self, spec: RunSpec, folder: Path, process: Process) -> None:
+    def __init__(self, spec: RunSpec, folder: Path, process: RunningProcess) -> None:
         self._spec = spec
         self._process = process
         self._tree = ProcessTree.of(process.pid)
@@ -200,14 +202,52 @@ class _NoProcess:
         return None
 
 
+class RunningProcess(Protocol):
+    """What a run needs of its process, which leads a process group."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status as `subprocess` has it; None while it runs."""
+        ...
+
+    async def wait(self) -> int:
+        """Wait for the end, and return the exit status."""
+        ...
+
+    def kill(self) -> None:
+        """Kill the process."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what belongs to the process."""
+        ...
+
+
+OpenProcess = Callable[["RunSpec", "Sequence[str]", Path], "Awaitable[RunningProcess]"]
+"""A way to run a command: an interpreter, a script and its arguments. It prints to `output` in the directory given."""
+
+
 @asynccontextmanager
 async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
     """Start a run as a plain new process. Leaving the context ends the run, and removes its files."""
+    async with start_with(spec, open_plain) as run:
+        yield run
+
+
+@asynccontextmanager
+async def start_with(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
+    """Start a run in a process that `open_process` opens. Leaving the context ends the run, and removes its files."""
     folder = Path(await to_thread.run_sync(_make_folder))
     try:
         try:
             programs = await to_thread.run_sync(_lay_request, spec, folder)
-            process = await _open(spec, folder, programs)
+            command = [spec.python, str(program_bundle.BOOT), str(programs), str(folder / "request")]
+            process = await open_process(replace(spec, environment=_environment(spec, folder)), command, folder)
         except OSError as error:
             yield _NoProcess(RunProblem("no-python", f"{spec.python} cannot be started: {error.strerror or error}"))
             return
@@ -316,15 +356,16 @@ def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:
     return {**spec.environment, **changed}
 
 
-async def _open(spec: RunSpec, folder: Path, programs: Path) -> Process:
+async def open_plain(spec: RunSpec, command: Sequence[str], folder: Path) -> Process:
+    """Run a command in a new process: see `OpenProcess`."""
     with (folder / "output").open("ab") as output:
         return await anyio.open_process(
-            [spec.python, str(program_bundle.BOOT), str(programs), str(folder / "request")],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             cwd=spec.directory,
-            env=_environment(spec, folder),
+            env=spec.environment,
             start_new_session=sys.platform != "win32",
             creationflags=OWN_CONSOLE,
         )

@@ -199,6 +199,7 @@ ProblemKind = Literal[
     "internal",
     "died",
     "lingers",
+    "preloaded",
 ]
 
 

@@ -1,0 +1,296 @@
+"""The warm process: `python __main__.py PLAN`, run by the project's interpreter in the directory of the runs.
+
+PLAN is a file with a Python literal, as the workspace may have a module `json`. `libraries` are the interpreter's
+library directories, each with a separator at its end. `early` and `late` are the modules to preload before and after
+the variables of `variables` are set. `excluded` has the modules that must not be preloaded, with reasons, and `watched`
+the attributes that imports replace. A module cannot be unloaded, so when some turn out to be unfit, the process writes
+the plan again and starts again without them.
+
+Standard input and output carry such literals, one a line. The first one out is the state: see `Warm.state`. A line in
+is a run: a script to run as `python SCRIPT ARGUMENTS` would, with `directory`, `environment`, `output` (the file that
+it prints to), `record` (a file for what it imported: see `RunRecord`), `answer` (a file for why it needs a plain
+process), `events` and `begun` (a file, and a text that is in it once a test has begun). Children may run side by side.
+The lines out of a run are `{"pid"}`, then `{"pid", "status"}` with the exit status as `subprocess` has it. The end of
+standard input ends everything.
+"""
+
+from __future__ import annotations
+
+import sys
+
+BASE = set(sys.modules)  # what a new interpreter has; nothing but parts of that is imported before the recording
+
+import os  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NEEDS_PLAIN = 250
+"""Exit status of a child whose run has to start again in a plain process."""
+RESTARTS = 10
+"""Most starts of one process: each leaves out all unfit modules that the one before met."""
+SETTLED = "the modules that must not be preloaded do not settle"
+
+if not TYPE_CHECKING:
+    __package__, __spec__ = "child", None
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from .preload import Preloader  # noqa: E402
+from .process_state import thread_ids  # noqa: E402
+from .reveal import Revealer  # noqa: E402
+from .scripts import RunRecord, code_of_script, new_main  # noqa: E402
+
+for _name in [name for name in sys.modules if name not in BASE]:
+    del sys.modules[_name]
+
+
+def import_module(name: str) -> Any:
+    """Import a module by name. `importlib` may not be loaded yet."""
+    return sys.modules["_frozen_importlib"]._gcd_import(name)
+
+
+def private_module(name: str) -> Any:
+    """Load a module of the standard library for this program alone: the workspace may have one of that name."""
+    bootstrap: Any = sys.modules["_frozen_importlib"]
+    external: Any = sys.modules["_frozen_importlib_external"]
+    standard = os.path.dirname(os.__file__)
+    paths = [standard, os.path.join(standard, "lib-dynload")]
+    spec = bootstrap.BuiltinImporter.find_spec(name) or external.PathFinder.find_spec(name, paths)
+    module = bootstrap.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Warm:
+    """The warm process: preloads, then forks a child for each run."""
+
+    def __init__(self, plan_path: str) -> None:
+        self.plan_path = plan_path
+        self.seed = os.environ.pop("PYTHONHASHSEED", "")
+        self.environment = dict(os.environ)
+        # The first descriptors are free in a new process, so these are moved away.
+        self.control = os.dup(0), os.dup(1)
+        self.outputs = {name: os.memfd_create(name) for name in ("stdout", "stderr")}
+        redirect(0, os.devnull, os.O_RDONLY)
+        for number, name in (1, "stdout"), (2, "stderr"):
+            os.dup2(self.outputs[name], number)
+        sys.path[0] = os.getcwd()
+        self.select: Any = private_module("select")
+        self.preloader: Preloader
+        self.plan: dict[str, Any]
+
+    # Before the first run
+
+    def preload(self) -> str:
+        """Preload what the plan names, and hide it. Return why the process is unfit, or ''."""
+        base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE - {"__main__"}]
+        # The rest of these is in the plan, which cannot be read before imports are recorded.
+        standard = os.path.join(os.path.dirname(os.__file__), "")
+        self.preloader = preloader = Preloader(BASE, (standard,), {}, {})
+        with preloader.recording(self.outputs):
+            with open(self.plan_path, encoding="ascii") as file:
+                self.plan = eval(file.read(), {})
+            preloader.libraries = tuple(self.plan["libraries"])
+            preloader.excluded.update(self.plan.get("excluded", {}))
+            preloader.watched = self.plan.get("watched", {})
+            hook = self.import_pytest()
+            preloader.preload(self.plan.get("early", []))
+            os.environ.update(self.plan.get("variables", {}))
+            preloader.preload(self.plan.get("late", []))
+        gc, time = private_module("gc"), sys.modules["time"]
+        if hook in sys.meta_path:
+            sys.meta_path.remove(hook)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        time.tzset()
+        outside = [file for file in base_files if file and not preloader.is_library(file)]
+        if outside:
+            return f"{outside[0]} is loaded whenever Python starts"
+        changes = preloader.foreign_changes()
+        gc.collect()
+        preloader.hide()
+        gc.freeze()
+        self.restart_without(preloader.obstacles(), changes)
+        if len(thread_ids(after_fork=True)) > 1:
+            return "a thread that no module started is running"
+        return ""
+
+    def import_pytest(self) -> Any:
+        """Import pytest and its plugins through pytest's own rewriting hook; return the hook."""
+        try:
+            config_module = import_module("_pytest.config")
+            assertion = import_module("_pytest.assertion")
+        except ImportError:
+            return None
+        version = getattr(sys.modules["_pytest"], "__version__", "")
+        if [int(part) for part in version.split(".")[:2] if part.isdigit()] >= [8, 2]:
+            os.environ["PYTEST_VERSION"] = version
+        config = config_module.get_config()
+        if not hasattr(config, "inicfg"):
+            config.inicfg = {}
+        hook = assertion.install_importhook(config)
+        mark = config._mark_plugins_for_rewrite
+        more = (False,) if mark.__code__.co_argcount > 2 else ()  # since pytest 8.4
+        mark(hook, *more)
+        self.preloader.preload(["pytest"])
+        return hook
+
+    def restart_without(self, obstacles: dict[str, str], changes: dict[str, list[str]]) -> None:
+        """Start again if modules are loaded that must not be, or if it has to be seen what replaces attributes."""
+        if not obstacles and not changes:
+            return
+        restarts = self.plan.get("restarts", 0) + 1
+        if restarts > RESTARTS:
+            self.send({"problem": SETTLED})
+            os._exit(1)
+        watched = self.plan.get("watched", {})
+        for name, attributes in changes.items():
+            watched[name] = sorted({*attributes, *watched.get(name, ())})
+        self.plan.update(excluded={**self.plan.get("excluded", {}), **obstacles}, watched=watched, restarts=restarts)
+        with open(self.plan_path, "w", encoding="ascii") as file:
+            file.write(ascii(self.plan))
+        os.dup2(self.control[0], 0)
+        os.dup2(self.control[1], 1)
+        redirect(2, os.devnull, os.O_WRONLY)
+        environment = {**self.environment, "PYTHONHASHSEED": self.seed}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
+
+    def state(self) -> dict[str, Any]:
+        """Return what the first line says."""
+        return {
+            "pid": os.getpid(),
+            "hidden": list(self.preloader.hidden),
+            "excluded": self.plan.get("excluded", {}),
+            "watched": self.plan.get("watched", {}),
+        }
+
+    # The runs
+
+    def send(self, value: dict[str, Any]) -> None:
+        """Write a line to the server."""
+        os.write(self.control[1], ascii(value).encode() + b"\n")
+
+    def serve(self) -> dict[str, Any]:
+        """Serve runs. Returns in a child only: the run that it is for."""
+        rest = b""
+        children: dict[int, int] = {}
+        while True:
+            ready, _, _ = self.select.select([self.control[0], *children], [], [])
+            for ended in ready:
+                if ended in children:
+                    os.close(ended)
+                    pid = children.pop(ended)
+                    self.send({"pid": pid, "status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})
+            if self.control[0] not in ready:
+                continue
+            received = os.read(self.control[0], 65536)
+            if not received:
+                for pid in children.values():
+                    kill_group(pid)
+                os._exit(0)
+            *lines, rest = (rest + received).split(b"\n")
+            for line in lines:
+                run: dict[str, Any] = eval(line, {})
+                child = os.fork()
+                if child == 0:
+                    for ended in children:
+                        os.close(ended)
+                    return run
+                children[os.pidfd_open(child)] = child
+                self.send({"pid": child})
+
+    def become(self, run: dict[str, Any]) -> None:
+        """Make this child what `python SCRIPT ARGUMENT...` is."""
+        os.setsid()
+        for descriptor in (*self.control, *self.outputs.values()):
+            os.close(descriptor)
+        redirect(1, run["output"], os.O_WRONLY | os.O_APPEND)
+        os.dup2(1, 2)
+        os.chdir(run["directory"])
+        os.environ.clear()
+        os.environ.update(run["environment"])
+        sys.path_importer_cache.clear()
+        record = RunRecord(run["record"], BASE, is_warm=True)
+        private_module("atexit").register(record.write)
+        for generator in self.preloader.generators:
+            generator.seed()
+        Revealer(self.preloader, record, Answer(run).ask_plain).install()
+
+
+class Answer:
+    """What a child says when it needs a plain process."""
+
+    def __init__(self, run: dict[str, Any]) -> None:
+        self.run = run
+        self.pid = os.getpid()
+
+    def ask_plain(self, module: str, kind: str, about: str) -> None:
+        """Give this run up: at once before the first test, else as Ctrl-C does, so that fixtures are torn down."""
+        if os.getpid() != self.pid:  # a process that a test forked
+            raise ImportError(f"{module} cannot be imported here: {kind} {about}")
+        begun = self.has_begun()
+        value = os.environ.get(about) if kind == "variable" else None
+        answer = {"module": module, "kind": kind, "about": about, "value": value, "begun": begun}
+        with open(self.run["answer"], "w", encoding="ascii") as file:
+            file.write(ascii(answer))
+        if begun:
+            raise KeyboardInterrupt
+        if (atexit := sys.modules.get("atexit")) is not None:
+            atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(NEEDS_PLAIN)
+
+    def has_begun(self) -> bool:
+        """Return whether a test has begun: then it may have done something that must not be done twice."""
+        try:
+            with open(self.run["events"], "rb") as file:
+                return self.run["begun"].encode() in file.read()
+        except FileNotFoundError:
+            return False
+
+
+def redirect(descriptor: int, path: str, flags: int) -> None:
+    """Let a descriptor lead to a file."""
+    opened = os.open(path, flags)
+    os.dup2(opened, descriptor)
+    os.close(opened)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process group."""
+    try:  # noqa: SIM105 - `contextlib` may not be loaded
+        os.killpg(pid, 9)
+    except ProcessLookupError:
+        pass
+
+
+def described(error: BaseException) -> str:
+    """Return an error with the place where it was raised."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = f" at {os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno}" if frame else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def main() -> dict[str, Any]:
+    """Preload and serve; returns in a child, ready for its run."""
+    warm = Warm(sys.argv[1])
+    try:
+        problem = warm.preload()
+    except BaseException as error:
+        problem = described(error)
+    if problem:
+        warm.send({"problem": problem})
+        os._exit(1)
+    warm.send(warm.state())
+    run = warm.serve()
+    warm.become(run)
+    return run
+
+
+if __name__ == "__main__":
+    _run = main()
+    exec(code_of_script(_run["script"]), new_main(_run["script"], _run["arguments"]))

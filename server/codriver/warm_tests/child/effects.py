@@ -1,0 +1,177 @@
+"""What an import leaves outside its module and can be repeated: found after each import, and repeated at the reveal.
+
+An effect is a kind and a value. The kinds are those of `repeat_effect`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .process_state import loaded_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Effect = tuple[str, Any]
+
+
+MISSING = object()
+"""The value of an attribute that does not exist."""
+
+
+def entries() -> dict[tuple[str, Any], Effect]:
+    """Return everything that an import may add to and a reveal can add again, by an identity that two calls share."""
+    found: dict[tuple[str, Any], Effect] = {}
+    last = len(sys.meta_path) - 1
+    for place, finder in enumerate(sys.meta_path):
+        found["finder", id(finder)] = "finder", (finder, place < last and place == 0)
+    for name, value in os.environ._data.items():  # type: ignore[attr-defined]
+        found["variable", (name, value)] = "variable", (name, value)
+    if logging := loaded_module("logging"):
+        for name, logger in logging.root.manager.loggerDict.items():
+            if hasattr(logger, "parent"):  # placeholders come with their loggers
+                found["logger", name] = "logger", (name, logger)
+        for level, name in getattr(logging, "_levelToName", {}).items():
+            found["level", level] = "level", (level, name)
+    if copyreg := loaded_module("copyreg"):
+        for type_, reduce in copyreg.dispatch_table.items():
+            found["pickling", type_] = "pickling", (type_, reduce)
+    if threading := loaded_module("threading"):
+        for callback in getattr(threading, "_threading_atexits", ()):
+            found["thread exit", id(callback)] = "thread exit", callback
+    return found
+
+
+def filters(always: object) -> dict[tuple[str, Any], Effect]:
+    """Return the warning filters around the filter `always`, oldest first, each with whether it precedes that."""
+    if always is None:
+        return {}
+    every = list(sys.modules["warnings"].filters)
+    place = every.index(always) if always in every else len(every)
+    pairs = [*((entry, True) for entry in reversed(every[:place])), *((entry, False) for entry in every[place + 1 :])]
+    return {("filter", (repr(entry), precedes)): ("filter", (entry, precedes)) for entry, precedes in pairs}
+
+
+def withdraw_effect(kind: str, value: Any) -> None:
+    """Undo what an import left, so that the process looks as if the module had never been imported."""
+    if kind == "finder":
+        if value[0] in sys.meta_path:
+            sys.meta_path.remove(value[0])
+    elif kind == "logger":
+        sys.modules["logging"].root.manager.loggerDict.pop(value[0], None)
+    elif kind == "level":
+        logging = sys.modules["logging"]
+        logging._levelToName.pop(value[0], None)
+        logging._nameToLevel.pop(value[1], None)
+    elif kind == "pickling":
+        sys.modules["copyreg"].dispatch_table.pop(value[0], None)
+    elif kind == "thread exit":
+        callbacks = sys.modules["threading"]._threading_atexits
+        callbacks[:] = [one for one in callbacks if one is not value]
+    elif kind == "attribute":
+        owner, path, old, _ = value
+        set_attribute(owner, path, old)
+
+
+def set_attribute(owner: Any, path: str, value: Any) -> None:
+    """Set or delete an attribute of a module, or of a class in it."""
+    class_, _, name = path.rpartition(".")
+    holder = getattr(owner, class_) if class_ else owner
+    if value is MISSING:
+        delattr(holder, name)
+    else:
+        setattr(holder, name, value)
+
+
+def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
+    """Repeat what an import left. `modules` are those revealed so far: `sys.modules`."""
+    if kind == "finder":
+        finder, is_first = value
+        sys.meta_path.insert(0 if is_first else len(sys.meta_path), finder)
+    elif kind == "filter":
+        add_filter(*value, warnings=modules["warnings"])
+    elif kind == "warning":
+        warn(value, modules)
+    elif kind == "variable":
+        os.environ[os.fsdecode(value[0])] = os.fsdecode(value[1])
+    elif kind in ("stdout", "stderr"):
+        getattr(sys, kind).write(value)
+    elif kind == "logger":
+        add_logger(*value, manager=modules["logging"].root.manager)
+    elif kind == "level":
+        modules["logging"].addLevelName(*value)
+    elif kind == "pickling":
+        modules["copyreg"].dispatch_table[value[0]] = value[1]
+    elif kind == "thread exit":
+        modules["threading"]._threading_atexits.append(value)
+    elif kind == "attribute":
+        owner, path, _, new = value
+        set_attribute(owner, path, new)
+    elif kind == "call":  # atexit.register, codecs.register
+        function, arguments, keywords = value
+        function(*arguments, **keywords)
+
+
+def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: FBT001 - as it is recorded
+    """Add a warning filter as `warnings.filterwarnings` does: at the front, or at the end with `append`."""
+    filters_, implementation = warnings.filters, sys.modules["_warnings"]
+    if precedes:
+        filters_[:] = [entry, *(one for one in filters_ if one != entry)]
+    elif entry not in filters_:
+        filters_.append(entry)
+    if mutated := getattr(implementation, "_filters_mutated", None):
+        mutated()
+    else:  # since 3.14
+        implementation._acquire_lock()
+        try:
+            implementation._filters_mutated_lock_held()
+        finally:
+            implementation._release_lock()
+
+
+def warn(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
+    """Warn again of what an import warned of, as the module that did."""
+    message, category, filename, line, name = value
+    registry = vars(modules[name]).setdefault("__warningregistry__", {}) if name in modules else {}
+    modules["warnings"].warn_explicit(message, category, filename, line, module=name, registry=registry)
+
+
+def warning_action(value: tuple[Warning, type[Warning], str, int, str], warnings: Any) -> str:
+    """Return what the present filters do with a warning of an import: `error`, `ignore`, `default`, ..."""
+    message, category, _, line, name = value
+    for action, text, kind, module, lineno in warnings.filters:
+        if (
+            (text is None or (text == str(message) if isinstance(text, str) else text.match(str(message))))
+            and issubclass(category, kind)
+            and (module is None or (module == name if isinstance(module, str) else module.match(name)))
+            and lineno in (0, line)
+        ):
+            return str(action)
+    return "default"
+
+
+def add_logger(name: str, logger: Any, *, manager: Any) -> None:
+    """Add a logger of an import, as `logging.getLogger` adds a new one."""
+    placeholder = manager.loggerDict.get(name)
+    manager.loggerDict[name] = logger
+    logger._cache.clear()
+    if placeholder is not None:
+        manager._fixupChildren(placeholder, logger)
+    manager._fixupParents(logger)
+
+
+class RecordedCall:
+    """A function whose calls are only recorded while modules are preloaded. Like a built-in one it binds no `self`."""
+
+    def __init__(self, function: Callable[..., Any], record: Callable[[Effect], bool]) -> None:
+        self.function = function
+        self.record = record
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Record the call, or make it."""
+        if self.record(("call", (self.function, arguments, keywords))):
+            return arguments[0] if arguments else None
+        return self.function(*arguments, **keywords)

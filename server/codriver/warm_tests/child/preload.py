@@ -1,0 +1,507 @@
+"""Import what a plan names, record what each import does, and hide all of it.
+
+Nothing of the workspace is loaded: a module whose file is outside the interpreter's library directories stops the
+imports that led to it. The warm process never calls anything of what it imports.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from contextlib import contextmanager
+
+from .effects import MISSING, RecordedCall, entries, filters, withdraw_effect
+from .import_record import ImportRecord, current_environment, native_variables
+from .process_state import changed_settings, file_stat, loaded_module, real_stat, settings, thread_ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import ModuleType
+    from typing import Any
+
+bootstrap: Any = sys.modules["_frozen_importlib"]
+
+PATCHED = (
+    "time", "datetime", "socket", "ssl", "select", "selectors", "threading", "subprocess", "os", "random", "uuid",
+    "signal", "queue", "pathlib", "io", "tempfile",
+)  # fmt: skip
+"""Modules whose functions are replaced by freezegun, gevent and others: who imported them then holds the real ones."""
+REDRAWN = ("random", "multiprocessing.process", "numpy.random")
+"""Modules that draw random numbers at import and draw again at the reveal, with those below them: `draw_again`."""
+KERNEL_FILES = ("/proc/", "/dev/", "/sys/")
+
+
+class ExcludedModuleError(BaseException):
+    """The import of what must not be preloaded. No `except Exception` of a library may swallow it."""
+
+
+class Preloader:
+    """Imports, records and hides modules. Lives as long as the warm process, which has one."""
+
+    def __init__(
+        self,
+        base: set[str],
+        libraries: tuple[str, ...],
+        excluded: Mapping[str, str],
+        watched: Mapping[str, Iterable[str]],
+    ) -> None:
+        self.base = base
+        """The modules of a new interpreter."""
+        self.libraries = libraries
+        """The interpreter's library directories, each with a separator at its end."""
+        self.excluded = dict(excluded)
+        """The modules and packages that must not be preloaded, each with the reason."""
+        self.watched = watched
+        """Attributes, by module, that imports of other packages replace, as an earlier start found."""
+        self.records: dict[str, ImportRecord] = {}
+        self.hidden: dict[str, ModuleType] = {}
+        self.detached: set[str] = set()
+        """Hidden modules that were attributes of their parents."""
+        self.functions: dict[str, dict[str, Any]] = {}
+        """The functions of the modules in `PATCHED`."""
+        self.generators: list[Any] = []
+        """Unseeded random number generators made by imports."""
+        self.subclasses: list[tuple[str, str]] = []
+        """Modules that look for subclasses of a class, each with a module of another package that defines one."""
+        self._importing: list[str] = []
+        self._attributed: set[tuple[str, Any]] = set()
+        self._always: Any = None
+        self._outputs: dict[str, int] = {}
+        self._replaced: dict[int, tuple[Any, Any]] = {}
+        self._contents = {name: contents(module) for name, module in list(sys.modules.items())}
+        self._real_load: Callable[[Any], ModuleType] = bootstrap._load_unlocked
+        self._real_find: Callable[..., ModuleType] = bootstrap._find_and_load
+        self._real_import = builtins.__import__
+
+    def record(self, name: str) -> ImportRecord:
+        """Return the record of a module, a new one if needed."""
+        return self.records.setdefault(name, ImportRecord())
+
+    def is_library(self, path: str) -> bool:
+        """Return whether a file or directory is below the interpreter's library directories."""
+        return f"{os.path.abspath(path)}{os.sep}".startswith(self.libraries)
+
+    def exclusion(self, name: str) -> str:
+        """Return why a module must not be preloaded, or ''."""
+        parts = name.split(".")
+        names = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+        return next((self.excluded[one] for one in names if one in self.excluded), "")
+
+    def obstacles(self) -> dict[str, str]:
+        """Return the loaded modules that must not be preloaded, each with the reason."""
+        found = {name: one.obstacle for name, one in self.records.items() if one.obstacle and not self.exclusion(name)}
+        for name in self.hidden:
+            parent = name.rpartition(".")[0]
+            if parent and parent not in self.hidden and parent not in self.base and not self.exclusion(parent):
+                found.setdefault(parent, f"is missing, and {name} is loaded")
+        return found
+
+    # Recording
+
+    @contextmanager
+    def recording(self, outputs: Mapping[str, int]) -> Iterator[None]:
+        """Record imports and everything that they do. `outputs` are the files that the standard streams write to."""
+        environ_type: Any = type(os.environ)
+        former: list[tuple[Any, str, Any]] = []
+
+        def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+            real = vars(owner)[name]
+            replacement = make(real)
+            former.append((owner, name, real))
+            self._replaced[id(replacement)] = replacement, real
+            setattr(owner, name, replacement)
+
+        replace(bootstrap, "_load_unlocked", lambda _: self._load)
+        replace(bootstrap, "_find_and_load", lambda _: self._find_and_load)
+        replace(builtins, "__import__", lambda _: self._import)
+        replace(environ_type, "__getitem__", self._reads_variable)
+        replace(environ_type, "__iter__", self._reads_all_variables)
+        for owner, name in (os, "stat"), (builtins, "open"), (sys.modules["io"], "open"):
+            replace(owner, name, lambda real: ReadFile(self, real))
+        for name in ("listdir", "scandir"):
+            replace(os, name, lambda real: ReadFile(self, real, end=os.sep))
+        replace(os, "urandom", lambda real: DrawnBytes(self, real))
+        import atexit
+        import codecs
+        import warnings
+
+        replace(atexit, "register", lambda real: RecordedCall(real, self.add_effect))
+        replace(codecs, "register", lambda real: RecordedCall(real, self.add_effect))
+        replace(warnings, "showwarning", lambda _: self._warns)
+        try:
+            import random
+        except ExcludedModuleError:  # the workspace has one
+            pass
+        else:
+            replace(random, "_urandom", lambda real: real)  # it has imported the replacement above
+            replace(random.Random, "seed", self._seeds)
+        former_filters = warnings.filters[:]
+        warnings.simplefilter("always")
+        self._always = warnings.filters[0]
+        self._outputs.update(outputs)
+        finder = MissedModules(self)
+        sys.meta_path.append(finder)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(finder)
+            for owner, name, value in reversed(former):
+                setattr(owner, name, value)
+            warnings.filters[:] = former_filters  # type: ignore[index]  # it is a list
+
+    def preload(self, names: list[str]) -> None:
+        """Import modules by name."""
+        import warnings
+
+        for name in names:
+            warnings.filters[:] = [self._always]  # type: ignore[index]  # it is a list
+            try:
+                bootstrap._gcd_import(name)
+            except BaseException:  # noqa: S112 - it is in the module's record
+                continue
+
+    def importing(self) -> ImportRecord | None:
+        """Return the record of the innermost module being imported."""
+        return self.records[self._importing[-1]] if self._importing else None
+
+    def add_effect(self, effect: tuple[str, Any]) -> bool:
+        """Add an effect to the innermost module being imported; False if there is none."""
+        current = self.importing()
+        if current is not None:
+            current.effects.append(effect)
+        return current is not None
+
+    def object_to(self, name: str, obstacle: str) -> None:
+        """Note why a module must not be preloaded."""
+        record = self.record(name)
+        record.obstacle = record.obstacle or obstacle
+
+    def object_to_current(self, obstacle: str) -> None:
+        """Note why the innermost module being imported must not be preloaded."""
+        self.object_to(self._importing[-1], obstacle)
+
+    def is_redrawn(self) -> bool:
+        """Return whether the innermost module being imported draws its random numbers again at the reveal."""
+        name = f"{self._importing[-1]}."
+        return any(name.startswith(f"{one}.") for one in REDRAWN)
+
+    def _load(self, spec: Any) -> ModuleType:
+        """Stand in for importlib's `_load_unlocked`: load a module, and record what that does."""
+        name, importers = spec.name, list(self._importing)
+        mine = self.record(name)
+        self._refuse_excluded(spec)
+        before, known, threads = settings(), set(sys.modules), thread_ids()
+        present, drawn, variables = entries() | filters(self._always), random_state(), current_environment()
+        self._importing.append(name)
+        try:
+            module = self._real_load(spec)
+        except BaseException as error:
+            self._failed_import(name, error, importers)
+            raise
+        finally:
+            self._importing.pop()
+        mine.loader, mine.origin = type(spec.loader).__name__, spec.origin if spec.has_location else ""
+        for other in sys.modules.keys() - known - self.records.keys():  # such as six.moves: put there by hand
+            self.record(other)
+            mine.imports[other] = None
+        if mine.loader == "ExtensionFileLoader":
+            self._record_native(name, module)
+        for key, effect in (entries() | filters(self._always)).items():
+            if key not in present and key not in self._attributed:
+                self._attributed.add(key)
+                mine.effects.append(effect)
+        self._record_output(mine)
+        changed = changed_settings(before)
+        changed += ["threads"] if thread_ids() - threads and thread_ids(after_fork=True) - threads else []
+        changed += ["variables"] if variables.keys() - current_environment().keys() else []
+        changed += ["random numbers"] if drawn not in (None, random_state()) else []
+        if changed:
+            self.object_to(name, f"changes {', '.join(changed)}")
+        if importers:
+            self.record(importers[-1]).imports[name] = None
+        self._contents[name] = contents(module)
+        self._record_attributes(name)
+        return module
+
+    def _refuse_excluded(self, spec: Any) -> None:
+        """Stop the import of what must not be preloaded, with everything that it was to be imported for."""
+        paths = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
+        if not all(map(self.is_library, paths)):
+            self.excluded.setdefault(spec.name, "is outside the interpreter's libraries")
+        if self.exclusion(spec.name):
+            for importer in self._importing:
+                self.object_to(importer, f"imports {spec.name}")
+            raise ExcludedModuleError(spec.name)
+
+    def _failed_import(self, name: str, error: BaseException, importers: list[str]) -> None:
+        """Note a failed import. A second attempt may succeed; an importer may have caught an ImportError."""
+        if isinstance(error, ImportError) and importers:
+            mine, importer = self.record(name), self.record(importers[-1])
+            importer.imports.update(mine.imports)  # they stay loaded
+            importer.environment.update(mine.environment)
+            importer.files.update(mine.files)
+            importer.effects.extend(mine.effects)
+            return
+        for one in [*importers, name]:
+            self.object_to(one, f"importing {name} raised {type(error).__name__}")
+
+    def _record_native(self, name: str, module: ModuleType) -> None:
+        """Record what native code does unseen: it imports other modules, and reads variables."""
+        mine = self.record(name)
+        names = (value.__name__ for value in vars(module).values() if isinstance(value, type(sys)))
+        mine.imports.update((one, None) for one in names if one != name)
+        if "lib-dynload" not in mine.origin:
+            mine.native = native_variables(current_environment())
+
+    def _record_output(self, mine: ImportRecord) -> None:
+        for name, descriptor in self._outputs.items():
+            getattr(sys, name).flush()
+            if size := os.fstat(descriptor).st_size:
+                mine.effects.append((name, os.pread(descriptor, size, 0).decode(errors="replace")))
+                os.ftruncate(descriptor, 0)
+
+    def _record_attributes(self, name: str) -> None:
+        """Record which watched attributes of other packages an import replaced."""
+        for owner, attributes in self.watched.items():
+            if owner in self._contents and (module := sys.modules.get(owner)) is not None:
+                former, present = self._contents[owner], contents(module)
+                for attribute in attributes:
+                    old, new = former.get(attribute, MISSING), present.get(attribute, MISSING)
+                    if old is not new:
+                        former[attribute] = new
+                        if owner.partition(".")[0] == name.partition(".")[0]:
+                            continue
+                        if ("attribute", (owner, attribute)) in self._attributed:
+                            self.object_to(name, f"replaces {owner}.{attribute}, which another module has replaced")
+                        self._attributed.add(("attribute", (owner, attribute)))
+                        self.record(name).effects.append(("attribute", (module, attribute, old, new)))
+
+    def _find_and_load(self, name: str, import_: Any, **options: Any) -> ModuleType:
+        """Stand in for importlib's `_find_and_load`, which is not called for what an import statement finds loaded."""
+        importer = self._importing[-1] if self._importing else ""
+        module = self._real_find(name, import_, **options)
+        if importer and name != importer:
+            self.record(importer).imports[name] = None
+        return module
+
+    def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002 - as `__import__` has them
+        """Stand in for `__import__`: record also what was loaded before."""
+        importer = self._importing[-1] if self._importing else ""
+        result = self._real_import(name, globals, locals, fromlist, level)
+        if importer:
+            package = (globals or {}).get("__package__") or (globals or {}).get("__name__", "")
+            base = package.rsplit(".", level - 1)[0] if level > 1 else package
+            full = f"{base}.{name}" if level and name else base if level else name
+            parts = full.split(".")
+            names = [".".join(parts[: end + 1]) for end in range(len(parts))]
+            names += [f"{full}.{one}" for one in fromlist or () if isinstance(one, str)]
+            imports = self.record(importer).imports
+            imports.update((one, None) for one in names if one in sys.modules and one != importer)
+        return result
+
+    def _reads_variable(self, real: Any) -> Any:
+        ours: Any = os.environ
+
+        def __getitem__(environ: Any, key: str) -> str:  # noqa: N807 - it stands in for that
+            current = self.importing()
+            if current is not None and environ is ours:
+                encoded = environ.encodekey(key)
+                current.environment.setdefault(encoded, environ._data.get(encoded))
+            value: str = real(environ, key)
+            return value
+
+        return __getitem__
+
+    def _reads_all_variables(self, real: Any) -> Any:
+        def __iter__(environ: Any) -> Any:  # noqa: N807 - it stands in for that
+            current = self.importing()
+            if current is not None and environ is os.environ and current.whole_environment is None:
+                current.whole_environment = current_environment()
+            return real(environ)
+
+        return __iter__
+
+    def _seeds(self, real: Any) -> Any:
+        def seed(generator: Any, a: Any = None, *more: Any, **options: Any) -> None:
+            if a is None and self._importing and type(generator).__name__ != "SystemRandom":
+                self.generators.append(generator)
+            real(generator, a, *more, **options)
+
+        return seed
+
+    def _warns(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
+        """Stand in for `warnings.showwarning`, which every warning reaches under the filter `always`."""
+        if self._importing:
+            names = (name for name, one in list(sys.modules.items()) if getattr(one, "__file__", None) == filename)
+            self.add_effect(("warning", (message, category, filename, line, next(names, self._importing[-1]))))
+
+    # Hiding
+
+    def foreign_changes(self) -> dict[str, list[str]]:
+        """Return the attributes that were replaced after the import of their module and are not watched yet."""
+        found: dict[str, list[str]] = {}
+        for name, former in self._contents.items():
+            if (module := sys.modules.get(name)) is not None:
+                changed = set(changed_attributes(former, contents(module))) - set(self.watched.get(name, ()))
+                if changed:
+                    found[name] = sorted(changed)
+        return found
+
+    def hide(self) -> None:
+        """Hide every module that a new interpreter does not have, and what it left elsewhere."""
+        self._put_back_replaced()
+        for name in PATCHED:
+            if (module := sys.modules.get(name)) is not None:
+                found = {key: value for key, value in vars(module).items() if callable(value) and key != "excepthook"}
+                self.functions[name] = found
+        self._find_subclasses()
+        for record in reversed(self.records.values()):
+            for effect in reversed(record.effects):
+                withdraw_effect(*effect)
+        for name in [name for name in sys.modules if name not in self.base]:
+            self.hidden[name] = sys.modules.pop(name)
+            record = self.record(name)
+            record.stat = file_stat(record.origin) if record.origin else None
+        for name, module in self.hidden.items():
+            parent, _, child = name.rpartition(".")
+            owner = self.hidden.get(parent) or sys.modules.get(parent)
+            if owner is not None and getattr(owner, "__dict__", {}).get(child) is module:
+                delattr(owner, child)
+                self.detached.add(name)
+        self._forget_cached_attributes()
+        self._contents.clear()
+
+    def _put_back_replaced(self) -> None:
+        """Put the real functions back where modules took one that records."""
+        for module in list(sys.modules.values()):
+            if not isinstance(module, type(sys)):
+                continue
+            for key, value in list(vars(module).items()):
+                if (found := self._replaced.get(id(value))) is not None:
+                    setattr(module, key, found[1])
+                elif isinstance(value, type) and value.__module__ == module.__name__:
+                    for name, member in list(vars(value).items()):
+                        if (found := self._replaced.get(id(member))) is not None:
+                            setattr(value, name, found[1])
+
+    def _forget_cached_attributes(self) -> None:
+        """Delete what a module's `__getattr__` cached: a new access loads the submodule again, as in a new process."""
+        for name, module in self.hidden.items():
+            former, present = self._contents.get(name, {}), getattr(module, "__dict__", {})
+            if "__getattr__" in former:
+                for key in present.keys() - former.keys():
+                    if not key.startswith("_"):
+                        del present[key]
+
+    def _find_subclasses(self) -> None:
+        """Find the modules that look for subclasses of classes which other packages define."""
+        lookers: dict[str, str] = {}
+        for name, record in self.records.items():
+            top = name.partition(".")[0]
+            is_candidate = record.origin.endswith(".py") and top not in sys.stdlib_module_names and top not in lookers
+            if is_candidate and mentions_subclasses(record.origin):
+                lookers[top] = name
+        for name in [name for name in sys.modules if lookers and name not in self.base]:
+            for value in list(getattr(sys.modules[name], "__dict__", {}).values()):
+                if isinstance(value, type) and value.__module__ == name:
+                    for base in value.__mro__[1:]:
+                        top = str(base.__module__).partition(".")[0]
+                        if top in lookers and top != name.partition(".")[0]:
+                            self.subclasses.append((lookers[top], name))
+
+
+class MissedModules:
+    """The last finder while modules are preloaded: notes which top-level modules do not exist."""
+
+    def __init__(self, preloader: Preloader) -> None:
+        self.preloader = preloader
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - as importlib calls
+        """Find nothing."""
+        current = self.preloader.importing()
+        if current is not None and "." not in name:
+            current.missed.add(name)
+
+
+class ReadFile:
+    """A function on files that records which files imports read. Like a built-in one it binds no `self`."""
+
+    def __init__(self, preloader: Preloader, real: Callable[..., Any], end: str = "") -> None:
+        self.preloader = preloader
+        self.real = real
+        self.end = end
+        """What is added to the path: a separator for a function that lists directories."""
+
+    def __call__(self, path: Any = ".", *arguments: Any, **options: Any) -> Any:
+        """Record the file, and call the real function."""
+        current = self.preloader.importing()
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        # Metadata is looked up by listing `sys.path`; what is installed is compared as a whole before each run.
+        if current is not None and not isinstance(path, int) and not caller.startswith("importlib.metadata"):
+            try:
+                full = os.path.abspath(os.fsdecode(path)) + self.end
+            except TypeError:
+                full = ""
+            # The stat of a library file says whether it is there; what is read of it matters.
+            is_counted = self.real is not real_stat and not full.endswith((".py", ".pyc"))
+            if full and not full.startswith(KERNEL_FILES) and (is_counted or not self.preloader.is_library(full)):
+                current.files.setdefault(full, file_stat(full))
+        return self.real(path, *arguments, **options)
+
+
+class DrawnBytes:
+    """`os.urandom` while modules are preloaded."""
+
+    def __init__(self, preloader: Preloader, real: Callable[[int], bytes]) -> None:
+        self.preloader = preloader
+        self.real = real
+
+    def __call__(self, size: int) -> bytes:
+        """Note who draws."""
+        if self.preloader.importing() is not None and not self.preloader.is_redrawn():
+            self.preloader.object_to_current("draws random numbers")
+        return self.real(size)
+
+
+def random_state() -> Any:
+    """Return the state of Python's generator; None if it is not loaded."""
+    instance = getattr(loaded_module("random"), "_inst", None)
+    return instance and hash(instance.getstate())
+
+
+def contents(module: Any) -> dict[str, Any]:
+    """Return the attributes of a module, and the functions of its classes as `Class.name`."""
+    found: dict[str, Any] = {}
+    name = getattr(module, "__name__", "")
+    for key, value in list(getattr(module, "__dict__", {}).items()):
+        found[key] = value
+        if type(value) is type and value.__module__ == name:
+            for attribute, function in list(vars(value).items()):
+                if isinstance(function, FUNCTIONS):
+                    found[f"{key}.{attribute}"] = function
+    return found
+
+
+FUNCTIONS = (type(contents), classmethod, staticmethod, property)
+
+
+def changed_attributes(former: dict[str, Any], present: dict[str, Any]) -> list[str]:
+    """Return the functions and classes that were replaced or added since `former`."""
+    changed = []
+    for key, value in present.items():
+        is_replaced = isinstance(value, (*FUNCTIONS, type)) and former.get(key, value) is not value
+        is_added = "." in key and key not in former and key.partition(".")[0] in former
+        if is_replaced or is_added:
+            changed.append(key)
+    return changed
+
+
+def mentions_subclasses(path: str) -> bool:
+    """Return whether a source file calls `__subclasses__`."""
+    try:
+        with open(path, "rb") as file:
+            return b"__subclasses__()" in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,103 @@
+"""What the operating system and the interpreter say about this process: threads, descriptors, handlers, settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FORK_SAFE_THREADS = frozenset({"jemalloc_bg_thd"})
+"""Names of threads that survive a fork by themselves: pyarrow's allocator starts its own again in the child."""
+
+real_stat = os.stat
+"""Not the one that records what imports read."""
+
+FILE_TYPE, DIRECTORY = 0o170000, 0o040000
+"""Parts of a file's mode, as in `stat`, which is not loaded in every new interpreter."""
+
+SIGNALS = range(1, 32)
+"""The signals whose handlers an import might change; real-time signals are not used by libraries."""
+
+
+def thread_ids(*, after_fork: bool = False) -> set[str]:
+    """Return the ids of the process's threads as the operating system counts them.
+
+    `threading` does not know the threads of native code. Some libraries (OpenBLAS) join theirs before a fork, so
+    `after_fork` counts what is left after a trial fork.
+    """
+    if after_fork:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+    found = set()
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/comm") as file:
+                name = file.read().strip()
+        except OSError:  # it has ended since it was listed
+            continue
+        if name not in FORK_SAFE_THREADS:
+            found.add(thread)
+    return found
+
+
+def settings() -> dict[str, Any]:
+    """Return what an import must leave alone, because it cannot be repeated when the module is revealed.
+
+    A value of None means that the part is not loaded yet; loading it is no change.
+    """
+    signals = sys.modules["_signal"]
+    locale, threading, logging, gc = map(loaded_module, ("_locale", "threading", "logging", "gc"))
+    finalize = getattr(loaded_module("weakref"), "finalize", None)
+    return {
+        "sys.path": sys.path[:],
+        "sys.path_hooks": sys.path_hooks[:],
+        "working directory": os.getcwd(),
+        "recursion limit": sys.getrecursionlimit(),
+        "switch interval": sys.getswitchinterval(),
+        "sys.excepthook": sys.excepthook,
+        "sys.unraisablehook": sys.unraisablehook,
+        "sys.displayhook": sys.displayhook,
+        "trace function": sys.gettrace(),
+        "profile function": sys.getprofile(),
+        "signal handlers": [signals.getsignal(number) for number in SIGNALS],
+        "signal timer": signals.getitimer(signals.ITIMER_REAL),
+        "open descriptors": len(os.listdir("/proc/self/fd")),
+        "locale": locale and locale.setlocale(locale.LC_ALL),
+        "threading.excepthook": threading and threading.excepthook,
+        "root logger's handlers": logging and logging.root.handlers[:],
+        "root logger's level": logging and logging.root.level,
+        "logger class": logging and logging.getLoggerClass(),
+        "log record factory": logging and logging.getLogRecordFactory(),
+        "garbage collection": gc and (gc.isenabled(), gc.get_threshold(), gc.callbacks[:]),
+        "finalizers": finalize and len(finalize._registry),
+    }
+
+
+def loaded_module(name: str) -> Any:
+    """Return a module if it is loaded to its end, else None."""
+    module = sys.modules.get(name)
+    return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
+
+
+def changed_settings(before: dict[str, Any]) -> list[str]:
+    """Return the names of the settings that differ from those `before`."""
+    return [name for name, value in settings().items() if before[name] is not None and value != before[name]]
+
+
+def file_stat(path: str) -> tuple[int, int, int] | None:
+    """Return modification time, size and inode of a file, or None if it does not exist.
+
+    Of a directory only the inode matters, unless the path ends with a separator: then it was listed.
+    """
+    try:
+        found = real_stat(path)
+    except (OSError, ValueError):
+        return None
+    if found.st_mode & FILE_TYPE == DIRECTORY and not path.endswith(os.sep):
+        return 0, 0, found.st_ino
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,32 @@
+"""Run a script as Python does, and write down what it imported: `python record_plan.py RECORD SCRIPT ARGUMENT...`."""
+
+from __future__ import annotations
+
+import sys
+
+BASE = set(sys.modules)
+
+import os  # noqa: E402
+
+TYPE_CHECKING = False
+if not TYPE_CHECKING:
+    __package__, __spec__ = "child", None
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from .scripts import RunRecord, code_of_script, new_main  # noqa: E402
+
+for _name in [name for name in sys.modules if name not in BASE]:
+    del sys.modules[_name]
+
+
+def record(path: str) -> None:
+    """Write the record when the process ends, after everything that the run registers for that."""
+    import atexit
+
+    atexit.register(RunRecord(path, BASE).write)
+    if "atexit" not in BASE:
+        del sys.modules["atexit"]
+
+
+record(sys.argv[1])
+_code = code_of_script(sys.argv[2])
+exec(_code, new_main(sys.argv[2], sys.argv[3:]))

@@ -1,0 +1,229 @@
+"""In the child: reveal each preloaded module when the run imports it, if the import would do the same now.
+
+`sys.modules` is at any moment what a new process would have. A module whose import would read something else now is not
+imported again, because two copies of a module in one process are the dangerous part: the run asks for a plain process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from .effects import repeat_effect, warning_action
+from .import_record import current_environment, native_variables
+from .process_state import file_stat
+from .scripts import file_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from .import_record import ImportRecord
+    from .preload import Preloader
+    from .scripts import RunRecord
+
+bootstrap: Any = sys.modules["_frozen_importlib"]
+perf_counter = time.perf_counter
+external: Any = sys.modules["_frozen_importlib_external"]
+
+RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
+"""Variables that pytest itself sets during a run."""
+
+
+class Revealer:
+    """Reveals the hidden modules of one run. `ask_plain` ends the run in favour of a plain process."""
+
+    def __init__(self, preloader: Preloader, record: RunRecord, ask_plain: Callable[[str, str, str], None]) -> None:
+        self.preloader = preloader
+        self.record = record
+        self.hidden = preloader.hidden
+        self.ask_plain = ask_plain
+        self._real_find = bootstrap._find_and_load_unlocked
+
+    def install(self) -> None:
+        """Come before every finder, without appearing in `sys.meta_path` or in tracebacks."""
+
+        def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
+            if name in self.hidden:
+                parent = name.rpartition(".")[0]
+                if parent and parent not in sys.modules:
+                    import_(parent)
+                    if name in sys.modules:
+                        return sys.modules[name]
+                if name in self.hidden:  # its parent's import may have revealed it and removed it from sys.modules
+                    self.check(name)
+                    self.reveal(name)
+                    return sys.modules[name]
+            before, began = self.record.imported_s, perf_counter()
+            module = self._real_find(name, import_, **options)
+            if (file := file_of(module)) and self.preloader.is_library(file):
+                self.record.imported_s = before + perf_counter() - began
+            return module
+
+        # Tracebacks leave out frames of this file name, as for importlib's own.
+        code = _find_and_load_unlocked.__code__.replace(co_filename="<frozen importlib._bootstrap>")
+        _find_and_load_unlocked.__code__ = code
+        bootstrap._find_and_load_unlocked = _find_and_load_unlocked
+
+    # Checks
+
+    def check(self, name: str) -> None:
+        """Ask for a plain process if the import of a module would do something else now than it did."""
+        hook = rewriting_hook()
+        replaced = self.replaced_modules()
+        ahead, seen = [name], {name}
+        while ahead:
+            one = ahead.pop()
+            record = self.preloader.record(one)
+            if one in self.hidden and (found := self.obstacle(one, record, replaced, hook)):
+                self.ask_plain(one, *found)
+            for other in (*record.imports, one.rpartition(".")[0]):
+                if other in self.hidden and other not in seen:
+                    seen.add(other)
+                    ahead.append(other)
+
+    def replaced_modules(self) -> set[str]:
+        """Return the revealed modules of which something has replaced functions."""
+        return {
+            name
+            for name, functions in self.preloader.functions.items()
+            if (module := sys.modules.get(name)) is not None
+            and any(vars(module).get(key) is not value for key, value in functions.items())
+        }
+
+    def obstacle(self, name: str, record: ImportRecord, replaced: set[str], hook: Any) -> tuple[str, str] | None:
+        """Return why a module may not be revealed, as a kind and what it is about."""
+        return (
+            self.changed_variable(record)
+            or self.changed_file(record)
+            or self.other_module(name, record, hook)
+            or self.rewriting(name, record, hook)
+            or self.changed_effect(record)
+            or next((("replaced", one) for one in replaced if one in record.imports), None)
+        )
+
+    def changed_variable(self, record: ImportRecord) -> tuple[str, str] | None:
+        """Compare the variables that the import read."""
+        if not record.environment and record.native is None and record.whole_environment is None:
+            return None
+        present = current_environment()
+        for key, value in record.environment.items():
+            if present.get(key) != value and key not in RUN_VARIABLES:
+                return "variable", os.fsdecode(key)
+        if record.native is not None and (differ := record.native.items() ^ native_variables(present).items()):
+            return "variable", os.fsdecode(min(differ)[0])
+        if record.whole_environment is not None:
+            differ = {
+                pair for pair in record.whole_environment.items() ^ present.items() if pair[0] not in RUN_VARIABLES
+            }
+            if differ:
+                return "variable", os.fsdecode(min(differ)[0])
+        return None
+
+    def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:
+        """Compare the files that the import read, its own first."""
+        if record.stat is not None and file_stat(record.origin) != record.stat:
+            return "file", record.origin
+        return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
+
+    def other_module(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+        """Return whether the import would find another module now, or one that it missed."""
+        for missed in record.missed:
+            if missed not in self.hidden and missed not in sys.modules and external.PathFinder.find_spec(missed):
+                return "found", missed
+        parent = name.rpartition(".")[0]
+        owner = (sys.modules.get(parent) or self.hidden.get(parent)) if parent else None
+        path = getattr(owner, "__path__", None)
+        path = list(getattr(path, "_path", path)) if path is not None else None
+        if record.stat is None:
+            module = self.hidden[name]
+            is_namespace = type(getattr(module, "__path__", None)).__name__ == "_NamespacePath"
+            if is_namespace and not parent:
+                found = external.PathFinder.find_spec(name)
+                if found is None or list(found.submodule_search_locations or ()) != module.__path__._path:  # type: ignore[attr-defined]
+                    return "namespace", name
+            return None
+        if not parent or (path and not getattr(owner, "__file__", None)):
+            found = external.PathFinder.find_spec(name, path)
+            if found is None or found.origin != record.origin:
+                return "hidden", name
+        for finder in sys.meta_path:
+            if finder in (external.PathFinder, bootstrap.FrozenImporter, bootstrap.BuiltinImporter):
+                break
+            find = getattr(finder, "find_spec", None)
+            if finder is not hook and find is not None and find(name, path) is not None:
+                return "finder", type(finder).__name__
+        return None
+
+    def rewriting(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+        """Return whether pytest would rewrite the module's assertions where it did not, or the reverse."""
+        is_rewritten = record.loader == "AssertionRewritingHook"
+        if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
+            return None
+        if is_rewritten != (hook is not None and would_rewrite(hook, name, record.origin)):
+            return "rewriting", name
+        return None
+
+    def changed_effect(self, record: ImportRecord) -> tuple[str, str] | None:
+        """Return whether what the import did besides defining would go another way now."""
+        warnings, logging = sys.modules.get("warnings"), sys.modules.get("logging")
+        loggers = logging.root.manager.loggerDict if logging is not None else {}
+        for kind, value in record.effects:
+            if kind == "warning" and warnings is not None and warning_action(value, warnings) == "error":
+                return "warning", str(value[0])[:200]
+            if kind == "logger" and hasattr(loggers.get(value[0]), "parent"):
+                return "logger", value[0]
+        return None
+
+    # The reveal
+
+    def reveal(self, name: str) -> None:
+        """Put a hidden module back, its parents first, then what its import loaded."""
+        parent, _, child = name.rpartition(".")
+        if parent in self.hidden:
+            self.reveal(parent)
+        if name not in self.hidden:
+            return
+        module, record = self.hidden.pop(name), self.preloader.record(name)
+        sys.modules[name] = module
+        for one in record.imports:
+            if one in self.hidden:
+                self.reveal(one)
+        if record.loader == "AssertionRewritingHook" and (hook := rewriting_hook()) is not None:
+            module.__loader__ = hook
+            vars(module.__spec__).update(loader=hook)
+            hook._rewritten_names[name] = sys.modules["pathlib"].Path(record.origin)
+        if name in self.preloader.detached:
+            setattr(sys.modules[parent], child, module)
+        for effect in record.effects:
+            repeat_effect(*effect, sys.modules)
+        draw_again(name, module)
+
+
+def rewriting_hook() -> Any:
+    """Return pytest's import hook, or None."""
+    return next((one for one in sys.meta_path if type(one).__name__ == "AssertionRewritingHook"), None)
+
+
+def would_rewrite(hook: Any, name: str, origin: str) -> bool:
+    """Return whether pytest would rewrite the assertions of a module."""
+    config = hook.config
+    storage = getattr(config, "stash", None) or config._store  # `_store` until 7.0
+    states = [one for one in storage._storage.values() if type(one).__name__ == "AssertionState"]
+    if not states or hook._early_rewrite_bailout(name, states[0]):
+        return False
+    return bool(hook._should_rewrite(name, origin, states[0]))
+
+
+def draw_again(name: str, module: ModuleType) -> None:
+    """Draw the random numbers and the time of an import again, which are otherwise equal in all children."""
+    found: Any = module
+    if name in ("random", "numpy.random"):
+        found.seed()
+    elif name == "multiprocessing.process":
+        found.current_process()._config["authkey"] = found.AuthenticationString(os.urandom(32))
+    elif name == "logging":
+        found._startTime = time.time_ns() if sys.version_info >= (3, 13) else time.time()

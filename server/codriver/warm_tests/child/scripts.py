@@ -1,0 +1,74 @@
+"""Become what `python SCRIPT ARGUMENT...` is, and write down at the end what the run imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def code_of_script(path: str) -> Any:
+    """Compile a script."""
+    with open(path, encoding="utf-8") as file:
+        return compile(file.read(), path, "exec", dont_inherit=True)
+
+
+def new_main(script: str, arguments: list[str]) -> dict[str, Any]:
+    """Return the attributes of a new `__main__` for a script; those of the present one live on in its frame."""
+    sys.argv[:] = [script, *arguments]
+    sys.path[0] = os.path.dirname(script)
+    module = type(sys)("__main__")
+    vars(module).update(__builtins__=__builtins__, __annotations__={}, __file__=script)
+    sys.modules["__main__"] = module
+    return vars(module)
+
+
+class RunRecord:
+    """What a run imported and which variables it changed, written when the process ends."""
+
+    def __init__(self, path: str, base: set[str], *, is_warm: bool = False) -> None:
+        self.path = path
+        self.base = base
+        self.is_warm = is_warm
+        self.environment = dict(os.environ)
+        self.pid = os.getpid()
+        self.imported_s = 0.0
+        """How long imports of libraries took that were not preloaded."""
+
+    def write(self) -> None:
+        """Write the names of the modules in their order, each with its file, and the changed variables."""
+        if os.getpid() != self.pid:
+            return
+        paths = set()
+        if not self.is_warm:
+            import sysconfig
+
+            names = ("stdlib", "platstdlib", "purelib", "platlib")
+            paths = {sysconfig.get_path(name) for name in names} | {os.path.dirname(os.__file__)}
+        changed = {key: value for key, value in os.environ.items() if self.environment.get(key) != value}
+        modules = [
+            (name, file_of(module))
+            for name, module in list(sys.modules.items())
+            if name not in self.base and isinstance(name, str)
+        ]
+        record = {
+            "modules": modules,
+            "variables": changed,
+            "libraries": sorted(paths),
+            "imported_s": self.imported_s,
+        }
+        with open(f"{self.path}.new", "w", encoding="ascii") as file:
+            file.write(ascii(record))
+        os.replace(f"{self.path}.new", self.path)
+
+
+def file_of(module: Any) -> str:
+    """Return the file of a module, or the first directory of a namespace package; '' if it has none."""
+    try:
+        file = module.__file__ or next(iter(module.__path__), "")
+    except Exception:
+        return ""
+    return file if isinstance(file, str) else ""

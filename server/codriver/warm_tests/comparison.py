@@ -1,0 +1,63 @@
+"""Whether warm runs say what plain runs say. A difference counts when each side has shown it three times of three."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.testing.runs import TestReport
+
+TIMES: Final = 3
+"""How often each side has to show a difference: a test that depends on chance shows it less often."""
+
+Outcomes = tuple[str, ...]
+
+
+def outcomes(report: TestReport) -> dict[str, str]:
+    """Return the outcome of each test, with the class and the message of its failure."""
+    found = {}
+    for result in report.results:
+        failure = result.failure
+        details = f" {failure.phase} {failure.type}" if failure is not None else ""
+        found[result.nodeid] = f"{result.outcome}{details}"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What plain and warm runs of unchanged files have shown, by test."""
+
+    stamp: str
+    """What the files were like."""
+    plain: Mapping[str, Outcomes] = field(default_factory=dict)
+    warm: Mapping[str, Outcomes] = field(default_factory=dict)
+
+    def added(self, found: Mapping[str, str], *, is_warm: bool) -> Comparison:
+        """Add the outcomes of a run."""
+        side = dict(self.warm if is_warm else self.plain)
+        for test, outcome in found.items():
+            side[test] = (*side.get(test, ()), outcome)[-TIMES:]
+        return replace(self, warm=side) if is_warm else replace(self, plain=side)
+
+    def suspects(self) -> tuple[str, ...]:
+        """Return the tests on which both sides differ so far, each side agreeing with itself."""
+        return tuple(
+            test
+            for test, warm in self.warm.items()
+            if (plain := self.plain.get(test)) and len({*plain}) == len({*warm}) == 1 and plain[0] != warm[0]
+        )
+
+    def differences(self) -> tuple[str, ...]:
+        """Return the tests on which the sides differ, three times of three on each."""
+        return tuple(
+            test for test in self.suspects() if len(self.plain[test]) >= TIMES and len(self.warm[test]) >= TIMES
+        )
+
+    def needs_plain_run(self) -> bool:
+        """Return whether a plain run has to show next whether a suspected difference is one."""
+        return any(
+            len(self.plain[test]) < TIMES and len(self.plain[test]) <= len(self.warm[test]) for test in self.suspects()
+        )

@@ -1,0 +1,137 @@
+"""Whether the next run of a project is warm or plain, and why: one pure function over the state of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.testing.runs import RunSpec
+    from codriver.warm_tests.comparison import Comparison
+    from codriver.warm_tests.plans import Plan
+
+MOST_RUNS: Final = 10
+"""Runs that one hash seed serves."""
+MOST_AGE_S: Final = 8 * 3600.0
+IDLE_S: Final = 30 * 60.0
+"""The time after which an idle warm process ends."""
+STALLED_S: Final = 30.0
+"""The time without progress after which a warm run is suspected to hang."""
+LEAST_SAVING_S: Final = 0.2
+"""A project is not warmed if a run starts less than this much sooner."""
+SAVES_LITTLE: Final = f"it saves less than {LEAST_SAVING_S * 1000:.0f} ms"
+SAVING_RUNS: Final = 3
+"""The runs that have to save too little before a project is not warmed any more."""
+MOST_CORRECTIONS: Final = 6
+"""The corrections in a row, without a warm run that went through, after which a project stays plain."""
+START_VARIABLES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
+"""How the names of variables begin that Python and the C library read when a process starts."""
+PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+"""Variables with which a run is always plain: a seed of its own, and measuring from the start of Python."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What is known about the runs of one interpreter in one directory."""
+
+    plan: Plan | None = None
+    stamp: str = ""
+    """What the interpreter's packages were like when all this was learned."""
+    off: str = ""
+    """Why runs stay plain until packages change."""
+    comparison: Comparison | None = None
+    plain_start_s: float | None = None
+    """The time that a plain run took to collect its tests."""
+    small_savings: int = 0
+    corrections: int = 0
+    obstacle: str = ""
+    """Why the last warm run needed a plain process."""
+    stalled: str = ""
+    """The test at which a warm run stood still."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmState:
+    """The warm process of a project, as far as the decision needs it."""
+
+    is_ready: bool
+    environment: Mapping[str, str]
+    """The start variables of the process."""
+    runs: int = 0
+    age_s: float = 0.0
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether the process has to be renewed."""
+        return self.runs >= MOST_RUNS or self.age_s >= MOST_AGE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How to start a run. `reason` says why it is plain."""
+
+    is_warm: bool
+    reason: str = ""
+
+
+WARM: Final = Decision(is_warm=True)
+
+
+def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that matter when a process starts."""
+    return {key: value for key, value in environment.items() if key.startswith(START_VARIABLES)}
+
+
+def obstacle_of(spec: RunSpec) -> str:
+    """Return why a run can never be warm, or ''."""
+    if spec.runner != "pytest":
+        return f"the tests are run by {spec.runner}"
+    if spec.sources:
+        return "the tests see contents in place of files"
+    return next((f"{name} is set" for name in PLAIN_VARIABLES if name in spec.environment), "")
+
+
+def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
+    """Decide how to start a run.
+
+    In this order: what can never be warm; what was found to differ, hang or save nothing; what has to be learned or
+    compared first; and whether a process is there and fits.
+    """
+    if obstacle := obstacle_of(spec):
+        return Decision(is_warm=False, reason=obstacle)
+    if project.off:
+        return Decision(is_warm=False, reason=project.off)
+    if project.plan is None:
+        return Decision(is_warm=False, reason="the first run of a project is a plain process")
+    if project.stalled:
+        return Decision(is_warm=False, reason=f"a warm run stood still at {project.stalled}")
+    if project.comparison is not None and project.comparison.needs_plain_run():
+        return Decision(is_warm=False, reason="a difference between warm and plain runs is being checked")
+    if warm is None or not warm.is_ready:
+        return Decision(is_warm=False, reason=project.obstacle or "the warm process is not ready yet")
+    if warm.is_worn:
+        return Decision(is_warm=False, reason="the warm process is being renewed")
+    if dict(warm.environment) != start_variables(spec.environment):
+        return Decision(is_warm=False, reason="variables that Python reads at its start have changed")
+    return WARM
+
+
+def after_saving(project: Project, warm_start_s: float, least_s: float) -> Project:
+    """Note how long a warm run took to collect its tests."""
+    if project.plain_start_s is None:
+        return project
+    saved_s = project.plain_start_s - warm_start_s
+    if saved_s >= least_s:
+        return replace(project, small_savings=0)
+    small = project.small_savings + 1
+    off = SAVES_LITTLE if small >= SAVING_RUNS else project.off
+    return replace(project, small_savings=small, off=off)
+
+
+def after_obstacle(project: Project, plan: Plan, reason: str) -> Project:
+    """Note that a warm run needed a plain process, and the plan that avoids the same."""
+    corrections = project.corrections + 1
+    off = f"runs keep needing a plain process: {reason}" if corrections >= MOST_CORRECTIONS else project.off
+    return replace(project, plan=plan, corrections=corrections, obstacle=reason, off=off)

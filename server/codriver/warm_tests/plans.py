@@ -1,0 +1,183 @@
+"""What a warm process preloads: learned from a plain run, and corrected when a run needs a plain process after all."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+NATIVE: Final = re.compile(
+    "(OMP|GOMP|KMP|OPENBLAS|GOTO|BLIS|MKL|NUMEXPR|NUMBA|RAYON|POLARS|ARROW|TF|XLA|JAX|GRPC)_|TZ$"
+)
+"""Variables of native code that a conftest sets: they are set from the start, as all native modules depend on them."""
+
+ObstacleKind = Literal[
+    "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger", "replaced",
+    "subclasses",
+]  # fmt: skip
+
+_REASONS: Final[Mapping[str, str]] = {
+    "variable": "its import read the variable {about}, which has another value now",
+    "file": "the file {about} has changed",
+    "found": "its import looked for the module {about}, which exists now",
+    "hidden": "another file would be imported in its place",
+    "namespace": "the directories of this namespace package have changed",
+    "finder": "the import hook {about} would import something else",
+    "rewriting": "pytest would rewrite its assertions in another way",
+    "warning": "its import warns, and warnings are errors: {about}",
+    "logger": "the logger {about}, which its import makes, exists already",
+    "replaced": "something has replaced functions of {about}",
+    "subclasses": "{about} looks for its classes, and it was not imported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a run needed a plain process: a preloaded module could not be revealed."""
+
+    module: str
+    kind: ObstacleKind
+    about: str
+    value: str | None
+    """The present value of the variable `about`."""
+    has_begun: bool
+    """Whether a test had begun, so that the run could not start again."""
+
+    @classmethod
+    def parse(cls, text: str) -> Obstacle:
+        """Read what the child wrote.
+
+        Raises:
+            ValueError: it is not what a child writes.
+        """
+        try:
+            data = ast.literal_eval(text)
+            return cls(data["module"], data["kind"], data["about"], data["value"], bool(data["begun"]))
+        except (KeyError, TypeError, SyntaxError) as error:
+            raise ValueError(text[:200]) from error
+
+    @property
+    def reason(self) -> str:
+        """The reason, as a clause."""
+        return f"{self.module} was not as preloaded: {_REASONS[self.kind].format(about=self.about)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to preload."""
+
+    libraries: tuple[str, ...]
+    """The interpreter's library directories, each with a separator at its end."""
+    early: tuple[str, ...]
+    """Modules loaded before the workspace's first module, in order."""
+    late: tuple[str, ...] = ()
+    """Modules loaded after it: the variables are set by then."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables as the workspace's conftest sets them."""
+    unlearnable: frozenset[str] = frozenset()
+    """Variables that the run did not have when it imported what reads them."""
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    """Modules and packages that must not be preloaded, each with the reason."""
+    watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Attributes, by module, that other packages replace when they are imported."""
+
+    def literal(self) -> str:
+        """The file that the warm process reads, in ASCII."""
+        return ascii(
+            {
+                "libraries": self.libraries,
+                "early": self.early,
+                "late": self.late,
+                "variables": dict(self.variables),
+                "excluded": dict(self.excluded),
+                "watched": dict(self.watched),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run imported, in order, each module with its file; and the variables that it changed."""
+
+    modules: tuple[tuple[str, str], ...]
+    variables: Mapping[str, str]
+    libraries: tuple[str, ...] = ()
+    imported_s: float = 0.0
+    """How long a warm run imported libraries that were not preloaded."""
+
+    @classmethod
+    def parse(cls, text: str) -> RunRecord:
+        """Read what the run wrote.
+
+        Raises:
+            ValueError: it is not what a run writes.
+        """
+        try:
+            data = ast.literal_eval(text)
+            modules = tuple((str(name), str(file)) for name, file in data["modules"])
+            libraries = _with_separators(data["libraries"])
+            return cls(modules, dict(data["variables"]), libraries, float(data["imported_s"]))
+        except (KeyError, TypeError, SyntaxError) as error:
+            raise ValueError(text[:200]) from error
+
+    def unknown_to(self, plan: Plan) -> tuple[str, ...]:
+        """The modules of libraries that are in no list of the plan."""
+        known = {*plan.early, *plan.late}
+        return tuple(
+            name
+            for name, file in self.modules
+            if name not in known and file.startswith(plan.libraries) and not _exclusion(name, plan.excluded)
+        )
+
+
+def _with_separators(paths: Iterable[Any]) -> tuple[str, ...]:
+    forms = (os.path.abspath, os.path.realpath)
+    return tuple(sorted({f"{form(str(path)).rstrip(os.sep)}{os.sep}" for path in paths for form in forms}))
+
+
+def _exclusion(name: str, excluded: Mapping[str, str]) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:end]) in excluded for end in range(1, len(parts) + 1))
+
+
+def learned(record: RunRecord, own: Iterable[str]) -> Plan:
+    """Make a plan from a plain run. `own` are the top-level modules of distributions that belong to the workspace."""
+    early: list[str] = []
+    late: list[str] = []
+    modules = early
+    for name, file in record.modules:
+        if file and not file.startswith(record.libraries):
+            modules = late
+        elif name != "__main__" and not name.startswith("__editable__"):
+            modules.append(name)
+    return Plan(
+        libraries=record.libraries,
+        early=tuple(early),
+        late=tuple(late),
+        variables={key: value for key, value in record.variables.items() if NATIVE.match(key)},
+        excluded=dict.fromkeys(own, "belongs to the workspace"),
+    )
+
+
+def extended(plan: Plan, record: RunRecord) -> Plan:
+    """Add what a warm run imported and the plan does not have."""
+    return replace(plan, late=(*plan.late, *record.unknown_to(plan)))
+
+
+def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
+    """Change a plan so that the same obstacle is not met again."""
+    name = obstacle.about
+    if obstacle.kind == "file":
+        return plan  # the next process reads it
+    if obstacle.kind == "variable" and name in plan.variables:
+        others = {key: value for key, value in plan.variables.items() if key != name}
+        return replace(plan, variables=others, unlearnable=plan.unlearnable | {name})
+    if obstacle.kind == "variable" and name not in plan.unlearnable and obstacle.value is not None:
+        return replace(plan, variables={**plan.variables, name: obstacle.value})
+    reason = _REASONS[obstacle.kind].format(about=name)
+    return replace(plan, excluded={**plan.excluded, obstacle.module: reason})

@@ -1,0 +1,122 @@
+"""What files are like: of the interpreter's packages and of the workspace. Everything here blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SOURCES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
+"""The files that a comparison of two runs takes into account. Tests write others."""
+SKIPPED: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
+MOST_FILES: Final = 20_000
+"""Most files of a workspace that are compared; runs in a larger one are not."""
+
+
+def package_stamp(libraries: Iterable[str]) -> str:
+    """Return what is installed: it changes when a distribution is installed, removed or replaced."""
+    digest = hashlib.sha256()
+    for library in libraries:
+        try:
+            names = sorted(path.name for path in Path(library).iterdir() if path.name != "__pycache__")
+        except OSError:
+            names = []
+        for name in names:
+            is_metadata = name.endswith((".dist-info", ".egg-info", ".pth", ".egg-link"))
+            digest.update(
+                f"{library}{name}{_time(Path(library, name)) if is_metadata else ''}\n".encode(errors="replace")
+            )
+    return digest.hexdigest()[:16]
+
+
+def workspace_stamp(directory: Path, began_ns: int) -> str:
+    """Return what the sources below a directory are like; '' if they are too many, or one changed after `began_ns`."""
+    digest = hashlib.sha256()
+    for count, (path, status) in enumerate(_sources(directory)):
+        if count >= MOST_FILES or status.st_mtime_ns >= began_ns:
+            return ""
+        digest.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\n".encode(errors="replace"))
+    return digest.hexdigest()[:16]
+
+
+def _sources(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
+    for folder, folders, names in os.walk(directory):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.endswith("_cache"))
+        for name in sorted(names):
+            if name.endswith(SOURCES):
+                path = Path(folder, name)
+                try:
+                    yield str(path), path.stat()
+                except OSError:
+                    continue
+
+
+def own_modules(libraries: Iterable[str], directory: Path) -> tuple[str, ...]:
+    """Return the top-level modules of installed distributions that belong to the workspace.
+
+    Those are the ones installed from a directory (editable or as a path dependency), and the one that has the project's
+    own name.
+    """
+    own_name = _normalized(_project_name(directory))
+    found: dict[str, None] = {}
+    for library in libraries:
+        for metadata in Path(library).glob("*.dist-info"):
+            name = _normalized(metadata.name.removesuffix(".dist-info").rpartition("-")[0])
+            if (own_name and name == own_name) or _is_from_directory(metadata / "direct_url.json"):
+                found.update(dict.fromkeys(_top_level(metadata)))
+    return tuple(found)
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _project_name(directory: Path) -> str:
+    for folder in (directory, *directory.parents):
+        try:
+            data = tomllib.loads(_text(folder / "pyproject.toml"))
+        except (OSError, ValueError):
+            continue
+        project: dict[str, Any] = data.get("project", {})
+        return str(project.get("name") or data.get("tool", {}).get("poetry", {}).get("name", ""))
+    return ""
+
+
+def _is_from_directory(direct_url: Path) -> bool:
+    try:
+        data = json.loads(_text(direct_url))
+    except (OSError, ValueError):
+        return False
+    return "dir_info" in data
+
+
+def _top_level(metadata: Path) -> Iterator[str]:
+    """The top-level modules of a distribution, from its list of files."""
+    try:
+        lines = _text(metadata / "RECORD").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        first, _, rest = line.partition(",")[0].partition("/")
+        if rest and not first.endswith((".dist-info", ".data")) and first not in ("..", "__pycache__"):
+            yield first
+        elif not rest and first.endswith((".py", ".so", ".pyd")):
+            yield first.partition(".")[0]
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def _time(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

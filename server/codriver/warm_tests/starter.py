@@ -1,0 +1,514 @@
+"""Start runs, warm where that is known to say what a plain process says, else plain."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio import to_thread
+
+from codriver.testing.plain_process import open_plain, start_with
+from codriver.testing.runs import Collected, ReportBuilder, RunFinished, RunProblem, TestStarted
+from codriver.warm_tests import decisions
+from codriver.warm_tests.comparison import Comparison, outcomes
+from codriver.warm_tests.decisions import Decision, Project
+from codriver.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
+from codriver.warm_tests.stamps import own_modules, package_stamp, workspace_stamp
+from codriver.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from anyio.abc import TaskGroup
+
+    from codriver.testing.plain_process import RunningProcess
+    from codriver.testing.runs import Event, KeptProcess, RunSpec, TestProcess, TestReport
+
+MOST_PROJECTS: Final = 16
+"""Interpreters and directories about which something is kept. The one used longest ago is forgotten first."""
+IDLE_CHECK_S: Final = 30.0
+IS_FORK_SAFE: Final = sys.platform == "linux"
+BEGUN: Final = '"event":"started"'
+"""What stands in the file of events once a test has begun."""
+COLLECTION: Final = "the collection"
+RENEWAL_S: Final = 0.3
+"""A warm run that imports packages for longer that were not preloaded renews the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings of warm runs."""
+
+    is_on: bool = False
+    memory_mb: int = 1024
+    """The most memory that a warm process may take."""
+    least_saving_s: float = decisions.LEAST_SAVING_S
+    """A project is not warmed if a run starts less than this much sooner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmStatus:
+    """What is known about the runs of a project: what `doctor` and `list_sessions` show."""
+
+    is_warm: bool
+    reason: str = ""
+    """Why runs are plain."""
+    memory_mb: int = 0
+    hash_seed: int | None = None
+    modules: int = 0
+    """The preloaded modules."""
+    runs: int = 0
+    """The runs that this warm process has served."""
+    differences: tuple[str, ...] = ()
+    """Tests whose outcome differs between warm and plain runs."""
+    plain_reason: str = ""
+    """Why the last run was plain."""
+    is_off: bool = False
+    """Whether runs stay plain until packages change."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is kept for one interpreter and directory."""
+
+    python: str
+    directory: Path
+    project: Project = field(default_factory=Project)
+    process: WarmProcess | None = None
+    memory_mb: int = 0
+    differences: tuple[str, ...] = ()
+    is_preloading: bool = False
+    reason: str = ""
+
+
+class WarmTests:
+    """Starts runs, and owns the warm processes. Lives as long as the context of `warm_tests`."""
+
+    def __init__(self, options: Options, tasks: TaskGroup, folder: Path) -> None:
+        self._options = options
+        self._tasks = tasks
+        self._folder = folder
+        self._entries: dict[tuple[str, Path], _Entry] = {}
+        self._number = 0
+
+    @asynccontextmanager
+    async def __call__(self, spec: RunSpec) -> AsyncIterator[TestProcess]:
+        """Start a run: see `StartRun`."""
+        if not self._options.is_on or not IS_FORK_SAFE or decisions.obstacle_of(spec):
+            async with start_with(spec, open_plain) as plain:
+                yield plain
+            return
+        entry = self._entry(spec)
+        await self._forget_other_packages(entry)
+        decision = decisions.decide(spec, entry.project, entry.process.state() if entry.process else None)
+        entry.reason = decision.reason
+        async with AsyncExitStack() as stack:
+            run = _Run(self, spec, entry, stack)
+            await run.start(decision)
+            yield run
+
+    def status(self, python: str, directory: Path) -> WarmStatus:
+        """Return what is known about the runs of an interpreter in a directory."""
+        if not self._options.is_on:
+            return WarmStatus(is_warm=False, reason="the setting warmTests is off")
+        if not IS_FORK_SAFE:
+            return WarmStatus(is_warm=False, reason="processes cannot be copied safely on this system")
+        entry = self._entries.get((python, directory))
+        if entry is None:
+            return WarmStatus(is_warm=False, reason="no test has run yet")
+        process, off = entry.process, entry.project.off
+        if off or process is None or not process.state().is_ready:
+            reason = off or entry.reason
+            return WarmStatus(is_warm=False, reason=reason, differences=entry.differences, is_off=bool(off))
+        return WarmStatus(
+            is_warm=True,
+            memory_mb=entry.memory_mb,
+            plain_reason=entry.reason,
+            hash_seed=process.seed,
+            modules=len(process.hidden),
+            runs=process.runs,
+        )
+
+    def is_preloading(self, python: str, directory: Path) -> bool:
+        """Return whether a warm process for an interpreter and a directory is on its way."""
+        entry = self._entries.get((python, directory))
+        return entry is not None and entry.is_preloading
+
+    # State
+
+    def new_file(self, name: str) -> Path:
+        """Return the path of a new file of this context."""
+        self._number += 1
+        return self._folder / f"{self._number}-{name}"
+
+    def _entry(self, spec: RunSpec) -> _Entry:
+        key = (spec.python, spec.directory)
+        entry = self._entries.pop(key, None) or _Entry(*key)
+        self._entries[key] = entry  # the newest is last
+        while len(self._entries) > MOST_PROJECTS:
+            oldest = self._entries.pop(next(iter(self._entries)))
+            self._end(oldest)
+        return entry
+
+    def _end(self, entry: _Entry) -> None:
+        """End the warm process once its runs are done."""
+        process, entry.process = entry.process, None
+        if process is not None:
+            self._tasks.start_soon(_end_when_idle, process)
+
+    async def _forget_other_packages(self, entry: _Entry) -> None:
+        """Learn everything again if packages were installed, removed or replaced."""
+        plan = entry.project.plan
+        if plan is not None and await to_thread.run_sync(package_stamp, plan.libraries) != entry.project.stamp:
+            self._end(entry)
+            entry.project, entry.differences = Project(), ()
+
+    # What a run shows
+
+    async def use_plain(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
+        """Learn from a plain run, and warm the project up."""
+        project = entry.project
+        if project.stalled:
+            entry.project = project = _after_check(project, report)
+        if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
+            found = RunRecord.parse(text)
+            own = await to_thread.run_sync(own_modules, found.libraries, spec.directory)
+            stamp = await to_thread.run_sync(package_stamp, found.libraries)
+            entry.project = project = replace(project, plan=learned(found, own), stamp=stamp)
+        if seen.collected_s is not None:
+            entry.project = project = replace(project, plain_start_s=seen.collected_s)
+            if seen.collected_s < self._options.least_saving_s:
+                entry.project = project = replace(project, off=decisions.SAVES_LITTLE)
+        await self._compare(spec, entry, report, seen, is_warm=False)
+        self._warm_up(spec, entry)
+
+    async def use_warm(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
+        """Compare a warm run with plain ones, and renew the process if it is time."""
+        entry.project = replace(entry.project, corrections=0, obstacle="")
+        is_cut_short = report.interruption is not None or (report.exit_status or 0) < 0
+        if seen.stalled_at and is_cut_short:
+            entry.project = replace(entry.project, stalled=seen.stalled_at)
+        if seen.collected_s is not None:
+            entry.project = decisions.after_saving(entry.project, seen.collected_s, self._options.least_saving_s)
+        await self._compare(spec, entry, report, seen, is_warm=True)
+        plan, text = entry.project.plan, await to_thread.run_sync(_text, record)
+        found = RunRecord.parse(text) if text is not None else None
+        if plan is not None and found is not None and found.imported_s > RENEWAL_S and found.unknown_to(plan):
+            entry.project = replace(entry.project, plan=extended(plan, found))
+            self._end(entry)
+        self._warm_up(spec, entry)
+
+    def use_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
+        """Correct the plan, and renew the process."""
+        if (plan := entry.project.plan) is not None:
+            entry.project = decisions.after_obstacle(entry.project, corrected(plan, obstacle), obstacle.reason)
+        self._end(entry)
+        self._warm_up(spec, entry)
+
+    async def _compare(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, *, is_warm: bool) -> None:
+        """Compare the outcomes of runs of the same tests over the same files."""
+        files_stamp = await to_thread.run_sync(workspace_stamp, spec.directory, seen.began_ns)
+        if not files_stamp or report.problem is not None or report.interruption is not None:
+            return
+        stamp = f"{files_stamp} {spec.arguments} {sorted(spec.environment.items())}"
+        comparison = entry.project.comparison
+        if comparison is None or comparison.stamp != stamp:
+            comparison = Comparison(stamp)
+        comparison = comparison.added(outcomes(report), is_warm=is_warm)
+        entry.project = replace(entry.project, comparison=comparison)
+        if differences := comparison.differences():
+            entry.differences = differences
+            reason = f"{len(differences)} tests end otherwise than in a plain process, such as {differences[0]}"
+            entry.project = replace(entry.project, off=reason)
+            self._end(entry)
+
+    # The warm processes
+
+    def _warm_up(self, spec: RunSpec, entry: _Entry) -> None:
+        """Start a warm process if the project has a use for one and has none."""
+        if entry.process is not None and entry.process.state().is_worn:
+            self._end(entry)
+        project = entry.project
+        if entry.process is None and project.plan is not None and not project.off and not entry.is_preloading:
+            entry.is_preloading = True
+            self._tasks.start_soon(self._own, spec, entry)
+
+    async def _own(self, spec: RunSpec, entry: _Entry) -> None:
+        """Own a warm process for as long as it lives."""
+        plan, path, process = entry.project.plan, self.new_file("plan"), None
+        assert plan is not None  # noqa: S101  # `_warm_up` has checked it
+        try:
+            await to_thread.run_sync(path.write_text, plan.literal())
+            process = await WarmProcess.start(
+                spec.python, spec.directory, spec.environment, seed=secrets.randbelow(2**32 - 1) + 1, plan=path
+            )
+            await process.preload()
+            entry.memory_mb = await to_thread.run_sync(_memory_mb, process.pid)
+            self._check_memory(entry.memory_mb)
+            if entry.project.plan is plan:  # else it was corrected in the meantime
+                excluded = {**process.excluded, **plan.excluded}
+                entry.project = replace(entry.project, plan=replace(plan, excluded=excluded, watched=process.watched))
+            entry.process, entry.is_preloading = process, False
+            await process.read()
+        except WarmProcessError as error:
+            entry.project = replace(entry.project, off=str(error))
+        finally:
+            entry.is_preloading = False
+            if process is not None:
+                if entry.process is process:
+                    entry.process = None
+                await process.aclose()
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(lambda: path.unlink(missing_ok=True))
+
+    def _check_memory(self, memory_mb: int) -> None:
+        limit_mb = self._options.memory_mb
+        if memory_mb > limit_mb:
+            raise WarmProcessError(f"the warm process takes {memory_mb} MB, and the limit is {limit_mb} MB")
+
+    async def end_idle_processes(self) -> None:
+        """End warm processes that nobody has used for a while."""
+        while True:
+            await anyio.sleep(IDLE_CHECK_S)
+            for entry in self._entries.values():
+                process = entry.process
+                if process is not None and time.monotonic() - process.used_at > decisions.IDLE_S:
+                    self._end(entry)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a run showed of itself."""
+
+    began_ns: int
+    began_s: float
+    collected_s: float | None = None
+    """The time from the start to the end of the collection."""
+    last_s: float = 0.0
+    running: str = COLLECTION
+    stalled_at: str = ""
+
+    @classmethod
+    def start(cls) -> Seen:
+        """Begin to look at a run."""
+        now_s = time.monotonic()
+        return cls(time.time_ns(), now_s, last_s=now_s)
+
+    def add(self, event: Event) -> None:
+        """Look at an event."""
+        now_s = time.monotonic()
+        if isinstance(event, Collected) and self.collected_s is None:
+            self.collected_s = now_s - self.began_s
+        elif isinstance(event, TestStarted):
+            self.running = event.nodeid
+        elif isinstance(event, RunFinished) and now_s - self.last_s > decisions.STALLED_S:
+            self.stalled_at = self.running
+        self.last_s = now_s
+
+
+class _Run:
+    """A run, warm until it turns out to need a plain process. Implements `TestProcess`."""
+
+    def __init__(self, owner: WarmTests, spec: RunSpec, entry: _Entry, stack: AsyncExitStack) -> None:
+        self._owner = owner
+        self._spec = spec
+        self._entry = entry
+        self._stack = stack
+        self._record = owner.new_file("record")
+        self._answer = owner.new_file("answer")
+        self._process: WarmProcess | None = None
+        self._run: TestProcess
+        self._is_ended = False
+
+    async def start(self, decision: Decision) -> None:
+        """Start the process of the run."""
+        self._stack.push_async_callback(self._remove_files)
+        if decision.is_warm:
+            self._process = self._entry.process
+            try:
+                self._run = await self._stack.enter_async_context(start_with(self._spec, self._open_warm))
+            except WarmProcessError as error:
+                self._entry.reason = str(error)
+                self._process = None
+            else:
+                return
+        await self._start_plain()
+
+    async def _start_plain(self) -> None:
+        self._process = None
+        self._run = await self._stack.enter_async_context(start_with(self._spec, self._open_recorded))
+
+    async def _open_warm(self, spec: RunSpec, command: Sequence[str], folder: Path) -> RunningProcess:
+        """Start the run's script in a child of the warm process."""
+        _, script, *arguments = command
+        if self._process is None:
+            raise WarmProcessError("the warm process has ended")
+        return await self._process.fork(
+            {
+                "script": script,
+                "arguments": arguments,
+                "directory": str(spec.directory),
+                "environment": dict(spec.environment),
+                "output": str(folder / "output"),
+                "events": str(folder / "events"),
+                "begun": BEGUN,
+                "record": str(self._record),
+                "answer": str(self._answer),
+            }
+        )
+
+    async def _open_recorded(self, spec: RunSpec, command: Sequence[str], folder: Path) -> RunningProcess:
+        """Start a plain process; the first one writes down what it imports."""
+        if self._entry.project.plan is None:
+            command = (command[0], str(RECORDER), str(self._record), *command[1:])
+        return await open_plain(spec, command, folder)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the runner."""
+        return self._run.pid
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The events, once. Those of a warm run are held back until a test begins: until then it may start again."""
+        if self._process is None:
+            async for event in self._plain_events():
+                yield event
+            return
+        builder, seen, has_begun = ReportBuilder(), Seen.start(), False
+        waiting: list[Event] = []
+        async for event in self._run.events():
+            builder.add(event)
+            seen.add(event)
+            waiting.append(event)
+            if isinstance(event, RunFinished):
+                obstacle = await to_thread.run_sync(_obstacle, self._answer)
+                if obstacle is not None and await self._start_again(obstacle):
+                    async for other in self._plain_events():
+                        yield other
+                    return
+                waiting[-1] = finished = self._finished(event, obstacle)
+                builder.add(finished)
+                if obstacle is None:
+                    await self._owner.use_warm(self._spec, self._entry, builder.report(), seen, self._record)
+            has_begun = has_begun or isinstance(event, (TestStarted, RunFinished))
+            if has_begun:
+                for one in waiting:
+                    yield one
+                waiting.clear()
+
+    async def _start_again(self, obstacle: Obstacle) -> bool:
+        """Correct the plan; start the run again in a plain process, unless a test has begun or the run was ended."""
+        self._entry.reason = obstacle.reason
+        self._owner.use_obstacle(self._spec, self._entry, obstacle)
+        if obstacle.has_begun or self._is_ended:
+            return False
+        await self._start_plain()
+        return True
+
+    def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
+        """Add the hash seed to the end of a warm run, and why it was not finished."""
+        seed = self._process.seed if self._process is not None else None
+        problem = _problem(obstacle) if obstacle is not None else event.problem
+        return replace(event, hash_seed=seed, problem=problem)
+
+    async def _plain_events(self) -> AsyncIterator[Event]:
+        builder, seen = ReportBuilder(), Seen.start()
+        async for event in self._run.events():
+            builder.add(event)
+            seen.add(event)
+            if isinstance(event, RunFinished):
+                await self._owner.use_plain(self._spec, self._entry, builder.report(), seen, self._record)
+            yield event
+
+    async def interrupt(self) -> None:
+        """Interrupt the run: see `TestProcess`."""
+        self._is_ended = True
+        await self._run.interrupt()
+
+    async def kill(self) -> None:
+        """Kill the run: see `TestProcess`."""
+        self._is_ended = True
+        await self._run.kill()
+
+    def keep(self) -> KeptProcess | None:
+        """The process of a failed run: see `TestProcess`."""
+        return self._run.keep()
+
+    async def _remove_files(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(_remove, (self._record, self._answer))
+
+
+def _problem(obstacle: Obstacle) -> RunProblem:
+    return RunProblem(
+        "preloaded",
+        f"the run was not finished: {obstacle.reason}",
+        "run the tests again: the next run is a plain process",
+    )
+
+
+def _after_check(project: Project, report: TestReport) -> Project:
+    """Decide whether warm runs hang, after a plain run of what stood still in one."""
+    nodeid = project.stalled
+    found = next((one for one in report.results if one.nodeid == nodeid), None)
+    seconds = found.seconds if found is not None else report.seconds
+    has_passed = found is not None or (nodeid == COLLECTION and report.passed)
+    off = f"a warm run stood still at {nodeid}, and a plain one did not"
+    return replace(project, stalled="", off=off if has_passed and seconds < decisions.STALLED_S else project.off)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except OSError:
+        return None
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _obstacle(path: Path) -> Obstacle | None:
+    text = _text(path)
+    with suppress(ValueError):
+        return Obstacle.parse(text) if text is not None else None
+    return None
+
+
+def _memory_mb(pid: int) -> int:
+    """Return the resident memory of a process, that of the files it maps included."""
+    text = _text(Path(f"/proc/{pid}/status")) or ""
+    kilobytes = next((line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:")), "0")
+    return int(kilobytes) // 1024
+
+
+async def _end_when_idle(process: WarmProcess) -> None:
+    """End a process when its children have ended."""
+    await process.wait_idle()
+    await process.aclose()
+
+
+@asynccontextmanager
+async def warm_tests(options: Options) -> AsyncIterator[WarmTests]:
+    """Run warm tests. Leaving the context ends every warm process."""
+    folder = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
+    try:
+        async with anyio.create_task_group() as tasks:
+            owner = WarmTests(options, tasks, folder)
+            tasks.start_soon(owner.end_idle_processes)
+            try:
+                yield owner
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -1,0 +1,218 @@
+"""The warm process, seen from the server: started, asked for children, measured, ended."""
+
+from __future__ import annotations
+
+import ast
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from codriver.errors import CodriverError
+from codriver.systems.other_processes import ProcessTree
+from codriver.warm_tests.decisions import WarmState, start_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anyio.abc import Process
+
+PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
+RECORDER: Final = PROGRAM.with_name("record_plan.py")
+PRELOAD_S: Final = 300.0
+"""The longest start: torch takes seconds, several times where modules have to be left out."""
+FORK_S: Final = 10.0
+END_S: Final = 5.0
+LINE_BYTES: Final = 2**22
+
+
+class WarmProcessError(CodriverError):
+    """The warm process does not work. Runs are plain."""
+
+
+class WarmChild:
+    """A child of the warm process, which runs tests: what `PlainRun` needs of a process."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = anyio.Event()
+
+    async def wait(self) -> int:
+        """Wait for the end."""
+        await self._ended.wait()
+        assert self.returncode is not None  # noqa: S101  # `finish` sets both
+        return self.returncode
+
+    def finish(self, status: int) -> None:
+        """Note the end."""
+        if self.returncode is None:
+            self.returncode = status
+            self._ended.set()
+
+    def kill(self) -> None:
+        """Kill the process group. A child leads its own."""
+        if self.returncode is None:
+            ProcessTree.of(self.pid).kill()
+
+    async def aclose(self) -> None:
+        """Hold nothing: the child's files belong to the run."""
+
+
+class WarmProcess:
+    """A started warm process. `read` runs for as long as it lives."""
+
+    def __init__(self, process: Process, environment: Mapping[str, str], seed: int) -> None:
+        assert process.stdin is not None  # noqa: S101  # it is a pipe
+        assert process.stdout is not None  # noqa: S101  # it is a pipe
+        self._process = process
+        self._input = process.stdin
+        self._output = BufferedByteReceiveStream(process.stdout)
+        self._children: dict[int, WarmChild] = {}
+        self._forked = anyio.Condition()
+        self._new: list[WarmChild] = []
+        self._lock = anyio.Lock()
+        self._idle = anyio.Event()
+        self._started_at = time.monotonic()
+        self.environment = start_variables(environment)
+        self.seed = seed
+        self.runs = 0
+        self.used_at = time.monotonic()
+        self.is_ready = False
+        self.has_ended = False
+        self.excluded: dict[str, str] = {}
+        self.watched: dict[str, tuple[str, ...]] = {}
+        self.hidden: frozenset[str] = frozenset()
+
+    @classmethod
+    async def start(
+        cls, python: str, directory: Path, environment: Mapping[str, str], *, seed: int, plan: Path
+    ) -> Self:
+        """Start the process.
+
+        Raises:
+            WarmProcessError: it cannot be started.
+        """
+        try:
+            process = await anyio.open_process(
+                [python, str(PROGRAM), str(plan)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=directory,
+                env={**environment, "PYTHONHASHSEED": str(seed)},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WarmProcessError(f"the warm process cannot be started: {error}") from error
+        return cls(process, environment, seed)
+
+    async def preload(self) -> None:
+        """Wait until everything is preloaded.
+
+        Raises:
+            WarmProcessError: it ended, took too long, or is not fit for tests.
+        """
+        with anyio.move_on_after(PRELOAD_S):
+            state = await self._line()
+            if state is None:
+                raise WarmProcessError("the warm process ended while it imported packages")
+            if problem := state.get("problem"):
+                raise WarmProcessError(str(problem))
+            self.excluded = dict(state["excluded"])
+            self.watched = {name: tuple(values) for name, values in state["watched"].items()}
+            self.hidden = frozenset(state["hidden"])
+            self.is_ready = True
+            return
+        raise WarmProcessError(f"importing packages took longer than {PRELOAD_S:g} s")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    async def wait_idle(self) -> None:
+        """Wait until no run is under way in a child."""
+        while self._children and not self.has_ended:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    def state(self) -> WarmState:
+        """What decisions need to know of it."""
+        return WarmState(
+            is_ready=self.is_ready and not self.has_ended,
+            environment=self.environment,
+            runs=self.runs,
+            age_s=time.monotonic() - self._started_at,
+        )
+
+    async def fork(self, run: Mapping[str, Any]) -> WarmChild:
+        """Start a child for a run.
+
+        Raises:
+            WarmProcessError: the process does not answer.
+        """
+        async with self._lock:
+            self.runs += 1
+            self.used_at = time.monotonic()
+            try:
+                with anyio.fail_after(FORK_S):
+                    await self._input.send(ascii(dict(run)).encode() + b"\n")
+                    async with self._forked:
+                        while not self._new:
+                            if self.has_ended:
+                                raise WarmProcessError("the warm process has ended")
+                            await self._forked.wait()
+                        return self._new.pop()
+            except (TimeoutError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                raise WarmProcessError(f"the warm process does not answer: {error!r}") from error
+
+    async def read(self) -> None:
+        """Read what the process reports, until it ends."""
+        try:
+            while (line := await self._line()) is not None:
+                pid = int(line["pid"])
+                if "status" in line:
+                    self.used_at = time.monotonic()
+                    if (child := self._children.pop(pid, None)) is not None:
+                        child.finish(int(line["status"]))
+                    if not self._children:
+                        self._idle.set()
+                else:
+                    self._children[pid] = child = WarmChild(pid)
+                    async with self._forked:
+                        self._new.append(child)
+                        self._forked.notify_all()
+        finally:
+            self.has_ended = True
+            with anyio.CancelScope(shield=True):
+                async with self._forked:
+                    self._forked.notify_all()
+            for child in self._children.values():
+                child.kill()
+                child.finish(-signal.SIGKILL)
+            self._children.clear()
+            self._idle.set()
+
+    async def _line(self) -> dict[str, Any] | None:
+        try:
+            line = await self._output.receive_until(b"\n", LINE_BYTES)
+        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return None
+        found: dict[str, Any] = ast.literal_eval(line.decode())
+        return found
+
+    async def aclose(self) -> None:
+        """End the process, with what is under way in its children."""
+        self.has_ended = True
+        with anyio.CancelScope(shield=True):
+            await self._input.aclose()
+            with anyio.move_on_after(END_S):
+                await self._process.wait()
+            if self._process.returncode is None:
+                self._process.kill()
+            await self._process.aclose()

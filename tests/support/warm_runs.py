@@ -1,0 +1,134 @@
+"""Warm and plain runs of the same tests, and what differs between them."""
+
+import os
+import re
+import shutil
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from codriver.testing.plain_process import start_plain
+from codriver.testing.runs import Output, ReportBuilder, RunSpec, TestReport
+from codriver.warm_tests.starter import Options, warm_tests
+
+READY_S = 300
+ADDRESSES = re.compile(r"0x[0-9a-f]{6,}|\b\d+\.\d+s\b|pytest-\d+|\bpid[= ]\d+")
+
+
+def environment(**changes):
+    """The environment of a run: this process's, without what is set for Python."""
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "COV_", "CODRIVER"))
+    }
+    return {**kept, **changes}
+
+
+@dataclass
+class Run:
+    """A finished run."""
+
+    report: TestReport
+    output: str
+
+    @property
+    def is_warm(self):
+        return self.report.finished.hash_seed is not None
+
+    def outcomes(self):
+        """The outcome of each test with its failure, without what differs in any two processes."""
+        return {
+            one.nodeid: (one.outcome, ADDRESSES.sub("…", one.failure.message) if one.failure else "")
+            for one in self.report.results
+        }
+
+
+async def run_tests(start, python, directory, *arguments, **variables):
+    """Run tests by a `StartRun`."""
+    spec = RunSpec(
+        python=str(python), directory=Path(directory), arguments=arguments, environment=environment(**variables)
+    )
+    builder, output = ReportBuilder(), []
+    async with start(spec) as run:
+        async for event in run.events():
+            builder.add(event)
+            if isinstance(event, Output):
+                output.append(event.text)
+    return Run(builder.report(), "".join(output))
+
+
+def remove_bytecode(directory):
+    """Remove compiled code, which Python believes by second and size alone."""
+    for folder in list(Path(directory).rglob("__pycache__")):
+        if ".venv" not in folder.parts:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Project:
+    """A project whose tests run warm. `run` waits until they do, or stay plain for a reason."""
+
+    def __init__(self, owner, python, directory):
+        self.owner, self.python, self.directory = owner, str(python), Path(directory)
+
+    @property
+    def status(self):
+        return self.owner.status(self.python, self.directory)
+
+    async def settle(self):
+        """Wait until the warm process is ready, or there is to be none."""
+        with anyio.fail_after(READY_S):
+            while self.owner.is_preloading(self.python, self.directory):
+                await anyio.sleep(0.02)
+
+    async def run(self, *arguments, **variables):
+        """Run tests as the server does."""
+        await self.settle()
+        return await run_tests(self.owner, self.python, self.directory, *arguments, **variables)
+
+    async def plain(self, *arguments, **variables):
+        """Run tests in a plain process that believes no compiled code."""
+        remove_bytecode(self.directory)
+        return await run_tests(start_plain, self.python, self.directory, *arguments, **variables)
+
+    async def warm_up(self, *arguments, **variables):
+        """Run the tests until a run is warm, five times at most, and return that run, or the last."""
+        for _ in range(5):
+            found = await self.run(*arguments, **variables)
+            if found.is_warm or self.status.is_off:
+                return found
+        return found
+
+    def write(self, files):
+        """Write files below the directory; None removes one."""
+        for name, text in files.items():
+            path = self.directory / name
+            if text is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+
+
+@asynccontextmanager
+async def project(python, directory, files=None, *, least_saving_s=0.0, **options):
+    """A project with warm runs."""
+    async with warm_tests(Options(is_on=True, least_saving_s=least_saving_s, **options)) as owner:
+        made = Project(owner, python, directory)
+        made.write(files or {})
+        yield made
+
+
+def differences(plain, warm):
+    """What differs between two runs."""
+    one, other = plain.outcomes(), warm.outcomes()
+    found = [
+        f"{test}: {one.get(test)} {other.get(test)}" for test in {**one, **other} if one.get(test) != other.get(test)
+    ]
+    if list(one) != list(other) and sorted(one) == sorted(other):
+        found.append("the order of the tests")
+    if plain.report.exit_status != warm.report.exit_status:
+        found.append(f"exit status {plain.report.exit_status} {warm.report.exit_status}")
+    if plain.report.counts != warm.report.counts:
+        found.append(f"counts {plain.report.counts} {warm.report.counts}")
+    return found
