@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-NATIVE: Final = re.compile(
-    "(OMP|GOMP|KMP|OPENBLAS|GOTO|BLIS|MKL|NUMEXPR|NUMBA|RAYON|POLARS|ARROW|TF|XLA|JAX|GRPC)_|TZ$"
-)
-"""Variables of native code that a conftest sets: they are set from the start, as all native modules depend on them."""
 
 ObstacleKind = Literal[
     "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger", "replaced",
@@ -22,7 +16,7 @@ ObstacleKind = Literal[
 ]  # fmt: skip
 
 _REASONS: Final[Mapping[str, str]] = {
-    "variable": "its import read the variable {about}, which has another value now",
+    "variable": "its import read {about}, with another value than now",
     "file": "the file {about} has changed",
     "found": "its import looked for the module {about}, which exists now",
     "hidden": "another file would be imported in its place",
@@ -43,8 +37,8 @@ class Obstacle:
     module: str
     kind: ObstacleKind
     about: str
-    value: str | None
-    """The present value of the variable `about`."""
+    variables: Mapping[str, str | None]
+    """The present values of the variables that the import read and that differ."""
     has_begun: bool
     """Whether a test had begun, so that the run could not start again."""
 
@@ -57,7 +51,7 @@ class Obstacle:
         """
         try:
             data = ast.literal_eval(text)
-            return cls(data["module"], data["kind"], data["about"], data["value"], bool(data["begun"]))
+            return cls(data["module"], data["kind"], data["about"], dict(data["variables"]), bool(data["begun"]))
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 
@@ -159,7 +153,6 @@ def learned(record: RunRecord, own: Iterable[str]) -> Plan:
         libraries=record.libraries,
         early=tuple(early),
         late=tuple(late),
-        variables={key: value for key, value in record.variables.items() if NATIVE.match(key)},
         excluded=dict.fromkeys(own, "belongs to the workspace"),
     )
 
@@ -171,13 +164,12 @@ def extended(plan: Plan, record: RunRecord) -> Plan:
 
 def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
     """Change a plan so that the same obstacle is not met again."""
-    name = obstacle.about
     if obstacle.kind == "file":
         return plan  # the next process reads it
-    if obstacle.kind == "variable" and name in plan.variables:
-        others = {key: value for key, value in plan.variables.items() if key != name}
-        return replace(plan, variables=others, unlearnable=plan.unlearnable | {name})
-    if obstacle.kind == "variable" and name not in plan.unlearnable and obstacle.value is not None:
-        return replace(plan, variables={**plan.variables, name: obstacle.value})
-    reason = _REASONS[obstacle.kind].format(about=name)
+    unlearnable = plan.unlearnable | (obstacle.variables.keys() & plan.variables.keys())
+    learnable = {name: value for name, value in obstacle.variables.items() if value is not None}
+    if not learnable.keys() <= unlearnable or unlearnable != plan.unlearnable:
+        variables = {key: value for key, value in {**plan.variables, **learnable}.items() if key not in unlearnable}
+        return replace(plan, variables=variables, unlearnable=unlearnable)
+    reason = _REASONS[obstacle.kind].format(about=obstacle.about)
     return replace(plan, excluded={**plan.excluded, obstacle.module: reason})

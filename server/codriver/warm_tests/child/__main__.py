@@ -229,8 +229,8 @@ class Answer:
         if os.getpid() != self.pid:  # a process that a test forked
             raise ImportError(f"{module} cannot be imported here: {kind} {about}")
         begun = self.has_begun()
-        value = os.environ.get(about) if kind == "variable" else None
-        answer = {"module": module, "kind": kind, "about": about, "value": value, "begun": begun}
+        variables = {name: os.environ.get(name) for name in about.split()} if kind == "variable" else {}
+        answer = {"module": module, "kind": kind, "about": about, "variables": variables, "begun": begun}
         with open(self.run["answer"], "w", encoding="ascii") as file:
             file.write(ascii(answer))
         if begun:

@@ -72,18 +72,20 @@ class Revealer:
 
     def check(self, name: str) -> None:
         """Ask for a plain process if the import of a module would do something else now than it did."""
-        hook = rewriting_hook()
-        replaced = self.replaced_modules()
-        ahead, seen = [name], {name}
+        ahead, closure = [name], {name}
         while ahead:
             one = ahead.pop()
-            record = self.preloader.record(one)
-            if one in self.hidden and (found := self.obstacle(one, record, replaced, hook)):
-                self.ask_plain(one, *found)
-            for other in (*record.imports, one.rpartition(".")[0]):
-                if other in self.hidden and other not in seen:
-                    seen.add(other)
+            for other in (*self.preloader.record(one).imports, one.rpartition(".")[0]):
+                if other in self.hidden and other not in closure:
+                    closure.add(other)
                     ahead.append(other)
+        records = {one: self.preloader.record(one) for one in closure}
+        # Variables that these imports set themselves, for those of them that come later.
+        pending = {value for record in records.values() for kind, value in record.effects if kind == "variable"}
+        hook, replaced = rewriting_hook(), self.replaced_modules()
+        for one, record in records.items():
+            if found := self.obstacle(one, record, replaced, pending, hook):
+                self.ask_plain(one, *found)
 
     def replaced_modules(self) -> set[str]:
         """Return the revealed modules of which something has replaced functions."""
@@ -94,10 +96,12 @@ class Revealer:
             and any(vars(module).get(key) is not value for key, value in functions.items())
         }
 
-    def obstacle(self, name: str, record: ImportRecord, replaced: set[str], hook: Any) -> tuple[str, str] | None:
+    def obstacle(
+        self, name: str, record: ImportRecord, replaced: set[str], pending: set[tuple[bytes, bytes]], hook: Any
+    ) -> tuple[str, str] | None:
         """Return why a module may not be revealed, as a kind and what it is about."""
         return (
-            self.changed_variable(record)
+            self.changed_variables(record, pending)
             or self.changed_file(record)
             or self.other_module(name, record, hook)
             or self.rewriting(name, record, hook)
@@ -105,23 +109,18 @@ class Revealer:
             or next((("replaced", one) for one in replaced if one in record.imports), None)
         )
 
-    def changed_variable(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the variables that the import read."""
+    def changed_variables(self, record: ImportRecord, pending: set[tuple[bytes, bytes]]) -> tuple[str, str] | None:
+        """Compare the variables that the import read; return the names of those that differ."""
         if not record.environment and record.native is None and record.whole_environment is None:
             return None
         present = current_environment()
-        for key, value in record.environment.items():
-            if present.get(key) != value and key not in RUN_VARIABLES:
-                return "variable", os.fsdecode(key)
-        if record.native is not None and (differ := record.native.items() ^ native_variables(present).items()):
-            return "variable", os.fsdecode(min(differ)[0])
+        read = {(key, value) for key, value in record.environment.items() if present.get(key) != value}
+        if record.native is not None:
+            read |= record.native.items() ^ native_variables(present).items()
         if record.whole_environment is not None:
-            differ = {
-                pair for pair in record.whole_environment.items() ^ present.items() if pair[0] not in RUN_VARIABLES
-            }
-            if differ:
-                return "variable", os.fsdecode(min(differ)[0])
-        return None
+            read |= record.whole_environment.items() ^ present.items()
+        names = {key for key, value in read if key not in RUN_VARIABLES and (key, value) not in pending}
+        return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:
         """Compare the files that the import read, its own first."""
