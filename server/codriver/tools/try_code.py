@@ -175,7 +175,7 @@ async def _kept(
         check=arguments.check,
     )
     key = "kept" if answer.ok else "notKept"
-    return replace(answer, fields={**fields, key: candidate.label, **answer.fields})
+    return replace(answer, fields={**fields, **answer.fields, key: candidate.label})
 
 
 async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Mapping[str, Any]]]:
