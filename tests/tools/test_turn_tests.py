@@ -2,7 +2,8 @@
 
 import pytest
 
-from codriver.tools.acts.affected_tests import targets_of
+from codriver.editing.code_names import ImportGraph
+from codriver.tools.acts.affected_tests import _by_files, targets_of
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,19 @@ def test_a_test_file_in_lisp_whose_tests_a_reader_does_not_find_goes_by_its_name
     file = tmp_path / "test_core.lpy"
     file.write_text("(ns tests.test-core (:require [basilisp.test :as t]))\n\n(t/deftest one (t/is true))\n")
     assert targets_of(tmp_path, [file]) == ((file, "tests.test-core"),)
+
+
+@pytest.mark.parametrize(("source", "test"), [("cljc", "clj"), ("clj", "cljc"), ("clj", "clj")])
+def test_a_test_that_requires_a_changed_namespace_is_found_in_each_file_type_of_its_dialect(tmp_path, source, test):
+    changed, file = tmp_path / f"src/b/core.{source}", tmp_path / f"test/b/more_test.{test}"
+    named = tmp_path / f"test/b/core_test.{test}"
+    for path, text in (
+        (changed, "(ns b.core)\n"),
+        (file, "(ns b.more-test (:require [b.core :as core]))\n(deftest one (is true))\n"),
+        (named, "(ns b.core-test (:require [b.core :as core]))\n(deftest two (is true))\n"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = _by_files(ImportGraph(), tmp_path, [changed])
+    assert found.requires
+    assert {name for _, name in found.lisp} >= {"b.more-test", "b.core-test"}

@@ -9,10 +9,11 @@ waits for it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PureWindowsPath
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import anyio
 
@@ -349,14 +350,26 @@ def _times(item: object) -> Iterator[TestTime]:
 def run_of(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
     """The run of these results, the worst first; of `tests` tests, or as many as the results name."""
     outcomes = [result.outcome for result in results]
+    hows = Counter(result.how for result in results if result.test != COLLECTION)
     return TestRun(
         tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
-        passed=sum(one.outcome == "pass" and one.test != COLLECTION for one in results),
+        passed=sum(one.outcome == "pass" and one.test != COLLECTION and not one.how for one in results),
         failed=outcomes.count("fail"),
         errors=outcomes.count("error"),
         results=tuple(sorted(results, key=lambda result: _WORST_FIRST[result.outcome])),
         output=output[-OUTPUT_CHARS:],
+        skipped=hows["skipped"],
+        xfailed=hows["xfailed"],
+        xpassed=hows["xpassed"],
     )
+
+
+def _how(told: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
+    match told:
+        case "skipped" | "xfailed" | "xpassed":
+            return told
+        case _:
+            return ""
 
 
 def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
@@ -377,5 +390,5 @@ def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
         file=file,
         line=line,
         frames=frames_of(fields, dialect),
-        is_skipped=fields.get("skipped") is True,
+        how=_how(fields.get("how")),
     )

@@ -413,8 +413,13 @@ class TestResult:
     line: int | None = None
     frames: tuple[StackFrame, ...] = ()
     """The frames of the thrown error, innermost first."""
-    is_skipped: bool = False
-    """Whether the test passes because it was skipped, or because it was expected to fail."""
+    how: Literal["", "skipped", "xfailed", "xpassed"] = ""
+    """For a test that did not simply pass, although its outcome is `pass`: as pytest calls that."""
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether the test passes because it was skipped, or because it was expected to fail."""
+        return self.how in ("skipped", "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +448,9 @@ class TestRun:
     """The time of each ended test, also of one without assertions and so without results; as far as the REPL tells."""
     of: int | None = None
     """The number of all tests of a run under way, if the REPL tells."""
+    skipped: int = 0
+    xfailed: int = 0
+    xpassed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

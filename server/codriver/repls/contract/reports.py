@@ -43,6 +43,8 @@ def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False,
         "errors": run.errors,
         "results": rows,
     }
+    hows = {"skipped": run.skipped, "xfailed": run.xfailed, "xpassed": run.xpassed}
+    fields |= {name: count for name, count in hows.items() if count}
     if run.times:
         fields["times"] = [[time.namespace, time.test, round(time.seconds, 6)] for time in run.times]
     if run.of is not None:

@@ -21,10 +21,11 @@ from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
 from codriver.lisp.binding_forms import namespace_of
 from codriver.lisp.source_text import Document
+from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.runs import BAD_OUTCOMES
 from codriver.tools.acts.edited_files import read_edited
 from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.acts.test_runs import run_tests
+from codriver.tools.acts.test_runs import run_tests, runs_of_repl
 from codriver.tools.calls.session_choice import server_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     Test = tuple[str, str]
 
 
+PASSES: Final = "pass"
+"""The outcome of a test of Lisp that passed."""
 COLLECTION: Final = "(collection)"
 """In place of a test's name: all tests of a file."""
 MOST_FILES: Final = 200
@@ -87,11 +90,17 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
         chosen = await _of_python(call, repls[0].key if repls else "", of_python, found)
         runs += chosen.runs
         words += [chosen.words] if chosen.words else []
+    of_lisp = [path for path in paths if path.suffix in LISP]
+    repls_of_lisp = {repl.id: repl for path in of_lisp if not isinstance(repl := server(path), str)}
+    failed = [TestsRun(repl.key, name) for repl in repls_of_lisp.values() for name in await _failed_in(call, repl)]
+    runs += failed
     for path, name in found.lisp:
         repl = server(path)
         if not isinstance(repl, str):
             runs.append(TestsRun(repl.key, name))
     runs = list(dict.fromkeys(runs))
+    if failed:
+        words.append(f"{len(failed)} namespaces that failed last")
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else BY_NAMED)
     is_by_names = bool(runs) and not found.requires and words in ([], [BY_NAMED])
@@ -123,11 +132,19 @@ def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _
             files = list(files_of(workspace, tuple(LISP), max_entries=MAX_ENTRIES))
             reached = graph.importers([path], files, workspace)
             for file in sorted(reached, key=lambda one: (reached[one], one)):
-                tests = name_in_lisp(workspace, file) if file != path and file.suffix == path.suffix else None
-                if tests is not None and tests not in lisp:
-                    lisp[tests], requires = path, True
+                is_other = file != path and _share_dialect(file, path)
+                tests = name_in_lisp(workspace, file) if is_other else None
+                if tests is not None:
+                    lisp.setdefault(tests, path)
+                    requires = True
     of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON)
     return _Found(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
+
+
+def _share_dialect(one: Path, other: Path) -> bool:
+    """True for files that one REPL can load, such as a `.clj` and a `.cljc` file."""
+    dialects = dialects_by_suffix()
+    return not set(dialects.get(one.suffix, ())).isdisjoint(dialects.get(other.suffix, ()))
 
 
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
@@ -159,6 +176,19 @@ async def _of_python(call: Call, repl: str, changed: Sequence[Path], found: _Fou
 
 def _shown(file: Path, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
+
+
+async def _failed_in(call: Call, repl: Repl) -> list[str]:
+    """The namespaces in which a test failed in its last run in a REPL."""
+    last: dict[tuple[str, str], str] = {}
+    for _, report in await runs_of_repl(call, repl.id):
+        ended: dict[tuple[str, str], str] = {}
+        for row in report["results"]:
+            known = str(row["ns"]), str(row["test"])
+            if ended.get(known, PASSES) == PASSES:
+                ended[known] = row["outcome"]
+        last = {**ended, **last}
+    return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != PASSES))
 
 
 async def _failed_last(call: Call) -> list[str]:

@@ -394,6 +394,7 @@ def run_json(
         shown = [*shown[:MOST_WHOLE], *map(_in_short, shown[MOST_WHOLE:])]
     rows, note, _ = fit(shown, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
+    counts |= {key: report[key] for key in ("skipped", "xfailed", "xpassed") if key in report}
     if "of" in report:
         counts["of"] = report["of"]
     fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}

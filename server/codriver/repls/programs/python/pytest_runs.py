@@ -203,7 +203,7 @@ class Plugin:
                     "ns": self.names.get(file, report.nodeid),
                     "file": file,
                     "outcome": "pass" if report.skipped else "error",
-                    "skipped": report.skipped,
+                    "how": "skipped" if report.skipped else "",
                     "message": report.longrepr[2] if skipped else None,
                     **told,
                 }
@@ -233,13 +233,17 @@ class Plugin:
         if report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
             words = "skipped: " + reason.replace("Skipped: ", "", 1)
-            self.row(item, "pass", "failed as expected" if expected is not None else words, skipped=True)
+            is_expected = expected is not None
+            words = "failed as expected" if is_expected else words
+            self.row(item, "pass", words, how="xfailed" if is_expected else "skipped")
         elif report.failed:
             wrong = error is None or issubclass(error.type, (AssertionError, pytest.fail.Exception))
             words = (described or str)() if report.when == "call" else "in its " + report.when
             self.row(item, "fail" if wrong and report.when == "call" else "error", words or None, error, report)
         elif report.when == "call" and report.nodeid not in self.broken:
-            self.row(item, "pass", None if expected is None else "was expected to fail and passed")
+            is_unexpected = expected is not None
+            note = "was expected to fail and passed" if is_unexpected else None
+            self.row(item, "pass", note, how="xpassed" if is_unexpected else "")
 
     def pytest_runtest_logfinish(self) -> None:
         """Tell the state of the run."""
@@ -264,11 +268,11 @@ class Plugin:
         error: Error = None,
         report: Report = None,
         *,
-        skipped: bool = False,
+        how: str = "",
     ) -> None:
         """Add a row, with the output of a failed test."""
         trace = error.tb if error else None
-        row = dict(self.place(item, trace), outcome=outcome, message=message, skipped=skipped, trace=trace)
+        row = dict(self.place(item, trace), outcome=outcome, message=message, how=how, trace=trace)
         if report is not None:
             row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
             for title, text in report.sections:

@@ -77,16 +77,14 @@ class Recorder(unittest.TestResult):
         owner = "" if hasattr(test, "_testFunc") else type(test).__qualname__ + "."
         return owner + function.__name__, shown(function.__module__), getattr(function, "__code__", None)
 
-    def row(
-        self, test: Test, outcome: str, error: Error = None, message: str | None = None, *, skipped: bool = False
-    ) -> None:
+    def row(self, test: Test, outcome: str, error: Error = None, message: str | None = None, *, how: str = "") -> None:
         """Add the row of a test."""
         name, module, code = self.place(test)
         row: Row = {
             "test": name,
             "ns": module,
             "outcome": outcome,
-            "skipped": skipped,
+            "how": how,
             "message": message,
             "file": code and code.co_filename,
             "line": code and code.co_firstlineno,
@@ -120,11 +118,11 @@ class Recorder(unittest.TestResult):
     def addSkip(self, test: Test, reason: str) -> None:  # noqa: N802  # unittest's name
         """Add a test that was skipped."""
         if hasattr(test, "_testMethodName"):
-            self.row(test, "pass", message="skipped: " + reason, skipped=True)
+            self.row(test, "pass", message="skipped: " + reason, how="skipped")
 
     def addExpectedFailure(self, test: Test, err: Error) -> None:  # noqa: N802, ARG002  # unittest's name
         """Add a test that failed as expected."""
-        self.row(test, "pass", message="failed as expected", skipped=True)
+        self.row(test, "pass", message="failed as expected", how="xfailed")
 
     def addUnexpectedSuccess(self, test: Test) -> None:  # noqa: N802  # unittest's name
         """Add a test that passed unexpectedly."""
