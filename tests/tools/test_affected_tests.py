@@ -150,3 +150,25 @@ def test_an_edit_that_takes_a_name_from_its_importers_is_red_though_the_repl_is_
 def test_tests_that_are_chosen_by_names_alone_are_said_to_be(live, client):
     answer = edit(client, {"filePath": "lone.py", "oldText": "return n", "newText": "return +n"})
     assert (answer["tests"]["passed"], answer["notes"]) == (1, [BY_NAMES]), answer
+
+
+def test_a_test_never_seen_that_fails_without_the_edit_too_takes_no_right_edit_back(live, client):
+    file, seen = live.workspace / "test_unseen.py", live.workspace / "seen.txt"
+    file.write_text(UNSEEN.format(python=sys.executable))
+    change = {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"}
+    try:
+        answer = edit(client, change)
+        assert (answer["ok"], answer["failedBefore"]) == (True, ["test_unseen.py::test_unseen"]), answer
+        assert answer["tests"]["passed"] == 4
+        assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
+        rows = seen.read_text().splitlines()
+        assert {disk for disk, _ in map(str.split, rows)} == {"new"}, "somebody else read the file as it was"
+        assert [here for _, here in map(str.split, rows)][-2:] == ["new", "old"], rows
+        seen.unlink()
+        assert client.call("what_changed")["differences"] == []
+        file.write_text("import price\n\ndef test_unseen():\n    assert price.RATE == 2\n")
+        wrong = edit(client, {**change, "oldText": "RATE = 4 // 2\n", "newText": "RATE = 3\n"})
+        assert (wrong["ok"], "restored" in wrong, "failedBefore" in wrong) == (False, True, False), wrong
+        assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
+    finally:
+        file.unlink()

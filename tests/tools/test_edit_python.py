@@ -226,6 +226,17 @@ class TestAsOneAct:
         (shop.parent / "fresh_one.py").unlink()
         assert evaluate(client, "import sys; 'fresh_one' in sys.modules") == "False"
 
+    def test_a_test_that_failed_before_or_that_the_edit_adds_takes_no_edit_back(self, client, shop, tests):
+        tests.write_text(f"{tests.read_text()}\n\ndef test_wrong():\n    assert rate(None) == 8\n")
+        assert client.call("run_tests", paths=[tests.name], timeoutMs=60_000)["failed"] == 1
+        added = {"type": "append", "filePath": tests.name, "code": "def test_added():\n    assert rate(None) == 9\n"}
+        answer = edit(client, shop, RATE, added, load=True, test=["affected"], onFailure="restore")
+        assert (answer["failedBefore"], answer["tests"]) == (
+            [f"{tests.name}::test_wrong"], {"passed": 2, "failed": 2, "unfinished": 0},
+        ), answer  # fmt: skip
+        assert (answer["ok"], "restored" in answer, "return 3" in shop.read_text()) == (False, False, True)
+        assert [row["test"] for row in answer["results"]] == [f"{tests.name}::test_added"]
+
     def test_a_test_that_passes_the_second_time_takes_no_edit_back(self, client, shop, tests):
         flag = shop.parent / "flag.txt"
         tests.write_text(

@@ -1,5 +1,7 @@
 """`run_tests` of Python: a new process of pytest, which is a job beside the evaluations of REPLs."""
 
+import shutil
+import subprocess
 import sys
 
 import forked
@@ -311,3 +313,27 @@ def test_nothing_of_a_checkout_that_nobody_has_accepted_runs(tmp_path):
             assert run(client)["ok"]
     finally:
         forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
+
+
+def test_calls_of_tests_are_recorded(client):
+    answer = run(client, "tests/test_shop.py::test_total", "tests/test_shop.py::test_wrong", trace=True)
+    lines = answer["trace"].splitlines()
+    assert any("shop.total([1, 2]) -> 4" in line for line in lines), lines
+    assert any("shop.total([1, 2, 3]) -> 6" in line for line in lines), lines
+
+
+def test_changed_lines_that_no_test_ran_are_named(live, client):
+    git = ["git", "-C", str(live.workspace), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "--", "shop.py"], ["commit", "-qm", "as it was"]):
+        subprocess.run([*git, *words], check=True)
+    file = live.workspace / "shop.py"
+    try:
+        file.write_text(SHOP.replace("    return sum", "    if len(items) > 99:\n        items = []\n    return sum"))
+        answer = run(client, "tests/test_shop.py::test_total", coverage=True)
+        if sys.version_info >= (3, 12):
+            assert "shop.py:5" in answer["notRun"], answer
+        else:
+            assert "Python has from 3.12" in answer["trace"]
+    finally:
+        file.write_text(SHOP)
+        shutil.rmtree(live.workspace / ".git")

@@ -6,6 +6,7 @@ report of a run can be read at any time, and is kept with the newest of others.
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ from codriver.core.records import Recent
 from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
 from codriver.log.output_log import NO_LINE, Entry
+from codriver.testing.recordings import lines_not_run
 from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
 
 if TYPE_CHECKING:
@@ -215,6 +217,7 @@ class TestJobs:
         kept = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._reports[job_id] = kept
         self._forget_surplus()
+        self._keep_calls(job_id, running, report)
         del self._running[job_id]
         running.over.set()
         status, failure = _outcome(kept, failure, is_interrupted=running.is_interrupted)
@@ -225,6 +228,21 @@ class TestJobs:
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
         self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said))
+
+    def _keep_calls(self, job_id: str, running: _Running, report: TestReport) -> None:
+        """Keep the recorded calls of a run, and the changed lines that did not run, where those of evaluations are."""
+        spec = running.job.spec
+        if spec.traces is None and spec.covers is None:
+            return
+        found: dict[str, object] = {}
+        for one in report.recorded:
+            if one.problem:
+                found["refused"] = one.problem
+            elif one.recorder == "calls" and not found:
+                found |= one.data
+        if spec.covers is not None and "refused" not in found:
+            found["unrun"] = [[file, list(lines)] for file, lines in sorted(lines_not_run(report.recorded).items())]
+        self._logbook.runs.keep(job_id, json.dumps(found))
 
     def _forget_surplus(self) -> None:
         held = 0

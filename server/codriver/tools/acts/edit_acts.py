@@ -171,7 +171,7 @@ class LiveSteps:
             self.fields.setdefault("notTested", "the load is not done: get_evaluation waits for it, then run_tests")
             return True
         ends_at = anyio.current_time() + self._limit_s
-        for fields in [await self._test_python(anew)] if anew else []:
+        for fields in [await self._test_python(outcome, anew)] if anew else []:
             self.fields = {**fields, **self.fields}
         if here:
             await self._test_here(here, ends_at)
@@ -203,7 +203,7 @@ class LiveSteps:
             told |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
         self.fields = {**told, **self.fields}
 
-    async def _test_python(self, runs: Sequence[TestsRun]) -> dict[str, object]:
+    async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
         """Run Python tests in a process of their own, and those that failed once more and with the previous files."""
         paths = _paths(runs)
         given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
@@ -223,7 +223,7 @@ class LiveSteps:
         failed = failed_in(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
         if failed and self._restores:
-            verdict = replace(verdict, before=self._before(failed))
+            verdict = replace(verdict, before=await self._before(job, outcome, failed))
             passed = [one for one in failed if verdict.before.get(one) == "passed"]
             verdict = replace(verdict, again=await self._outcomes(job, passed) if passed else {})
         self._verdict = verdict
@@ -235,13 +235,14 @@ class LiveSteps:
         rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
         return {"evaluationId": name, "results": rows[:MOST_FAILURES]} if rows else {}
 
-    def _before(self, failed: Sequence[str]) -> dict[str, str]:
-        """Return the outcomes of failed tests with the previous files; a test without any counts as passed."""
+    async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
+        """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""
         known = {name: self._known_before[name] for name in failed if name in self._known_before}
         unknown = [name for name in failed if name not in known]
         if not unknown:
             return known
-        return known | dict.fromkeys(unknown, "passed")
+        sources = {str(one.change.path): one.change.before.data for one in outcome.files}
+        return known | await self._outcomes(job, unknown, sources)
 
     async def _outcomes(
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None

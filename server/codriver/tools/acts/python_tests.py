@@ -15,6 +15,7 @@ from codriver.core.values import HELD, Request
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
+from codriver.testing.changed_lines import changed_lines
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import TestJob
 from codriver.tools.acts.submission import check_room
@@ -111,6 +112,7 @@ async def make_job(
             arguments=tuple(command_of(arguments, workspace, directory, failed)),
             environment={**environment.variables, **arguments.env},
             traces=arguments.trace,
+            covers=changed_lines(workspace) if arguments.coverage else None,
             roots=(str(workspace),),
         )
         limit_ms = arguments.run_limit_ms
