@@ -1,6 +1,7 @@
 """The tests that an edit may break: run by `edit_files` with `affected`, by earlier failures, imports and names."""
 
 import subprocess
+import sys
 import sysconfig
 
 import pytest
