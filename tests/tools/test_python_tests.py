@@ -8,6 +8,7 @@ import forked
 import pytest
 from jsonschema import validate
 from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
+from python_projects import project
 
 from codriver.tools.manifest import BY_NAME
 
@@ -337,3 +338,19 @@ def test_changed_lines_that_no_test_ran_are_named(live, client):
     finally:
         file.write_text(SHOP)
         shutil.rmtree(live.workspace / ".git")
+
+
+def test_a_project_without_pytest_runs_unittest(tmp_path):
+    workspace = project(tmp_path, has_pytest=False)
+    (workspace / "test_sums.py").write_text(
+        "import unittest\n\nclass Sums(unittest.TestCase):\n    def test_right(self): self.assertEqual(1 + 1, 2)\n"
+        "    def test_wrong(self): self.assertEqual(1 + 1, 3)\n"
+    )
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the tool")
+        answer = run(client)
+        assert (answer["runner"], answer["passed"], answer["failed"]) == ("unittest", 1, 1), answer
+        (row,) = answer["results"]
+        assert "test_wrong" in row["test"]
+        assert "2 != 3" in row["message"]
+        assert run(client, "test_sums.py::Sums::test_right")["ok"]

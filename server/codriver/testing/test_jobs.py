@@ -55,6 +55,8 @@ class TestJob:
     __test__ = False
 
     spec: RunSpec
+    without_pytest: RunSpec | None = None
+    """The run to do instead where the interpreter has no pytest."""
     limit_s: float | None = None
     """The time after which the run is interrupted; None for no limit but the server's."""
     is_plain: bool = False
@@ -170,16 +172,23 @@ class TestJobs:
         """Start the process, and record its events to the last."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
-        start = self._start_plain if job.is_plain else self._start
-        async with start(job.spec) as process:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_overlong, running, limit_s)
+            await self._run_process(job_id, running, job.spec)
+            problem = running.builder.report().problem
+            if problem is not None and problem.kind == "no-pytest" and job.without_pytest is not None:
+                running.builder, running.job = ReportBuilder(), replace(job, spec=job.without_pytest)
+                await self._run_process(job_id, running, job.without_pytest)
+            tasks.cancel_scope.cancel()
+
+    async def _run_process(self, job_id: str, running: _Running, spec: RunSpec) -> None:
+        start = self._start_plain if running.job.is_plain else self._start
+        async with start(spec) as process:
             running.process = process
             if running.is_interrupted:
                 await process.interrupt()
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._end_overlong, running, limit_s)
-                async for event in process.events():
-                    self._heard(job_id, running, event)
-                tasks.cancel_scope.cancel()
+            async for event in process.events():
+                self._heard(job_id, running, event)
 
     async def _end_overlong(self, running: _Running, limit_s: float) -> None:
         await anyio.sleep(limit_s)

@@ -19,7 +19,7 @@ from codriver.testing.changed_lines import changed_lines
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import TestJob
 from codriver.tools.acts.submission import check_room
-from codriver.tools.acts.test_arguments import command_of, run_directory
+from codriver.tools.acts.test_arguments import command_of, run_directory, unittest_arguments
 from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import Telling
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.core.values import Evaluation
-    from codriver.testing.runs import FailureFrame, Interruption, RunProblem, TestFailure, TestFinished
+    from codriver.testing.runs import FailureFrame, Interruption, Runner, RunProblem, TestFailure, TestFinished
     from codriver.testing.test_jobs import JobReport
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.acts.test_environments import TestEnvironment
@@ -53,6 +53,8 @@ MAX_FRAMES: Final = 5
 MAX_LOCALS: Final = 3
 MAX_FILES: Final = 5
 """Changed files that an answer names."""
+MANAGE: Final = "manage.py"
+"""The file by which a Django project runs its tests."""
 ALWAYS: Final = ("passed", "failed")
 COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
 """The counts of an answer, in this order. Zero ones are left out, except passed and failed."""
@@ -116,8 +118,10 @@ async def make_job(
             roots=(str(workspace),),
         )
         limit_ms = arguments.run_limit_ms
+        runner: Runner = "django" if (directory / MANAGE).is_file() else "unittest"
         return TestJob(
             spec=spec,
+            without_pytest=replace(spec, runner=runner, arguments=tuple(unittest_arguments(spec.arguments, runner))),
             limit_s=None if limit_ms is None else limit_ms / 1000,
             is_plain=arguments.fresh,
             session_key=environment.session_key,
@@ -262,7 +266,7 @@ def report_fields(call: Call, kept: JobReport, *, whole: bool = False) -> dict[s
     """Return the counts and the failures of a report under the keys of an answer."""
     report, workspace = kept.report, call.services.workspace
     counts = asdict(report.counts)
-    fields: dict[str, object] = {}
+    fields: dict[str, object] = {} if kept.job.spec.runner == "pytest" else {"runner": kept.job.spec.runner}
     for key in COUNTS:
         if counts[key] or key in ALWAYS:
             fields[key] = counts[key]

@@ -16,6 +16,8 @@ from codriver.tools.calls.base import UNLISTED, unsaid_default
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from codriver.testing.runs import Runner
+
 
 SOURCES: Final = "src"
 """The directory with a distribution's packages, if there is one."""
@@ -106,6 +108,24 @@ def command_of(arguments: TestArguments, workspace: Path, directory: Path, faile
         command += [] if paths else ["-k", arguments.test.rpartition(".")[2]]
         paths = [*paths[:-1], f"{paths[-1]}::{names}"] if paths else []
     return [*command, *(paths or failed)]
+
+
+def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
+    """Return arguments for pytest as unittest, or Django's test command, takes them; unknown options stay."""
+    found: list[str] = []
+    options = iter(arguments)
+    for one in options:
+        if one in ("-x", "--exitfirst", "--maxfail=1"):
+            found.append("-f" if runner == "unittest" else "--failfast")
+        elif one == "-k":
+            found += [one, next(options, "")]
+        elif one.startswith("-"):
+            found.append(one)
+        elif runner == "unittest" and "::" not in one and not one.endswith(".py") and os.sep in f"{one}{os.sep}":
+            found = ["discover", "-s", one, *found]
+        else:
+            found.append(one.removesuffix(".py").replace(".py::", ".").replace("::", ".").replace("/", ".").strip("."))
+    return found
 
 
 def path_of(given: str, workspace: Path, directory: Path) -> str:
