@@ -148,7 +148,7 @@ def test_what_passes_is_kept_with_its_tests_counted(client, core, as_before):
     same = {**PRICE, "newForm": "(def price (+ 1 1))"}
     answer = edit(client, core, same, test=["affected"], onFailure="restore")
     assert answer["ok"], answer
-    assert (answer["tests"]["passed"], answer["chosen"]) == (1, "the names of the changed files"), answer
+    assert (answer["tests"]["passed"], answer["chosen"]) == (1, "namespaces that require what changed"), answer
     assert "(+ 1 1)" in core.read_text()
     assert edit(client, core, {**PRICE, "targetLineText": "(def price (+ 1 1))", "newForm": PRICE["targetLineText"]})[
         "ok"

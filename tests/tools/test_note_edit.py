@@ -166,12 +166,12 @@ def test_a_turn_whose_tests_fail_is_blocked_once(live, client):
     write(live, "test_sums.py", "def test_total():\n    assert 1 + 1 == 3\n")
     assert note(client, filePath="src/sums.py") == {}
     told = note(client, event="stopping")["block"]
-    assert "test_sums.py/test_total (src/test_sums.py:2): " in told
+    assert "src/test_sums.py::test_total (src/test_sums.py:2): " in told
     assert len(told) <= 1500
     assert note(client, event="stopping") == {}
 
 
-def test_a_module_that_was_edited_is_loaded_before_its_tests_run(live, client):
+def test_the_tests_of_a_turn_run_the_files_whatever_is_loaded(live, client):
     write(live, "prices.py", "def price():\n    return 1\n")
     write(live, "test_prices.py", "import prices\n\ndef test_price():\n    assert prices.price() == 2\n")
     assert client.call("load_file", filePath="src/prices.py", replSessionKey="py")["ok"]
@@ -182,7 +182,7 @@ def test_a_module_that_was_edited_is_loaded_before_its_tests_run(live, client):
     assert note(client, event="stopping") == {}
     write(live, "prices.py", "price = 1 / 0\n")
     note(client, filePath="src/prices.py")
-    assert "src/prices.py does not load: ZeroDivisionError: division by zero" in note(client, event="stopping")["block"]
+    assert "src/test_prices.py (src/test_prices.py:1): ZeroDivisionError" in note(client, event="stopping")["block"]
 
 
 def test_tests_that_take_too_long_are_ended_and_hold_up_nobody(live, client):

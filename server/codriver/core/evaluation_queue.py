@@ -185,7 +185,6 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
         is_fresh=tests is not None and tests.fresh,
-        runs_again=tests is not None and tests.again,
         is_in_frame=action.request.frame is not None,
         is_background=action.request.background,
         lane=action.lane,

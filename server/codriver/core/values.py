@@ -6,7 +6,6 @@ adapter; `codriver.core` describes the way.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -119,21 +118,6 @@ class Form:
 
 
 @dataclass(frozen=True)
-class FormerFile:
-    """A file that a new process sees with its former content, while the disk keeps the present one."""
-
-    path: str
-    content: bytes | None
-    """The content before; None for no file."""
-    digest: str
-    """The SHA-256 of the content on the disk, by which a REPL that sees other files is found out."""
-
-    def words(self) -> list[str]:
-        """The path, the digest, and the content in base 64, if any."""
-        return [self.path, self.digest, *([] if self.content is None else [b64encode(self.content).decode()])]
-
-
-@dataclass(frozen=True)
 class TestSelection:
     """The tests to run: all that are found if no field is given."""
 
@@ -147,22 +131,15 @@ class TestSelection:
     """Only these tests: namespace and name of each."""
     fresh: bool = False
     """Whether to run in a new process, which has loaded nothing yet."""
-    again: bool = False
-    """True of tests that ran in the REPL just now and failed."""
     trace: tuple[str, ...] | None = None
     """See `Request.trace`."""
     covers: bool = False
     """Whether to tell the changed lines that no test ran."""
-    said: str = ""
-    """The words for the tests in `only`; empty for those that failed last."""
-    former: tuple[FormerFile, ...] = ()
-    """The files that a new process sees with their content before an edit."""
 
     def __str__(self) -> str:
         """The tests in words."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
-        chosen = "what failed" if self.again else "what failed last" if self.only else "all tests"
-        words = [named or self.said or chosen]
+        words = [named or ("what failed last" if self.only else "all tests")]
         words += [f"matching {self.match}"] if self.match else []
         return " ".join([*words, *(["in a new process"] if self.fresh else [])])
 
@@ -347,8 +324,6 @@ class Evaluation:
     """The place in the order of turns: the lowest among the first waiting evaluations of all clients is next."""
     is_fresh: bool = False
     """Whether tests ran in a new process."""
-    runs_again: bool = False
-    """Whether these are the red tests of an earlier run, run again unasked."""
     is_in_frame: bool = False
     """Whether the code ran in a frame of an error; that error stays the last one, however the code ends."""
     is_background: bool = False

@@ -303,8 +303,7 @@ class TestEvaluations:
     async def _evaluate(self, request: Request) -> Ending:
         asked = request.tests or TestSelection()
         run = await self._run(asked, request.session, request.id)
-        kind = {"is_fresh": asked.fresh, "is_again": asked.again, "is_former": bool(asked.former)}
-        self._listener(request.id, Value(report_text(run, **kind)))
+        self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh)))
         failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
         ending = Ending("failed" if failure else "done", failure=failure, said=f"{request.code}: {words_of(run)}")
         return replace(ending, status="interrupted") if run.stopped else ending

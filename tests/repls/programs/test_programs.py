@@ -1,12 +1,9 @@
 """Programs that are sent to REPLs: whole files in their languages, with nothing left open when they are sent."""
 
 import ast
-import base64
-import hashlib
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, cast
 
 import needs
 import pytest
@@ -14,7 +11,6 @@ import pytest
 from codriver.lisp.reader import read, top_level_forms
 from codriver.repls import dialects, programs
 from codriver.repls.dialects.server_dialect import REMOVALS, Dialect
-from codriver.repls.programs.python.runs_anew import run_anew
 from codriver.repls.worker.basics.plain_values import SECRET
 
 PLACE = Path(programs.__file__).parent
@@ -104,48 +100,3 @@ def test_clojure_kondo_finds_no_error_in_any_file():
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert said.returncode == 0, said.stdout
-
-
-VIEWS = """
-import inspect, io, os, pathlib, shutil, subprocess, sys
-
-def answer():
-    import low, sitecustomize
-    try:
-        import made
-    except ModuleNotFoundError:
-        made = None
-    with open(os.open("low.py", os.O_RDONLY)) as file:
-        raw = file.read()
-    shutil.copy("low.py", "copied.txt")
-    child = "import low, pathlib; print(low.rate(), pathlib.Path('low.py').read_text())"
-    texts = [raw, pathlib.Path("low.py").read_text(), io.open(file="low.py").read(), inspect.getsource(low)]
-    texts += [open(pathlib.Path("linked") / "low.py").read(), pathlib.Path("copied.txt").read_text()]
-    texts += [subprocess.check_output([sys.executable, "-c", child], text=True)]
-    size = os.stat("low.py").st_size
-    return low.rate(), texts, size, made, os.path.exists("made.py"), sitecustomize.own, sorted(os.listdir())
-"""
-
-
-def test_a_new_process_sees_files_as_they_were_and_the_disk_keeps_them(tmp_path, monkeypatch):
-    old, new = "def rate():\n    return 1\n", "def rate():\n    return 22\n"
-    (tmp_path / "low.py").write_text(new)
-    (tmp_path / "made.py").write_text("")
-    (tmp_path / "sitecustomize.py").write_text("own = 'own'\n")
-    (tmp_path / "linked").symlink_to(tmp_path)
-    digests = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("low.py", "made.py")}
-    former = [
-        [str(tmp_path / "low.py"), digests["low.py"], base64.b64encode(old.encode()).decode()],
-        [str(tmp_path / "made.py"), digests["made.py"]],
-    ]
-    monkeypatch.setattr("codriver.repls.programs.python.runs_anew.environment", lambda: {"PYTHONPATH": str(tmp_path)})
-    process = (PLACE / "python" / "new_process.py").read_text()
-    answer = cast("tuple[Any, ...]", run_anew(process, VIEWS, str(tmp_path), former))
-    rate, texts, size, made, is_made, own, names = answer
-    assert (rate, size, made, is_made, own) == (1, len(old), None, False, "own")
-    assert [text.replace("1 def", "def").strip() for text in texts] == [old.strip()] * 7
-    assert names == ["copied.txt", "linked", "low.py", "made.py", "sitecustomize.py"], "a cache was written"
-    assert (tmp_path / "low.py").read_text() == new
-    (tmp_path / "low.py").write_text(old)
-    with pytest.raises(RuntimeError, match="not as the edit left it"):
-        run_anew(process, VIEWS, str(tmp_path), former)

@@ -29,11 +29,10 @@ NAMED = 10
 """Failures that one line names."""
 
 
-def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False, is_former: bool = False) -> str:
+def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
     """The report as JSON: the counts, failed results, then passed ones, and the test that was stopped.
 
-    `times` has the namespace, the name and the seconds of each ended test. `fresh` marks tests in a new process,
-    `again` tests that ran there because they were red in the REPL, `former` tests that saw the files before an edit.
+    `times` has the namespace, the name and the seconds of each ended test. `fresh` marks tests in a new process.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -53,10 +52,6 @@ def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False,
         fields["stopped"] = _row(run.stopped)
     if is_fresh:
         fields["fresh"] = True
-    if is_again:
-        fields["again"] = True
-    if is_former:
-        fields["former"] = True
     return json.dumps(fields, ensure_ascii=False)
 
 

@@ -488,7 +488,6 @@ def code_of(asked: TestSelection) -> str:
         words=alternatives(asked.match or ""),
         only=asked.only,
         root="",
-        former=[one.words() for one in asked.former],
     )
 
 

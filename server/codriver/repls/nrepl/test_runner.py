@@ -387,7 +387,6 @@ class TestRunner:
         """The names in our own code: for a given path, the namespaces there and their files. In a thread."""
         words = alternatives(asked.match or "")
         names: dict[str, Words] = {"match": asked.match or "", "words": words, "only": asked.only}
-        names["former"] = [one.words() for one in asked.former]
         namespace, test = asked.namespace or "", asked.test or ""
         found: list[tuple[str, str]] = []
         is_path = False

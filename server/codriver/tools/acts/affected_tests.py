@@ -184,11 +184,18 @@ async def _failed_in(call: Call, repl: Repl) -> list[str]:
     for _, report in await runs_of_repl(call, repl.id):
         ended: dict[tuple[str, str], str] = {}
         for row in report["results"]:
-            known = str(row["ns"]), str(row["test"])
+            known = _name_of(row, call.services.workspace), str(row["test"])
             if ended.get(known, PASSES) == PASSES:
                 ended[known] = row["outcome"]
         last = {**ended, **last}
     return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != PASSES))
+
+
+def _name_of(row: Json, workspace: Path) -> str:
+    """The name by which the tests of a result are run: see `name_in_lisp`."""
+    file = Path(str(row.get("file") or ""))
+    is_by_file = file.suffix == BASILISP and file.is_relative_to(workspace)
+    return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
 
 
 async def _failed_last(call: Call) -> list[str]:

@@ -91,6 +91,8 @@ class LiveSteps:
         self._who = who
         self._limit_s = limit_s
         self._verdict = Verdict()
+        self._began_ms = 0
+        """The time at which the load began."""
         self._runs: list[str] = []
         """The test runs of this act, by their ids."""
         self._known_before: dict[str, str] = {}
@@ -152,6 +154,7 @@ class LiveSteps:
 
     async def load(self, outcome: Outcome) -> bool:
         """Load the changed code. A load that fails speaks against no edit."""
+        self._began_ms = self._call.services.now()
         if not self._is_loaded:
             return True
         await self._loads.run(outcome.files, self._gone(outcome))
@@ -353,6 +356,9 @@ class LiveSteps:
         """Put back the previous definitions."""
         for name in self._runs:
             self._call.services.tests.note_undone(name)
+        for one in self._call.state.evaluations.values():
+            if one.kind == "run-tests" and one.repl in self._loads.repls and (one.started_at or 0) >= self._began_ms:
+                self._call.services.ledger.tests.taken_back[one.id] = True
         return await self._end_holds(keep=False)
 
     async def _end_holds(self, *, keep: bool) -> tuple[Sequence[str], str]:

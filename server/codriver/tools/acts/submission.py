@@ -142,8 +142,8 @@ def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evalu
         for one in state.evaluations.values()
         if one.status == "failed" and (one.repl, one.session) == own and not (kind and one.kind == "run-tests")
     ]
-    # The error whose frames are looked at stays the last one, and reruns of tests count as the first run.
-    failed = [one for one in failed if not one.is_in_frame and not one.runs_again]
+    # The error whose frames are looked at stays the last one.
+    failed = [one for one in failed if not one.is_in_frame]
     return max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
 
 

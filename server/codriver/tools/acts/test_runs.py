@@ -363,8 +363,13 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
 
 
 async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
-    """The finished runs of a REPL's sessions that still have their reports, the newest first."""
-    runs = [one for one in call.state.evaluations.values() if one.kind == "run-tests" and one.over and one.repl == repl]
+    """The finished runs of a REPL's sessions that still have their reports, the newest first; none of undone code."""
+    undone = call.services.ledger.tests.taken_back
+    runs = [
+        one
+        for one in call.state.evaluations.values()
+        if one.kind == "run-tests" and one.over and one.repl == repl and one.id not in undone
+    ]
     reports = [(one, await report_of(call, one)) for one in reversed(runs)]
     return [(one, report) for one, report in reports if report is not None]
 

@@ -107,16 +107,8 @@ class TestsRun:
 
     __test__ = False  # for pytest: the class is no test
 
-    current: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Whether the loaded code equalled the files at the end of the run."""
-    only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By run whose red tests ran again in a new process: the tests that passed there."""
-    only_fresh: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By run likewise: the tests that passed in the REPL and failed in the new process."""
     taken_back: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Runs of code that an act tried and took back: they tell nothing of the present code."""
-    put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By run that outlasted its call, so that its red tests have not run again yet: the caller."""
+    """Runs in a REPL of code that an act tried and took back: they tell nothing of the present code."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """By run whose red tests were compared with their former calls: the difference in words, empty for none."""
     untold: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))

@@ -7,10 +7,8 @@ that a test left running.
 
 from __future__ import annotations
 
-import base64
 import builtins
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -22,7 +20,6 @@ from .run_values import be_deaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import IO, Any
 
 POLL_S, GRACE_S = 0.03, 5
@@ -38,27 +35,6 @@ def environment() -> dict[str, str]:
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
     except OSError:
         return dict(os.environ)
-
-
-def lay_former(folder: str, process: str, former: Sequence[Sequence[str]]) -> None:
-    """Write the files into a folder that a new process needs to see the state before an edit.
-
-    Each file comes as its path, the digest of its present bytes, and its former bytes in base 64; nothing for a new
-    file. A file that is not as the edit left it ends the run.
-    """
-    places: dict[str, str] = {}
-    for path, digest, *contents in former:
-        with open(path, "rb") as file:
-            if hashlib.sha256(file.read()).hexdigest() != digest:
-                raise RuntimeError(path + " is not as the edit left it")
-        places[path] = place = os.path.join(folder, "former-" + str(len(places)))
-        for content in contents:
-            with open(place, "wb") as file:
-                file.write(base64.b64decode(content))
-    with open(os.path.join(folder, "former.json"), "w", encoding="utf-8") as table:
-        json.dump(places, table)
-    with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as program:
-        program.write(process)
 
 
 def end(child: subprocess.Popen[bytes], kind: int) -> None:
@@ -109,27 +85,19 @@ def answer_of(said: dict[str, Any]) -> object:
     raise RuntimeError(name + ": " + words)
 
 
-def run_anew(process: str, program: str, root: str, former: Sequence[Sequence[str]], *arguments: object) -> object:
-    """The answer of a test program to arguments, from a new process with the text `process`, in the folder `root`.
-
-    The process, and each Python that it starts, sees the files of `former` as they were.
-    """
+def run_anew(process: str, program: str, root: str, *arguments: object) -> object:
+    """The answer of a test program to arguments, from a new process with the text `process`, in the folder `root`."""
     with tempfile.TemporaryDirectory(prefix="codriver-tests-") as folder:
         result, output = os.path.join(folder, "result"), os.path.join(folder, "output")
         asked: dict[str, object] = {"program": program, "arguments": arguments, "result": result}
         asked["needs"] = [name for name in NEEDS if name in sys.modules]
-        asked["is_as_before"], variables = bool(former), environment()
-        if former:
-            lay_former(folder, process, former)
-            others = [one for one in [variables.get("PYTHONPATH")] if one]
-            variables["PYTHONPATH"] = os.pathsep.join([folder, *others])
         with open(output, "wb") as out, open(output, encoding="utf-8", errors="replace") as printed:
             child = subprocess.Popen(  # noqa: S603  # the REPL's own interpreter
                 [interpreter(), "-c", process],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=variables,
+                env=environment(),
                 cwd=root or None,
                 start_new_session=True,
             )
