@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.lisp.definitions import definitions, mentions
+from codriver.lisp.definitions import defines_within, definitions
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger
 
 FILE = """\
@@ -75,11 +75,28 @@ def test_the_branch_of_the_dialect_is_read():
 
 
 def test_a_macro_of_the_users_is_not_sure_to_define_and_is_told():
-    assert definitions(FILE).is_plain
-    read = definitions("(defroutes app 1) (s/def ::x int?)")
+    assert definitions(FILE).unknown == ()
+    read = definitions("(defroutes app 1)\n(s/def ::x int?)")
     assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]
-    assert not read.is_plain
-    assert not definitions("(register! foo)").is_plain
+    assert [one.line for one in read.unknown] == [1]
+    assert len(definitions("(register! foo)").unknown) == 1
+
+
+def test_a_macro_may_define_what_it_mentions_and_names_made_of_its_arguments():
+    (form,) = definitions("(defcomponent order\n  (helper total-of))").unknown
+    names = ("order", "->order", "map->order", "order-schema", "new-order", "total-of", "total", "helper")
+    assert all(form.may_define(name) for name in names)
+    assert not form.may_define("price")
+    assert not form.may_define("total-of-all")
+    assert (form.line, form.last_line) == (1, 2)
+
+
+def test_declared_names_and_ns_forms_are_told_apart_from_definitions():
+    read = definitions('(ns shop "Docs" (:require [a]))\n(declare total price)\n(def later)\n(def ^:dynamic *now*)')
+    assert (read.declared, read.found) == ({"total", "price", "later", "*now*"}, ())
+    (form,) = read.ns_forms
+    assert form.digest == definitions('(ns shop "Docs"\n  (:require [a])) ; same').ns_forms[0].digest
+    assert form.digest != definitions('(ns shop "Docs" (:require [b]))').ns_forms[0].digest
 
 
 def test_a_switch_of_the_namespace_is_followed():
@@ -112,11 +129,20 @@ def test_broken_text_is_read_as_far_as_it_goes():
         definitions(text)
 
 
-def test_a_name_that_a_macro_makes_is_mentioned():
-    assert mentions("(defrecord Circle [r])", "map->Circle")
-    assert not mentions("(defn f [])", "->Circle")
-    assert mentions("(defn-of rate)", "rate", is_whole=True)
-    assert not mentions("(def rates [tax-rate])", "rate", is_whole=True)
+@pytest.mark.parametrize(
+    ("text", "name", "is_within"),
+    [
+        ("(defn f [] (def rate 1))", "rate", True),
+        ("(defn f [] (def ^:private rate 1))", "rate", True),
+        ("(when x (c/defn- rate []))", "rate", True),
+        ("(defrecord Circle [r])", "map->Circle", True),
+        ("(defn f [] (rate 1))", "rate", False),
+        ("(defn f [] (def rates 1))", "rate", False),
+        ("(defn f [])", "->Circle", False),
+    ],
+)
+def test_a_definition_at_any_depth_is_seen(text, name, is_within):
+    assert defines_within(text, name) is is_within
 
 
 def taken(*texts, **how):

@@ -82,7 +82,7 @@ def test_comments_layout_and_moved_lines_do_not_count(world):
 
 def test_an_edit_a_new_name_and_one_that_is_gone_are_told(world):
     world.write(TEXT.replace("(* x rate)", "(+ x rate)").replace("(def rate 2)", "(def tax 3)"))
-    assert world.ask() == [("missing", "tax", ""), ("edited", "cost", "")]
+    assert world.ask() == [("missing", "tax", ""), ("edited", "cost", ""), ("gone", "rate", "")]
     world.write("(ns shop)\n" + TEXT.partition("rate 2)\n")[2].replace("* x rate", "* x"))
     assert ("gone", "rate", "") in world.ask()
 

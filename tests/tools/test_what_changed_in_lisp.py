@@ -299,3 +299,79 @@ def test_code_that_uses_what_was_edited_on_disk_is_told_so_once(live, client):
     path(live, "low").write_text(LOW.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
     told = client.call("evaluate_code", code="(shop.low/cost shop.low/rate)")["notes"]
     assert USED.replace("cost", "rate") in told
+
+
+MIXED = {
+    "jvm": """\
+(ns shop.mixed (:require [clojure.string :as string]))
+(declare total)
+(defprotocol Written (-write [this out]))
+(defmacro defword [name text] `(def ~name ~text))
+(defn- helper [x] (string/trim x))
+(defword greeting "hello")
+(defn shown [x] (helper x))
+(extend java.lang.Long Written {:-write (fn [this out] [this out])})
+(extend-protocol Written String (-write [this out] (shown this)))
+(definterface Reads (^int readOne []))
+#?(:clj (defn only-here [x] (shown x)) :default nil)
+(def ^{:dynamic true} *width* 80)
+(when-not (System/getProperty "unset") (def later 1))
+(defn total [xs] (reduce + (map only-here xs)))
+""",
+    "lisp": """\
+(ns shop.mixed (:require [basilisp.string :as string]))
+(declare total)
+(defprotocol Written (-write [this out]))
+(defmacro defword [name text] `(def ~name ~text))
+(defn- helper [x] (string/trim x))
+(defword greeting "hello")
+(defn shown [x] (helper x))
+(extend python/int Written {:-write (fn [this out] [this out])})
+#?(:lpy (defn only-here [x] (shown x)) :default nil)
+(def ^:dynamic *width* 80)
+(defn total [xs] (reduce + (map only-here xs)))
+""",
+}
+UNCHANGING = ("(declare",)
+"""Forms whose edit or removal changes nothing that is loaded."""
+
+
+def of(client, namespace):
+    """The differences of one namespace."""
+    return [line for line in ask(client) if line.startswith(namespace)]
+
+
+def variants(form):
+    """A form removed, and edited."""
+    edited = form.rstrip()[:-1] + " :edited)\n"
+    if form.startswith("#?"):
+        edited = form.replace("(shown x)", "(shown :edited)")
+    return "", edited
+
+
+def test_every_form_that_is_removed_or_edited_is_reported_whatever_else_is_in_the_file(live, client):
+    text = MIXED[live.kind]
+    file = live.workspace / f"mixed.{'cljc' if live.kind == 'jvm' else 'lpy'}"
+    file.write_text(text)
+    assert client.call("load_file", filePath=str(file))["ok"]
+    assert of(client, "shop.mixed") == []
+    silent = []
+    for form in text.splitlines(keepends=True):
+        for variant in variants(form):
+            file.write_text(text.replace(form, variant))
+            if not of(client, "shop.mixed"):
+                silent.append(variant or form)
+    assert [form for form in silent if not form.startswith(UNCHANGING)] == []
+    file.write_text(text)
+    assert of(client, "shop.mixed") == []
+    file.unlink()
+    client.call("evaluate_code", code="(remove-ns 'shop.mixed)")
+
+
+def test_an_edited_ns_form_is_reported_until_it_is_loaded_and_entering_the_namespace_is_no_difference(live, client):
+    client.call("evaluate_code", code="(ns shop.low)\n(ns user)")
+    assert of(client, "shop.low") == []
+    path(live, "low").write_text(LOW.replace("(ns shop.low)", '(ns shop.low "Prices.")'))
+    assert of(client, "shop.low:") == ["shop.low: edited in the file since: ns form"]
+    load(live, client, "low")
+    assert of(client, "shop.low:") == []

@@ -37,6 +37,8 @@ REBINDING: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
 """Heads that give a var another root, and leave its file and line as they are."""
 EXTENDING: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
 """Heads of definitions without a var of their own: methods of multimethods and of protocols."""
+WITHOUT_VARS: Final = EXTENDING | {"definterface"}
+"""Heads of definitions that no var stands for."""
 ACTING: Final = frozenset({
     "swap!", "reset!", "vswap!", "vreset!", "println", "prn", "print", "pr", "printf", "derive", "underive",
     "prefer-method", "alter-meta!", "add-watch", "set-validator!", "send", "send-off", "assert", "add-tap", "gen-class",
@@ -44,6 +46,10 @@ ACTING: Final = frozenset({
 })  # fmt: skip
 """Clojure's own functions and macros that define nothing."""
 MOST_FORMS: Final = 200_000
+NS_FORM: Final = "ns form"
+"""The name under which the `ns` form of a file is compared; no var can have it."""
+SHORTEST_PART: Final = 3
+"""The shortest argument of a macro that may be a part of the names of vars that it makes."""
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _UNMAKING: Final = ("ns-unmap", "remove-ns")
 
@@ -84,11 +90,32 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownForm:
+    """A top-level call of a macro that may define names: those it mentions, or others made of its arguments."""
+
+    line: int
+    last_line: int
+    words: frozenset[str]
+    """All symbols and other words in it but the macro's own name."""
+    arguments: frozenset[str]
+    """Its direct arguments that are words, those in its vectors, and the first ones in its lists."""
+
+    def may_define(self, name: str) -> bool:
+        """Return whether the macro may make a var of this name, as it is mentioned, or of which it is a part."""
+        plain = plain_name(name)
+        parts = (word for word in self.arguments if len(word) >= SHORTEST_PART)
+        return any(plain in word for word in self.words) or any(word in plain for word in parts)
+
+    def defines(self, name: str) -> bool:
+        """Return whether the macro is likely to make a var of this name, as it is one of the arguments."""
+        return plain_name(name) in self.arguments
+
+
+@dataclass(frozen=True, slots=True)
 class Definitions:
     """The definitions in a text, in order. `namespace`: the namespace of its first `ns` form, blank without one.
 
-    `ends`: the number of definitions up to the end of each top-level form. `is_plain`: no user's macro stands at the
-    top level; such a macro could define something under a made-up name.
+    `ends`: the number of definitions up to the end of each top-level form.
     """
 
     found: tuple[Definition, ...]
@@ -96,7 +123,12 @@ class Definitions:
     requires: tuple[str, ...] = ()
     """The namespaces that the `ns` form requires or uses."""
     ends: tuple[int, ...] = ()
-    is_plain: bool = True
+    unknown: tuple[UnknownForm, ...] = ()
+    """The top-level calls of macros that are not Clojure's own."""
+    declared: frozenset[str] = frozenset()
+    """The names that are declared, which makes vars without values."""
+    ns_forms: tuple[Definition, ...] = ()
+    """The `ns` forms, each under the name `NS_FORM`."""
     is_sound: bool = True
     """Whether the text's brackets balance: otherwise the reading may differ from the author's meaning."""
     aliases: Aliases = field(default_factory=lambda: NO_ALIASES)
@@ -126,7 +158,9 @@ class _Finder:
         self._requires: tuple[str, ...] = ()
         self._aliases = dict(aliases)
         self._found: list[Definition] = []
-        self._is_plain = True
+        self._unknown: list[UnknownForm] = []
+        self._declared: set[str] = set()
+        self._ns_forms: list[Definition] = []
 
     def run(self) -> Definitions:
         ends = []
@@ -136,8 +170,8 @@ class _Finder:
                 self._top(form, b"")
                 ends.append(len(self._found))
         return Definitions(
-            tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain, reading.fault is None,
-            self._aliases,
+            tuple(self._found), self._first, self._requires, tuple(ends), tuple(self._unknown),
+            frozenset(self._declared), tuple(self._ns_forms), reading.fault is None, self._aliases,
         )  # fmt: skip
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
@@ -158,6 +192,8 @@ class _Finder:
             self._current = self._name(items[1])
             self._first = self._first or self._current
             self._requires = tuple(self._required(items[2:]))
+            own, line = _digest(self._text, form), self._places.line(form.start)
+            self._ns_forms.append(Definition(self._current, NS_FORM, "ns", own, line, is_sure=is_sure))
         elif head == "in-ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
@@ -236,10 +272,14 @@ class _Finder:
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             is_call = head.startswith(".") or head.endswith(".") or head in ACTING
-            self._is_plain &= is_call or head in OTHERS or head in VARS
+            if head == "declare":
+                self._declared.update(self._name(one) for one in items[1:])
+            elif not (is_call or head in OTHERS or head in VARS):
+                self._note_unknown(form, items)
             return
         if head in ("def", "defonce", "defmulti") and len(items) < 3:
-            return  # a declaration only
+            self._declared.add(name)
+            return
         made: tuple[str, ...] = (name,)
         if head in ("defrecord", "deftype"):
             made = (f"->{name}", *((f"map->{name}",) if head == "defrecord" else ()))
@@ -248,10 +288,20 @@ class _Finder:
         elif head == "defprotocol":
             made = (name, *(self._name(_items(one)[0]) for one in items[2:] if one.kind == "list" and _items(one)))
         is_known = head in VARS or head in TYPES
-        self._is_plain &= is_known or head in OTHERS
+        if not (is_known or head in OTHERS):
+            self._note_unknown(form, items)
         own = digest or _digest(self._text, form)
         line = self._places.line(form.start)
         self._found.append(Definition(self._current, name, head, own, line, made, is_sure=is_sure and is_known))
+
+    def _note_unknown(self, form: Form, items: Sequence[Form]) -> None:
+        words = frozenset(word for one in items[1:] for word in _tokens(self._text, one))
+        arguments: set[str] = set()
+        for one in items[1:]:
+            inner = _items(one)[: None if one.kind == "vector" else 1] if one.kind in ("vector", "list") else []
+            arguments |= {self._name(word).lstrip(":") for word in (one, *inner)}
+        line, last = self._places.line(form.start), self._places.line(form.end)
+        self._unknown.append(UnknownForm(line, last, words, frozenset(arguments - {""})))
 
     def _required(self, clauses: Sequence[Form]) -> Iterator[str]:
         for clause in clauses:
@@ -330,8 +380,13 @@ def _discards(form: Form) -> Iterator[Form]:
             yield from _discards(child)
 
 
-def mentions(text: str, name: str, *, is_whole: bool = False) -> bool:
-    """Whether a name occurs in a text: as a word of its own or, unless `is_whole`, as a part, as macros make names."""
-    plain = re.escape(name.removeprefix("map->").removeprefix("->"))
-    pattern = rf"(?<![^\s()\[\]{{}}\"'`~@^]){plain}(?![^\s()\[\]{{}}\"'`~@^;,.])" if is_whole else plain
-    return re.search(pattern, text) is not None
+def defines_within(text: str, name: str) -> bool:
+    """Return whether some form in the text, at any depth, looks like a definition of the name."""
+    plain = re.escape(plain_name(name))
+    end = r"(?![^\s()\[\]{}\"'`~@^;,])"
+    return re.search(rf"\((?:[^\s()]*/)?def[^\s()]*\s+(?:\^\S+\s+)*{plain}{end}", text) is not None
+
+
+def plain_name(name: str) -> str:
+    """Return the name of the type that a constructor function makes; any other name as it is."""
+    return name.removeprefix("map->").removeprefix("->")

@@ -181,7 +181,7 @@ def _may_define(document: Document, name: str) -> bool:
         found = [definitions(document.text, features=[feature]) for feature in DIALECTS]
     except TooManyFormsError:
         return True
-    return any(not one.is_plain or any(name in each.makes for each in one.found) for one in found)
+    return any(one.unknown or any(name in each.makes for each in one.found) for one in found)
 
 
 class _Plan:

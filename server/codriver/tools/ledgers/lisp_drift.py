@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.lisp.definitions import EXTENDING, NO_ALIASES, ONCE, REBINDING, definitions, mentions
+from codriver.lisp.definitions import (
+    EXTENDING,
+    NO_ALIASES,
+    NS_FORM,
+    ONCE,
+    REBINDING,
+    WITHOUT_VARS,
+    defines_within,
+    definitions,
+)
 from codriver.lisp.reader import TooManyFormsError
 from codriver.repls.contract.questions import Difference
 
@@ -91,22 +100,15 @@ class Ledger:
         except TooManyFormsError:
             return ()
         self._aliases = read.aliases
+        for one in read.ns_forms if evaluated.is_done or evaluated.forms else ():
+            self._add((one.namespace, one.name), _made_by(evaluated, one, is_sure=True))
         made = tuple(self._enter(evaluated, read))
         return tuple(one for one in made if not one.definition.is_undoing)
 
     def _enter(self, evaluated: Evaluated, read: Definitions) -> Iterator[Made]:
         sure = _sure(evaluated, read)
         for place, one in enumerate(read.found):
-            made = Made(
-                one,
-                evaluated.number,
-                evaluated.evaluation,
-                evaluated.who,
-                evaluated.at_ms,
-                evaluated.file,
-                evaluated.is_whole,
-                is_sure=place < sure,
-            )
+            made = _made_by(evaluated, one, is_sure=place < sure)
             if one.is_undoing:
                 self._undo(one)
             else:
@@ -150,6 +152,20 @@ class Ledger:
             is_kept = living is not None and head in self.once and head in ("defonce", living.definition.head)
             living = living if is_kept else made
         return living
+
+
+def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
+    """The making of a definition by an evaluation."""
+    return Made(
+        one,
+        evaluated.number,
+        evaluated.evaluation,
+        evaluated.who,
+        evaluated.at_ms,
+        evaluated.file,
+        evaluated.is_whole,
+        is_sure=is_sure,
+    )
 
 
 def _protocol(name: str, made: Made) -> str:
@@ -334,6 +350,12 @@ class LispDrift:
         """The state of a definition at the last look at it."""
         return self._known.get(key)
 
+    def without_vars(self, namespace: str) -> list[tuple[str, _Known]]:
+        """The known definitions of a namespace that no var stands for, by name."""
+        return [
+            (name, known) for (space, name), known in self._known.items() if space == namespace and known.var == NO_VAR
+        ]
+
     def is_known(self, namespace: str, home: str) -> bool:
         """True if another namespace than `home` has files, from which its methods are known."""
         return namespace != home and namespace in self._spaces
@@ -375,7 +397,7 @@ class _Comparison:
         methods = []
         for name, found in self._written.items():
             live = [self._vars[var] for one, _ in found for var in one.makes if var in self._vars]
-            if found[0][0].head in EXTENDING:
+            if found[0][0].head in WITHOUT_VARS:
                 methods.append(name)
             elif live:
                 yield from self._judged(name, live[0], found)
@@ -383,6 +405,9 @@ class _Comparison:
                 yield self._row(name, "missing")
         for name in methods:
             yield from self._of_method(name, self._written[name])
+        yield from self._of_removed_methods()
+        if own := [(one, source) for source in self._sources for one in self._ns_forms(source)]:
+            yield from self._of_method(NS_FORM, own[:1])
         for name, method in self._drift.ledger.methods(self._loaded.name):
             is_told = name not in self._written and not method.file and method.definition.head != "remove-method"
             if is_told and not self._drift.is_known(method.definition.namespace, self._loaded.name):
@@ -465,6 +490,10 @@ class _Comparison:
         key = self._loaded.name, name
         old = self._drift.known(key)
         makings = self._drift.ledger.makings(*key)
+        if name == NS_FORM:
+            # Evaluated by itself, such a form often only enters the namespace, and takes nothing away from it.
+            digests = {one.digest for one, _ in found}
+            makings = tuple(one for one in makings if one.file or one.definition.digest in digests)
         made = makings[-1] if makings else None
         is_newer = made is not None and not made.file and (old is None or made.number > old.number)
         if not is_newer and (self._is_loaded_unseen or not self._loaded.vars):
@@ -479,8 +508,20 @@ class _Comparison:
             known = old
         self._drift.keep(key, known)
         if known.digest is not None and known.digest not in {one.digest for one, _ in found}:
-            is_evaluated = known.made is not None and not known.made.file
+            is_evaluated = known.made is not None and not known.made.file and name != NS_FORM
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
+
+    def _of_removed_methods(self) -> Iterator[Difference]:
+        """The methods, types of protocols and interfaces that a file gave, and has no more."""
+        ledger = self._drift.ledger
+        for name, known in self._drift.without_vars(self._loaded.name):
+            makings = ledger.makings(self._loaded.name, name)
+            is_undone = bool(makings) and makings[-1].definition.head == "remove-method"
+            protocol = ledger.makings(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
+            is_lost = bool(protocol) and protocol[-1].number > known.number  # the protocol is a new one
+            is_evaluated = known.made is not None and not known.made.file
+            if not (name in self._written or name == NS_FORM or is_undone or is_lost or is_evaluated):
+                yield self._row(name, "gone")
 
     def _of_unwritten(self, var: LoadedVar) -> Iterator[Difference]:
         """A var that no definition in the files makes: only in the REPL, unless a macro may have made it."""
@@ -490,14 +531,48 @@ class _Comparison:
                 yield self._row(var.name, "gone", made, evaluated=True)
             return
         source = next((one for one in self._sources if one.path == var.file), None)
-        was_written = self._drift.known((self._loaded.name, var.name)) is not None
-        is_told = made is not None or was_written or (source is not None and source.definitions.is_plain)
-        if (
-            is_told
-            and source is not None
-            and not mentions(source.text(), var.name, is_whole=made is not None or was_written)
-        ):
+        if source is None:
+            return
+        unknown, known = source.definitions.unknown, self._drift.known((self._loaded.name, var.name))
+        if made is not None or known is not None:
+            is_made_otherwise = any(form.defines(var.name) for form in unknown)
+        else:
+            # Nobody saw the form that made the var. It may have been a macro's, or one within a function.
+            is_made_otherwise = (
+                var.name in source.definitions.declared
+                or any(form.may_define(var.name) for form in unknown)
+                or self._is_at_unknown_form(var, source)
+                or defines_within(source.text(), var.name)
+            )
+        if not is_made_otherwise:
             yield self._row(var.name, "gone")
+
+    def _is_at_unknown_form(self, var: LoadedVar, source: Source) -> bool:
+        """Whether an unknown form of the file may have been at the var's line when it was loaded.
+
+        The lines in between may have moved since, as far as those of the next definitions before and behind it did.
+        """
+        if var.line is None:
+            return bool(source.definitions.unknown)
+        moves = [
+            (one.line, one.line - there)
+            for one in source.definitions.found
+            for name in one.makes[:1]
+            if (there := self._line_of(name)) is not None
+        ]
+        for form in source.definitions.unknown:
+            before = [move for line, move in moves if line < form.line][-1:]
+            behind = [move for line, move in moves if line > form.last_line][:1]
+            if any(form.line <= var.line + move <= form.last_line for move in (*before, *behind, 0)):
+                return True
+        return False
+
+    def _line_of(self, name: str) -> int | None:
+        var = self._vars.get(name)
+        return var.line if var is not None else None
+
+    def _ns_forms(self, source: Source) -> Iterator[Definition]:
+        return (one for one in source.definitions.ns_forms if one.namespace == self._loaded.name)
 
     def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
