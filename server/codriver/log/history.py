@@ -37,7 +37,7 @@ from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import NewerFormatError, UnreadableError, line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
@@ -256,31 +256,26 @@ class History:
 
     def _write(self) -> None:
         """Write what is pending. Errors are noted, and the next `flush` tries again."""
-        self._line_numbers.extend()
-        with contextlib.suppress(OSError), self._noting_trouble():
-            self._write_pending()
-
-    @contextlib.contextmanager
-    def _noting_trouble(self) -> Iterator[None]:
+        if self._line_numbers.needs_extension or self._line_numbers.is_stalled:
+            self._line_numbers.extend()
         try:
-            yield
+            self._write_pending()
         except OSError as error:
             self._trouble.met(error)
-            raise
-        else:
-            self._trouble.over()
         finally:
             if self._waiting:
-                with self._lock:
-                    waiting, self._waiting = self._waiting, []
-                for wake in waiting:
-                    wake()
+                self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
 
     def _write_pending(self) -> None:
         """Append the pending entries to the file: a killed process does not lose them from then on."""
         with self._file.writing:
-            with self._lock:
-                pending = list(self._pending)
+            pending = self._pending.copy()  # in one step, as all operations of lists
             if not pending:
                 return
             try:
@@ -302,15 +297,26 @@ class History:
         Raises:
             OSError: the entries cannot be written; nothing is lost, and the next flush tries again.
         """
-        with self._syncing, self._noting_trouble():
-            self._line_numbers.renew()
-            self._write_pending()
-            if self._file.size and self._is_too_long():
-                try:
-                    self._file.compact(self._written)
-                except OSError as error:
-                    logger.warning("the history's file could not be compacted: %s", error)
-            self._file.sync()
+        with self._syncing:
+            try:
+                self._line_numbers.renew()
+                self._file.check()
+                self._write_pending()
+                if self._file.size and self._is_too_long():
+                    self._compact()
+                self._file.sync()
+            except OSError as error:
+                self._trouble.met(error)
+                raise
+            finally:
+                self._wake_waiting()
+            self._trouble.over()
+
+    def _compact(self) -> None:
+        try:
+            self._file.compact(self._written)
+        except OSError as error:
+            logger.warning("the history's file could not be compacted: %s", error)
 
     def _is_too_long(self) -> bool:
         """Whether the file is twice as long as its entities need."""

@@ -105,6 +105,17 @@ class HistoryFile:
         if self._appended_bytes > self._most_bytes // 8:
             self._appended = None
 
+    def check(self) -> None:
+        """Have the file opened again before the next append if another program has changed or replaced it."""
+        with self.writing:
+            if self._descriptor is None:
+                return
+            opened = os.fstat(self._descriptor)
+            with contextlib.suppress(OSError):
+                if opened.st_size == self.size and os.path.samestat(opened, os.lstat(self._path)):
+                    return
+            self._close()
+
     def sync(self) -> None:
         """Wait until everything appended before is on disk. Appends go on meanwhile."""
         with self.writing:
@@ -122,18 +133,11 @@ class HistoryFile:
             if self._is_new:
                 self._sync_directory()
                 self._is_new = False
-            self._check_place(os.fstat(descriptor))
         except OSError:
             self._has_unsynced = True
             raise
         finally:
             os.close(descriptor)
-
-    def _check_place(self, written: os.stat_result) -> None:
-        """Have the file opened again if another one has taken its place."""
-        with self.writing, contextlib.suppress(OSError):
-            if not os.path.samestat(written, os.lstat(self._path)):
-                self._close()
 
     def _sync_directory(self) -> None:
         with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as place:
@@ -201,15 +205,9 @@ class HistoryFile:
             files.remove(self._former_journal)
 
     def _open(self) -> int | None:
-        """The descriptor of the file to append to; None for a file that is gone.
-
-        A file that was changed by another program is opened and checked again.
-        """
+        """The descriptor of the file to append to; None for a file that is gone."""
         if self._descriptor is not None:
-            now = os.fstat(self._descriptor)
-            if now.st_nlink and now.st_size == self.size:
-                return self._descriptor
-            self._close()
+            return self._descriptor
         descriptor = files.open_for_writing(self._path, links=files.Links.NEVER, root=self._path.parent)
         try:
             size = os.fstat(descriptor).st_size

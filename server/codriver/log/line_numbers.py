@@ -52,7 +52,7 @@ class LineNumbers:
         self._amount = RESERVED_LINES
         self._extended_at = 0.0
         self._extension = threading.Condition()
-        self._is_stalled = False
+        self.is_stalled = False
         """Whether a wait for more lines was in vain since the last extension."""
         self._is_closed = False
 
@@ -89,15 +89,15 @@ class LineNumbers:
             self._amount = min(2 * self._amount, MOST_RESERVED_LINES) if is_fast else RESERVED_LINES
             self._reserve(self.next_line + self._amount)
         with self._extension:
-            self._is_stalled = False
+            self.is_stalled = False
             self._extension.notify_all()
 
     def await_extension(self) -> None:
         """Wait until another thread has called `extend`, for `STALL_S` at most, and not again while the disk blocks."""
-        if self._is_stalled:
+        if self.is_stalled:
             return
         with self._extension:
-            self._is_stalled = not self._extension.wait_for(lambda: not self.is_used_up, STALL_S)
+            self.is_stalled = not self._extension.wait_for(lambda: not self.is_used_up, STALL_S)
 
     @property
     def is_low(self) -> bool:

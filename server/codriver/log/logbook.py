@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
@@ -62,6 +63,7 @@ class Logbook:
         self._notification: _CoalescedNotification | None = None
         """The notification of growth, only while `run` runs."""
         self._redactor = redactor
+        self._recording_code = threading.Lock()
         self._chunk_redactors: dict[tuple[str, str], StreamRedactor] = {}
         self.log = OutputLog(
             max_entities=max_entities,
@@ -96,14 +98,23 @@ class Logbook:
 
     def record(self, entry: Entry) -> int:
         """Append to the log, tell the transcript of the evaluation the entry's line, and give that line."""
-        # Evaluated code goes to the history at once: the answer waits until it is written.
-        may_wait = self._notification is not None and entry.category != EVALUATED_CODE
-        line = self.log.append(entry, may_wait=may_wait)
+        may_wait = self._notification is not None
+        if entry.category == EVALUATED_CODE:
+            line = self._record_code(entry, may_wait=may_wait)
+        else:
+            line = self.log.append(entry, may_wait=may_wait)
         if self._notification is not None:
             self._notification.schedule()
         transcript = self._transcripts.get(entry.evaluation) if entry.evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
+        return line
+
+    def _record_code(self, entry: Entry, *, may_wait: bool) -> int:
+        """Append evaluated code, and give it to the history at once: its answer waits until it is written there."""
+        with self._recording_code:
+            line = self.log.append(entry, may_wait=may_wait)
+            self.history.add(self.log.cleared(Entry(line, *entry[1:])))
         return line
 
     def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
@@ -175,7 +186,7 @@ class Logbook:
     def _logged(self, report: Report) -> None:
         if report.retracted:
             self.on_left(report.retracted)
-        self.history.add(*report.added)
+        self.history.saw_line(report.last_line)
 
 
 class _CoalescedNotification:

@@ -301,6 +301,10 @@ class OutputLog(BoundedLog):
         """A text as the log would have it: redacted before it is cut, since a cut could leave half of a secret."""
         return self._redact(text)
 
+    def cleared(self, entry: Entry) -> Entry:
+        """Return the entry as the log has it, without secrets."""
+        return self._without_secrets(entry, {None: None})
+
     def append(self, entry: Entry, *, may_wait: bool = False) -> int:
         """Add an entity without a line, and give the line that it gets; entities beyond the caps leave.
 
