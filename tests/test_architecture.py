@@ -43,7 +43,8 @@ MAY_IMPORT = {
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems", "wire"},
     "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls"},
     "tools/calls": {
-        "core", "datalog", "editing", "errors", "lisp", "log", "net", "repls", "settings", "testing", "tools/ledgers",
+        "core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", "testing",
+        "tools/ledgers", "wire",
     },
     "tools/answers": {
         "core", "editing", "errors", "files", "lisp", "log", "net", "repls", "tools/calls", "tools/ledgers",

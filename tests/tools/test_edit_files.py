@@ -108,7 +108,6 @@ def test_every_type_of_edit_is_there(client, greet, live):
     ("edit", "problem"),
     [
         ({"type": "append"}, "append needs code"),
-        ({"type": "append", "code": "x", "newForm": "x"}, "newForm is another name of code, which is given too"),
         ({"type": "replace", "newForm": "x"}, "replace needs line, targetLineText"),
         ({"type": "rename", "oldName": "a", "newName": "b", "line": 3}, "rename needs targetLineText"),
         ({"type": "delete", "line": 1, "targetLineText": "x", "overwrite": True}, "delete does not take overwrite"),
@@ -125,14 +124,12 @@ def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, e
 def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client, edit):
     answer = client.call("edit_files", edits=[edit])
     assert answer["reason"] == "bad-arguments"
-    assert answer["hint"].startswith(
-        "each of edits takes type, filePath, oldText, newText, name, line, targetLineText, "
-    )
+    assert answer["hint"].startswith("each of edits takes filePath, type, oldText, newText, name, cell, line, ")
 
 
 def test_a_wrong_argument_is_answered_with_the_arguments_of_the_tool(client):
     assert client.call("edit_files", edit=[])["hint"] == (
-        "the arguments of edit_files are: edits, load, test, onFailure"
+        "the arguments of edit_files are: edits, dryRun, load, test, onFailure, limitMs, who, detail"
     )
 
 

@@ -11,6 +11,7 @@ import asyncio
 import math
 import re
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
@@ -98,23 +99,16 @@ class Logbook:
 
     def record(self, entry: Entry) -> int:
         """Append to the log, tell the transcript of the evaluation the entry's line, and give that line."""
-        may_wait = self._notification is not None
-        if entry.category == EVALUATED_CODE:
-            line = self._record_code(entry, may_wait=may_wait)
-        else:
-            line = self.log.append(entry, may_wait=may_wait)
+        is_code = entry.category == EVALUATED_CODE
+        with self._recording_code if is_code else nullcontext():
+            line = self.log.append(entry, may_wait=self._notification is not None)
+            if is_code:  # in the history at once: the answer waits until it is written there
+                self.history.add(self.log.cleared(Entry(line, *entry[1:])))
         if self._notification is not None:
             self._notification.schedule()
         transcript = self._transcripts.get(entry.evaluation) if entry.evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
-        return line
-
-    def _record_code(self, entry: Entry, *, may_wait: bool) -> int:
-        """Append evaluated code, and give it to the history at once: its answer waits until it is written there."""
-        with self._recording_code:
-            line = self.log.append(entry, may_wait=may_wait)
-            self.history.add(self.log.cleared(Entry(line, *entry[1:])))
         return line
 
     def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:

@@ -9,7 +9,8 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -77,13 +78,6 @@ TEXT = "text"
 EVALUATE = EVALUATING[0]
 """The tool whose switch holds for loads, too."""
 
-_OTHER_NAMES: Final = {
-    "old_string": "oldText", "oldString": "oldText", "oldName": "oldText",
-    "new_string": "newText", "newString": "newText", "newName": "newText",
-    "newForm": "code", "content": "code", "cell_id": "cell", "cellId": "cell",
-}  # fmt: skip
-"""Names that are understood and not listed: those of clients' own editing tools, and former ones."""
-
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line", "cell"})),
     "replace": (frozenset({"line", "target_line_text", "code"}), frozenset()),
@@ -114,6 +108,16 @@ class EditArguments(Given):
     """One edit of `edit_files`; what each type takes is for clients to read in its schema."""
 
     model_config = ConfigDict(json_schema_extra={"description": OF_ANY + OF_LISP})
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "oldName": "oldText",
+            "newName": "newText",
+            "newForm": "code",
+            "content": "code",
+            "cell_id": "cell",
+            "cellId": "cell",
+        }
+    )
 
     type: Annotated[
         Literal[
@@ -135,16 +139,6 @@ class EditArguments(Given):
     to_line_text: str | None = None
     side: Literal["before", "after", "in"] | None = None
     files: str | None = Field(None, json_schema_extra={UNLISTED: True})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _understand(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        for name in _OTHER_NAMES.keys() & given.keys():
-            if _OTHER_NAMES[name] in given:
-                raise ValueError(f"{name} is another name of {_OTHER_NAMES[name]}, which is given too")
-        return {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:

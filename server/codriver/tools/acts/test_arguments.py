@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -29,6 +29,8 @@ class TestArguments(Evaluating):
     """Arguments of `run_tests`."""
 
     __test__ = False  # for pytest, which would take it for a test
+
+    FILES: ClassVar[frozenset[str]] = Evaluating.FILES | {"namespace"}
 
     paths: list[str] = Field(
         default_factory=list, max_length=MAX_PATHS, description="Files, directories, node ids; of Lisp namespaces."

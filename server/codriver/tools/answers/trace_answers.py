@@ -6,6 +6,7 @@ A run is told as an outline in a few lines, as one call with the calls that it m
 from __future__ import annotations
 
 import heapq
+import json
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -42,7 +43,14 @@ def _names(given: object) -> object:
         return ()
     if given in (False, "", "false", None):
         return None
-    return tuple(given.replace(",", " ").split()) if isinstance(given, str) else given
+    if not isinstance(given, str):
+        return given
+    if given.lstrip().startswith("["):  # JSON, as no name begins so
+        try:
+            return json.loads(given)
+        except ValueError:
+            return given
+    return tuple(given.replace(",", " ").split())
 
 
 Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_names), WithJsonSchema({"type": "string"})]

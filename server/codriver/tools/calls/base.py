@@ -135,6 +135,11 @@ class Given(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
 
+    FILES: ClassVar[frozenset[str]] = frozenset({"file_path", "file_paths", "paths", "directory"})
+    """The arguments that name files."""
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Other names of these arguments, besides those of any tool: see `codriver.tools.calls.argument_reading`."""
+
 
 class Arguments(Given):
     """The arguments of a tool."""

@@ -7,7 +7,8 @@ Listing and calling ask the same question here, as clients cache lists. The clos
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Final, get_args
 
 import anyio
 from pydantic import ValidationError
@@ -18,9 +19,21 @@ from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import Settings, spelled
+from codriver.tools.calls.argument_reading import (
+    Place,
+    Problem,
+    Reader,
+    fields_of,
+    has_unusual_path,
+    model_at,
+    nearest,
+    path_reader,
+)
 from codriver.tools.calls.base import Answer, Arguments, Call, Json, Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codriver.core.dispatch import Core
     from codriver.core.state import State
 
@@ -172,7 +185,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         obstacle = await await_start(tool, core, call.services.live.settings, call.services.durations.repl_start_s)
     if obstacle is not None:
         raise obstacle
-    given = parse(tool, arguments)
+    given = await parsed(tool, call, arguments)
     if given.who is not None:
         call.note_name(given.who)
     return await tool.run(call, given)
@@ -210,47 +223,60 @@ async def _unrecorded(call: Call) -> dict[str, object]:
     return {"recorded": False}
 
 
-def parse(tool: Tool, arguments: Json) -> Arguments:
+async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:
+    """The arguments as the tool's own type, their files read as those of the workspace.
+
+    Raises:
+        RefusedError: as `parse` says.
+    """
+    if not has_unusual_path(tool.arguments, arguments):
+        return parse(tool, arguments)
+    path_of = path_reader(call.services.workspace)
+    return await call.services.work.files.run(call.client, partial(parse, tool, arguments, path_of))
+
+
+def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> Arguments:
     """The arguments as the tool's own type.
 
     Raises:
-        RefusedError: the arguments do not fit; every problem is told by argument.
+        RefusedError: the arguments do not fit; every problem is reported by argument.
     """
+    reader = Reader(path_of)
+    read = reader.read(tool.arguments, arguments)
+    if reader.problems:
+        raise _bad_arguments(tool, reader.problems)
     try:
-        return tool.arguments.model_validate(arguments)
+        return tool.arguments.model_validate(read)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        problems = [
-            {
-                "argument": ".".join(map(str, problem["loc"])) or "arguments",
-                "problem": problem["msg"].removeprefix("Value error, "),
-            }
-            for problem in found
-        ]
-        known: dict[str, list[str]] = {}
-        for problem in found:
-            known |= _names_around(tool, problem["loc"])
-        lines = "; ".join(f"{problem['argument']}: {problem['problem']}" for problem in problems)
-        raise refused(
-            "bad-arguments",
-            f"{tool.name} cannot use these arguments: {lines}",
-            hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
-            details={"problems": problems},
-        ) from error
+        raise _bad_arguments(tool, [_problem(tool, one["loc"], one["type"], one["msg"]) for one in found]) from error
 
 
-def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[str]]:
-    """The arguments that can stand beside the argument at this place, by the words for that place."""
-    within: Any = tool.schema
-    found = {f"the arguments of {tool.name} are:": list(within.get("properties", {}))}
-    for depth, step in enumerate(place):
-        if isinstance(step, int):
-            within = within.get("items", {})
-            if names := within.get("properties"):
-                found = {f"each of {'.'.join(map(str, place[:depth]))} takes": list(names)}
-        else:
-            within = within.get("properties", {}).get(step, {})
-    return found
+def _problem(tool: Tool, place: Place, kind: str, message: str) -> Problem:
+    if kind == "extra_forbidden":
+        model, _ = model_at(tool.arguments, place)
+        near = nearest(model, str(place[-1]))
+        return Problem(place, "there is no such argument" + (f": is {near} meant?" if near else ""))
+    return Problem(place, message.removeprefix("Value error, "))
+
+
+def _bad_arguments(tool: Tool, problems: list[Problem]) -> RefusedError:
+    """The refusal that names each problem, and every argument that can be given where there is one."""
+    known: dict[str, list[str]] = {}
+    for problem in problems:
+        model, place = model_at(tool.arguments, problem.place)
+        words = f"each of {'.'.join(map(str, place))} takes" if place else f"the arguments of {tool.name} are:"
+        known[words] = list(fields_of(model))
+    rows = [
+        {"argument": ".".join(map(str, problem.place)) or "arguments", "problem": problem.text} for problem in problems
+    ]
+    lines = "; ".join(f"{row['argument']}: {row['problem']}" for row in rows)
+    return refused(
+        "bad-arguments",
+        f"{tool.name} cannot use these arguments: {lines}",
+        hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
+        details={"problems": rows},
+    )
 
 
 SEAM_REASONS: Final = frozenset(

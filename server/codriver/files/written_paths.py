@@ -1,0 +1,55 @@
+"""Paths as people and programs write them: file URIs, positions behind a name, and what a chat puts around a name."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_POSITION: Final = re.compile(r"(?<=[^:])(?::\d+(?:[-:]\d+){0,3}:?|#L\d+(?:[-,:]L?\d+)*|#\d+|\(\d+(?:,\s?\d+)?\))$")
+"""A line, or a range of lines, and columns: `m.py:3`, `m.py:3:7`, `m.py:3-9`, `m.py#L3-L9`, `m.py(3,7)`."""
+_AROUND: Final = frozenset({"``", '""', "''", "<>"})
+_UNUSUAL: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
+_LOCAL: Final = frozenset({"", "localhost"})
+
+
+def is_unusual(given: str) -> bool:
+    """Whether `path_from` may read the text as another path."""
+    return _UNUSUAL.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
+
+
+def path_from(given: str, root: Path) -> str:
+    """Return the path that a text means, relative to `root` unless it is absolute. Blocks: it looks at the disk.
+
+    A file whose name is exactly the text is the one that is meant. Otherwise `file:///w/m.py`, `@m.py`, `m.py:3`, and
+    `m.py` between quotes, backticks or angle brackets all mean `m.py`.
+    """
+    if not given.strip() or os.path.lexists(root / given):
+        return given
+    path = given.strip()
+    while len(path) > 2 and path[0] + path[-1] in _AROUND:
+        path = path[1:-1].strip()
+    if path[:5].lower() == "file:":
+        path = _path_of_uri(path)
+    elif path.startswith("@") and not (root / path.split("/", 1)[0]).is_dir():
+        path = path[1:]
+    if os.path.lexists(root / path):
+        return path
+    return _POSITION.sub("", path) or given
+
+
+def _path_of_uri(uri: str) -> str:
+    """The path of a file URI; the text itself for one of another machine."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
+    if parts.netloc.lower() not in _LOCAL or not parts.path:
+        return uri
+    position = f"#{parts.fragment}" if parts.fragment else ""
+    return url2pathname(parts.path) + position

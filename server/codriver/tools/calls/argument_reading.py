@@ -1,0 +1,320 @@
+"""Arguments as agents write them, read before they are validated.
+
+Everything here can mean one thing only, and is read as that:
+
+- null for an argument that gives null no meaning of its own: the argument is absent;
+- text that is JSON for the expected list, object, number or boolean, unless the argument accepts text;
+- a single item for a list;
+- another usual name of an argument, unless it is the name of one itself;
+- a file as a URI, with a line behind it, or with an @ before it.
+
+What is read follows from the model of the arguments alone. Whatever else is given stays as it is: the model refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic import BeforeValidator
+from pydantic.alias_generators import to_camel
+
+from codriver.files.written_paths import is_unusual, path_from
+from codriver.tools.calls.base import Given
+from codriver.wire.untrusted import excess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pydantic.fields import FieldInfo
+
+Place: TypeAlias = tuple[str | int, ...]
+"""Where an argument is: names of arguments and indexes of lists."""
+
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
+    {
+        "path": ("filePath", "paths"),
+        "file": ("filePath", "paths"),
+        "file_path": ("filePath", "paths"),
+        "filename": ("filePath",),
+        "old_string": ("oldText",),
+        "oldString": ("oldText",),
+        "new_string": ("newText",),
+        "newString": ("newText",),
+        "session": ("replSessionKey",),
+        "sessionKey": ("replSessionKey",),
+        "names": ("test", "symbol"),
+    }
+)
+"""The arguments that a usual name can mean, for any tool: the first that the tool has. `timeout` is none of them: some
+clients mean seconds by it, others milliseconds."""
+
+OF_MANY_TOOLS: Final = frozenset({"detail", "who"})
+
+NEAREST: Final = 0.6
+"""How alike a name has to be to be suggested, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The values that an argument accepts."""
+
+    accepts_text: bool = False
+    accepts_anything: bool = False
+    """Whether the argument reads whatever is given by itself."""
+    scalars: tuple[type, ...] = ()
+    """Of number and boolean."""
+    item: Expected | None = None
+    """What the items of a list are, if a list is accepted."""
+    is_object: bool = False
+    model: type[Given] | None = None
+    """The model of the object, if it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An argument of a model."""
+
+    name: str
+    """As callers write it."""
+    expected: Expected
+    is_file: bool
+    is_required: bool
+    keeps_null: bool
+    """Whether null means something else than an absent argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A fault of the arguments, found while they are read."""
+
+    place: Place
+    text: str
+
+
+def _expected(annotation: object, *, has_own_reader: bool = False) -> Expected:
+    """What an annotation accepts."""
+    if has_own_reader or annotation is Any:
+        return Expected(accepts_anything=True)
+    origin = get_origin(annotation)
+    if hasattr(annotation, "__metadata__"):
+        reads = any(isinstance(one, BeforeValidator) for one in annotation.__metadata__)
+        return _expected(annotation.__origin__, has_own_reader=reads)  # type: ignore[attr-defined]
+    if origin in (Union, types.UnionType):
+        return _any_of([_expected(one) for one in get_args(annotation) if one is not type(None)])
+    if origin is Literal:
+        kinds = {type(one) for one in get_args(annotation)}
+        return Expected(accepts_text=str in kinds, scalars=tuple(kinds - {str}))
+    if origin in (list, tuple, Sequence) or annotation in (list, tuple):
+        items = [one for one in get_args(annotation) if one is not Ellipsis]
+        return Expected(item=_any_of([_expected(one) for one in items]))
+    if origin in (dict, Mapping) or annotation is dict:
+        return Expected(is_object=True)
+    if isinstance(annotation, type):
+        if issubclass(annotation, Given):
+            return Expected(is_object=True, model=annotation)
+        if issubclass(annotation, bool | int | float):
+            return Expected(scalars=(annotation,))
+        return Expected(accepts_text=issubclass(annotation, str), accepts_anything=not issubclass(annotation, str))
+    return Expected(accepts_anything=True)
+
+
+def _any_of(options: Sequence[Expected]) -> Expected:
+    if not options:
+        return Expected(accepts_anything=True)
+    return Expected(
+        accepts_text=any(one.accepts_text for one in options),
+        accepts_anything=any(one.accepts_anything for one in options),
+        scalars=tuple(kind for one in options for kind in one.scalars),
+        item=next((one.item for one in options if one.item is not None), None),
+        is_object=any(one.is_object for one in options),
+        model=next((one.model for one in options if one.model is not None), None),
+    )
+
+
+@lru_cache(maxsize=256)
+def fields_of(model: type[Given]) -> Mapping[str, Field]:
+    """The arguments of a model, by the names that callers give them, those that are not listed too.
+
+    The required ones come first, those of every tool last.
+    """
+    fields = [_field(model, python_name, info) for python_name, info in model.model_fields.items()]
+    return types.MappingProxyType(
+        {one.name: one for one in sorted(fields, key=lambda one: (not one.is_required, one.name in OF_MANY_TOOLS))}
+    )
+
+
+def _field(model: type[Given], python_name: str, info: FieldInfo) -> Field:
+    reads = any(isinstance(one, BeforeValidator) for one in info.metadata)
+    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    return Field(
+        name=info.alias or to_camel(python_name),
+        expected=_expected(info.annotation, has_own_reader=reads),
+        is_file=python_name in model.FILES,
+        is_required=info.is_required(),
+        keeps_null=type(None) in get_args(info.annotation) and default is not None,
+    )
+
+
+class Reader:
+    """Reads the arguments of one call. `path_of` reads the text of a file; `problems` is complete after `read`."""
+
+    def __init__(self, path_of: Callable[[str], str]) -> None:
+        self.problems: list[Problem] = []
+        self._path_of = path_of
+
+    def read(self, model: type[Given], given: Mapping[str, object], place: Place = ()) -> dict[str, object]:
+        """The arguments under their own names, each in a form that its model accepts, as far as that is clear."""
+        fields = fields_of(model)
+        found: dict[str, object] = {}
+        written_as: dict[str, str] = {}
+        for written, value in given.items():
+            name = name_meant(model, written)
+            field = fields.get(name)
+            if value is None and field is not None and not field.keeps_null:
+                continue
+            if name in found:
+                self._note_twice(name, written, written_as[name], place)
+                continue
+            found[name] = value if field is None else self._value(field, value, (*place, name))
+            written_as[name] = written
+        return found
+
+    def _note_twice(self, name: str, written: str, first: str, place: Place) -> None:
+        other, given = (first, written) if written == name else (written, first)
+        also = "" if given == name else f" as {given}"
+        self.problems.append(Problem((*place, other), f"is another name of {name}, which is given too{also}"))
+
+    def _value(self, field: Field, value: object, place: Place) -> object:
+        value = self._as_expected(field.expected, value, place)
+        if field.is_file:
+            if isinstance(value, str):
+                return self._path_of(value)
+            if isinstance(value, list):
+                return [self._path_of(one) if isinstance(one, str) else one for one in value]
+        return value
+
+    def _as_expected(self, expected: Expected, value: object, place: Place) -> object:
+        if expected.accepts_anything:
+            return value
+        if isinstance(value, str) and not expected.accepts_text:
+            value = _from_json(expected, value)
+        if expected.model is not None and isinstance(value, dict):
+            return self.read(expected.model, value, place)
+        if expected.item is None or _is_scalar_of(expected, value):
+            return value
+        if not isinstance(value, list | tuple):
+            value = [value]
+        return [self._as_expected(expected.item, one, (*place, index)) for index, one in enumerate(value)]
+
+
+def _is_scalar_of(expected: Expected, value: object) -> bool:
+    """Whether the value is no list where a list is one of several possibilities."""
+    if isinstance(value, str):
+        return expected.accepts_text
+    if isinstance(value, dict):
+        return expected.is_object
+    return not isinstance(value, list | tuple) and isinstance(value, expected.scalars)
+
+
+def _from_json(expected: Expected, text: str) -> object:
+    """The value of a text that is JSON for what is expected; else the text itself."""
+    if excess(text.encode("utf-8", "surrogatepass")) is not None:
+        return text
+    try:
+        value: object = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+    return value if _fits(expected, value) else text
+
+
+def _fits(expected: Expected, value: object) -> bool:
+    """Whether a value is a list, an object, a number or a boolean that is expected, by itself or as a single item."""
+    if isinstance(value, list):
+        return expected.item is not None
+    if isinstance(value, dict) and expected.is_object:
+        return True
+    if isinstance(value, bool) and bool in expected.scalars:
+        return True
+    if isinstance(value, int | float) and not isinstance(value, bool) and {int, float} & set(expected.scalars):
+        return True
+    item = expected.item
+    return item is not None and not item.accepts_text and not item.accepts_anything and _fits(item, value)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+@lru_cache(maxsize=4096)
+def name_meant(model: type[Given], written: str) -> str:
+    """The argument that a name means; the name itself if it means none."""
+    fields = fields_of(model)
+    if written in fields:
+        return written
+    own = model.OTHER_NAMES.get(written)
+    if own is not None:
+        return own
+    for name in OTHER_NAMES.get(written, ()):
+        if name in fields:
+            return name
+    spelled = to_camel(written.replace("-", "_")) if "_" in written or "-" in written else written
+    return spelled if spelled in fields else written
+
+
+def nearest(model: type[Given], written: str) -> str | None:
+    """The argument whose name is nearest to one that means none."""
+    by_small = {name.lower(): name for name in fields_of(model)}
+    small = written.lower().replace("_", "").replace("-", "")
+    longer = [name for name in by_small if name.startswith(small)]
+    found = longer or get_close_matches(small, by_small, n=1, cutoff=NEAREST)
+    return by_small[found[0]] if found else None
+
+
+def model_at(model: type[Given], place: Place) -> tuple[type[Given], Place]:
+    """The model of the object in which an argument is, and where that object is."""
+    found: tuple[type[Given], Place] = model, ()
+    for index, step in enumerate(place[:-1]):
+        if isinstance(step, int):
+            continue
+        field = fields_of(found[0]).get(step)
+        expected = field.expected if field is not None else Expected()
+        inner = expected.model or (expected.item.model if expected.item is not None else None)
+        if inner is None:
+            break
+        found = inner, place[: index + 1]
+    return found
+
+
+@lru_cache(maxsize=256)
+def _names_files(model: type[Given]) -> bool:
+    """Whether an argument of the model, or of a model within it, is a file."""
+    inner = [one.expected.item or one.expected for one in fields_of(model).values()]
+    within = [one.model for one in inner if one.model is not None]
+    return any(one.is_file for one in fields_of(model).values()) or any(map(_names_files, within))
+
+
+def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
+    """Whether `path_from` may read a file among the arguments as another path."""
+    if not _names_files(model):
+        return False
+    found = False
+
+    def note(path: str) -> str:
+        nonlocal found
+        found = found or is_unusual(path)
+        return path
+
+    Reader(note).read(model, given)
+    return found
+
+
+def path_reader(root: Path) -> Callable[[str], str]:
+    """The reader of the files of a workspace, which blocks for an unusual path alone."""
+    return lambda given: path_from(given, root) if is_unusual(given) else given

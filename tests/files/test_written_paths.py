@@ -1,0 +1,54 @@
+"""A file may be written as a URI, with a line, or as a chat writes it, unless a file has exactly that name."""
+
+import pytest
+
+from codriver.files.written_paths import is_unusual, path_from
+
+FILES = ("m.py", "a b.py", "@odd.py", "@types/x.ts", "m.py:7", "sub/n.py")
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *((name, name) for name in FILES),
+        ("@m.py", "m.py"),
+        ("@sub/n.py:12", "sub/n.py"),
+        ("@types/new.ts", "@types/new.ts"),
+        ("@new.py", "new.py"),
+        ("m.py:3", "m.py"),
+        ("m.py:3:14", "m.py"),
+        ("m.py:3-9", "m.py"),
+        ("m.py:3:", "m.py"),
+        ("m.py(3,7)", "m.py"),
+        ("m.py#L3", "m.py"),
+        ("m.py#L3-L9", "m.py"),
+        ("new.py:3", "new.py"),
+        ("`m.py`", "m.py"),
+        ("'a b.py'", "a b.py"),
+        ("<m.py>", "m.py"),
+        (' "m.py" ', "m.py"),
+        ("tests/test_a.py::test_b[1:2]", "tests/test_a.py::test_b[1:2]"),
+        ("", ""),
+        (":3", ":3"),
+        ("file://elsewhere/m.py", "file://elsewhere/m.py"),
+    ],
+)
+def test_a_path_is_read_as_it_is_meant(root, written, meant):
+    assert path_from(written, root) == meant
+    assert is_unusual(written) or written == meant
+
+
+@pytest.mark.parametrize("behind", ["", "#L3", ":3"])
+@pytest.mark.parametrize("begin", ["file://", "file://localhost", "FILE://", "file:"])
+def test_a_file_uri_is_its_path(root, begin, behind):
+    for name in ("m.py", "a b.py"):
+        path = (root / name).as_uri().removeprefix("file://")
+        assert path_from(f"{begin}{path}{behind}", root) == str(root / name)

@@ -1,0 +1,205 @@
+"""Arguments are read as agents write them, before they are validated: over all tools and all of their arguments."""
+
+import json
+
+import pytest
+
+from codriver.errors import RefusedError
+from codriver.tools.calls.argument_reading import OTHER_NAMES, Reader, fields_of, has_unusual_path, name_meant
+from codriver.tools.calls.gate import parse
+from codriver.tools.manifest import FOR_HOOKS, LEAN, MANIFEST
+
+TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())} | {f"lean {tool.name}": tool for tool in LEAN}
+
+
+def models_of(model):
+    """The model, and those of objects within it."""
+    yield model
+    for field in fields_of(model).values():
+        inner = field.expected.model or (field.expected.item and field.expected.item.model)
+        if inner:
+            yield from models_of(inner)
+
+
+MODELS = {model.__name__: model for tool in TOOLS.values() for model in models_of(tool.arguments)}
+
+
+def read(model, **given):
+    reader = Reader(str)
+    found = reader.read(model, given)
+    assert not reader.problems
+    return found
+
+
+def values_of(expected):
+    """Values of each kind that is expected, none of them text."""
+    if expected.accepts_anything:
+        return
+    for kind in expected.scalars:
+        yield {bool: True, int: 7, float: 2.5}[kind]
+    if expected.is_object:
+        yield {}
+    if expected.item is not None:
+        items = list(values_of(expected.item))
+        yield [*items, *(["one", "[2]"] if expected.item.accepts_text or expected.item.accepts_anything else [])]
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_null_is_an_absent_argument(model):
+    for name, field in fields_of(model).items():
+        assert read(model, **{name: None}) == ({name: None} if field.keeps_null else {})
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_text_that_is_json_is_read_where_no_text_is_accepted(model):
+    for name, field in fields_of(model).items():
+        for value in values_of(field.expected):
+            given = value if field.expected.accepts_text else json.dumps(value)
+            assert read(model, **{name: given}) == {name: value}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_text_stays_as_it_is_where_text_is_accepted(model):
+    for name, field in fields_of(model).items():
+        if field.expected.accepts_text or field.expected.accepts_anything:
+            for text in ("[1, 2]", '{"a": 1}', "true", "7", "null", '"x"'):
+                assert read(model, **{name: text}) == {name: text}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_single_item_stands_for_a_list(model):
+    for name, field in fields_of(model).items():
+        if field.expected.item is not None and not field.expected.accepts_anything:
+            item = field.expected.item
+            texts = ["one"] if item.accepts_text or item.accepts_anything else []
+            for value in (*values_of(item), *texts):
+                if not isinstance(value, list):
+                    assert read(model, **{name: value}) == {name: [value]}
+            if item.is_object:
+                assert read(model, **{name: "{}"}) == read(model, **{name: ["{}"]}) == {name: [{}]}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_other_names_of_an_argument_never_shadow_one_and_are_refused_beside_it(model):
+    for name in fields_of(model):
+        assert name_meant(model, name) == name
+        snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+        others = {
+            one for one in (*OTHER_NAMES, *model.OTHER_NAMES, snake) if one != name and name_meant(model, one) == name
+        }
+        for other in others:
+            assert other not in fields_of(model)
+            for given in ({name: "a", other: "b"}, {other: "b", name: "a"}):
+                reader = Reader(str)
+                assert list(reader.read(model, given)) == [name]
+                (problem,) = reader.problems
+                assert (problem.place, problem.text) == ((other,), f"is another name of {name}, which is given too")
+            assert list(read(model, **{other: "b", name: None})) == [name]
+
+
+@pytest.mark.parametrize(
+    ("tool", "written", "meant"),
+    [
+        ("load_file", "path", "filePath"),
+        ("load_file", "file_path", "filePath"),
+        ("load_file", "file", "filePath"),
+        ("load_file", "session", "replSessionKey"),
+        ("evaluate_code", "session", "replSessionKey"),
+        ("evaluate_code", "repl_session_key", "replSessionKey"),
+        ("run_tests", "names", "test"),
+        ("run_tests", "path", "paths"),
+        ("edit_files", "names", "test"),
+        ("get_evaluation", "path", "path"),
+        ("inspect_app", "path", "path"),
+        ("evaluate_code", "timeout", "timeout"),
+        ("run_tests", "timeout", "timeout"),
+    ],
+)
+def test_usual_names_mean_the_argument_that_a_tool_has(tool, written, meant):
+    assert name_meant(TOOLS[tool].arguments, written) == meant
+
+
+def test_the_names_of_other_editing_tools_are_understood():
+    given = {"edits": {"path": "a.py", "old_string": "x", "new_string": "y", "line": None}}
+    (edit,) = vars(parse(TOOLS["edit_files"], given))["edits"]
+    assert (edit.file_path, edit.old_text, edit.new_text, edit.line) == ("a.py", "x", "y", None)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_refusal_names_every_argument_that_works_and_the_nearest_name(name):
+    tool = TOOLS[name]
+    with pytest.raises(RefusedError) as refused:
+        parse(tool, {"whoo": "x"})
+    assert refused.value.reason == "bad-arguments"
+    words = f"the arguments of {tool.name} are: {', '.join(fields_of(tool.arguments))}"
+    assert words in refused.value.hint
+    assert "whoo: there is no such argument: is who meant?" in refused.value.message
+
+
+def test_the_unit_of_a_timeout_is_not_guessed():
+    with pytest.raises(RefusedError) as refused:
+        parse(TOOLS["evaluate_code"], {"code": "1", "timeout": 30})
+    assert "timeout: there is no such argument: is timeoutMs meant?" in refused.value.message
+    assert "background" in refused.value.hint
+
+
+def test_a_refusal_names_the_arguments_of_an_object_within_a_list():
+    with pytest.raises(RefusedError) as refused:
+        parse(TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]})
+    assert refused.value.details["problems"][0]["argument"] == "edits.0.targetLine"
+    assert "is targetLineText meant?" in refused.value.message
+    assert "each of edits takes" in refused.value.hint
+    assert "overwrite" in refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["[1, 2", "[NaN]", "[" * 300 + "]" * 300, "[" + "1," * 200_000 + "1]", "", "nothing"])
+def test_text_that_cannot_be_read_is_no_list(text):
+    assert read(TOOLS["repl_output_log"].arguments, inputs=text) == {"inputs": [text]}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_what_a_model_accepts_is_not_changed(tool):
+    """Reading twice is the same as reading once."""
+    model = TOOLS[tool].arguments
+    for field in fields_of(model).values():
+        for value in values_of(field.expected):
+            once = read(model, **{field.name: value})
+            assert read(model, **once) == once
+
+
+def test_only_an_unusual_path_is_looked_up():
+    model = TOOLS["load_file"].arguments
+    usual, unusual = ("m.py", "/w/m.py", "a b.py", "C:\\m.py"), ("file:///m.py", "@m.py", "m.py:1", "`m.py`", "m.py#L3")
+    assert not any(has_unusual_path(model, {"filePath": path}) for path in usual)
+    assert all(has_unusual_path(model, {"path": path}) for path in unusual)
+    assert has_unusual_path(TOOLS["edit_files"].arguments, {"edits": '{"path": "@m.py"}'})
+
+
+class TestOnServer:
+    pytestmark = pytest.mark.served("python")
+
+    @pytest.fixture(autouse=True)
+    def file(self, live):
+        (live.workspace / "m.py").write_text("x = 1\n")
+        return live.workspace / "m.py"
+
+    def test_code_that_is_json_stays_code(self, client):
+        assert client.call("evaluate_code", code="[1, 2]", frame=None, timeoutMs=60_000)["result"] == "[1, 2]"
+
+    def test_lists_may_be_json_text(self, client, file):
+        edits = json.dumps([{"filePath": "m.py", "oldText": "x = 1", "newText": "x = 2"}])
+        assert client.call("edit_files", edits=edits)["ok"]
+        assert file.read_text() == "x = 2\n"
+        query = "[:find ?l :in $ ?w :where [?e :output/who ?w] [?e :output/line ?l]]"
+        assert client.call("repl_output_log", query=query, inputs='["nobody"]')["ok"]
+        traced = client.call("evaluate_code", code="import json\njson.dumps(1)", trace='["json"]')
+        assert "json.dumps" in json.dumps(traced["trace"])
+
+    @pytest.mark.parametrize(
+        "written", ["{uri}", "{uri}#L1", "m.py:1", "m.py:1:2", "m.py:1-2", "@m.py", "`m.py`", "@m.py:1", "./m.py#L1-L2"]
+    )
+    def test_a_file_may_be_written_in_many_ways(self, client, file, written):
+        path = written.format(uri=file.as_uri())
+        assert client.call("load_file", filePath=path)["ok"]
+        edited = client.call("edit_files", edits=[{"file": path, "oldText": "x = 1", "newText": "x = 3"}])
+        assert (edited["ok"], file.read_text()) == (True, "x = 3\n")
