@@ -72,6 +72,22 @@ def test_who_loads_the_file_as_it_was_is_told_what_that_reverts(room):
 
 @pytest.mark.parametrize(
     "code",
+    [
+        "(alter-var-root #'price (constantly 100))",
+        "(alter-var-root #'shop.core/price inc)",
+        "(alter-var-root (var price) inc)",
+        "(intern 'shop.core 'price 100)",
+    ],
+)
+def test_who_loads_the_file_is_told_that_it_reverts_another_root_of_a_var(room, code):
+    room.says("copilot", code)
+    (told,) = room.says("claude", FILE, is_file=True)
+    assert told.startswith("copilot redefined `shop.core/price` 18 s ago (eval e2")
+    assert told.endswith(f"and this replaces it:\n-{code}\n+(def price 43)")
+
+
+@pytest.mark.parametrize(
+    "code",
     ["(total 1)", "(let [price 1] price)", "(def other 1)", "(def price 100)", "(other/price)", ":price", "(inc 1)"],
 )
 def test_who_has_nothing_to_do_with_it_is_told_nothing(room, code):
@@ -185,6 +201,25 @@ def test_over_a_real_server_each_caller_is_told_once(live):
         assert "notes" not in alone
         claude.call("evaluate_code", code="price = 50", isolate=True)
         assert not [note for note in copilot.call("evaluate_code", code="price()")["notes"] if "redefined" in note]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uses_it_first", [False, True])
+def test_who_loads_an_unchanged_file_learns_whose_redefinition_that_undid(live, uses_it_first):
+    name, number = f"undone_{uses_it_first}".lower(), int(uses_it_first)
+    (live.workspace / f"{name}.py").write_text("def price(x):\n    return x\n")
+    with live.client(name=f"ann{number}") as ann, live.client(name=f"bob{number}") as bob:
+        bob.call("load_file", filePath=f"{name}.py")
+        ann.call("evaluate_code", code="def price(x):\n    return 2 * x", namespace=name)
+        if uses_it_first:
+            used = bob.call("evaluate_code", code="price(3)", namespace=name)
+            assert any(note.startswith(f"ann{number} redefined `{name}.price`") for note in used["notes"])
+        notes = bob.call("load_file", filePath=f"{name}.py")["notes"]
+        (told,) = [note for note in notes if note.startswith(f"ann{number} redefined `{name}.price`")]
+        assert "and this replaces it:\n-    return 2 * x\n+    return x" in told
+        assert bob.call("evaluate_code", code="price(3)", namespace=name)["result"] == "3"
+        again = bob.call("load_file", filePath=f"{name}.py")
+        assert not [note for note in again.get("notes", ()) if "redefined" in note]
 
 
 @pytest.mark.slow

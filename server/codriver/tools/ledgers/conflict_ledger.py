@@ -32,7 +32,10 @@ HEADER_CHARACTERS: Final = 2**13
 MOST_FILES: Final = 100
 MOST_EDITS: Final = 4
 DEFINES: Final = {
-    "lisp": re.compile(r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"),
+    "lisp": re.compile(
+        r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"
+        r"|\((?:alter-var-root\s+(?:#'|\(var\s+)|intern\s+\S+\s+'?)(?:[^\s()/]+/)?([^\s()\[\]{}\"';,@^`~/]+)"
+    ),
     "hy": re.compile(r"\((?:def[^\s()]*|setv)\s+(?:\[[^\]]*\]\s+)?([^\s()\[\]{}\"';,@^`~]+)"),
     "python": re.compile(
         r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(?:[\w.]+\.)?(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE
@@ -195,8 +198,8 @@ class Conflict:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key of a conflict: a caller is told of each key once."""
-        return self.evaluation or self.at_ms, self.place, self.name
+        """The key of a conflict: a caller is told of each key once, and again of replacing what it only used before."""
+        return self.evaluation or self.at_ms, self.place, self.name, self.text is not None
 
     def told(self, now: int) -> str:
         """The conflict in words."""
