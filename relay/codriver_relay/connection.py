@@ -1,6 +1,7 @@
 """The connection to the server: the sent messages, and the requests without an answer at its end.
 
-The client's handshake is kept, and repeated to each server that does not know the client.
+A handshake whose result the client has is repeated to each new server. An `initialize` that was refused opened no
+session, and is never repeated. One without an answer waits, as any request that was not sent yet.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LOST = (
 class Connection:
     """The connection while there is one, and the client's messages under way on it.
 
-    It lives as long as the relay: sockets come and go, and an `initialize` without its answer goes over to the next.
+    It lives as long as the relay: sockets come and go.
     """
 
     def __init__(self) -> None:
@@ -104,14 +105,15 @@ class Connection:
             self.note_step()  # a long line is on its way
         return lines
 
-    def strike_out_answered(self, lines: list[bytes]) -> None:
-        """Strike out the requests that these lines answer."""
+    def strike_out_answered(self, lines: list[bytes], handshake: Handshake) -> None:
+        """Strike out the requests that these lines answer, which have been delivered."""
         for line in lines:
             if self.in_flight:
                 message = survey(line)
                 for answer in message.parts or (message,):
                     if answer.is_response and answer.key is not None:
                         self.in_flight.pop(answer.key, None)
+                        handshake.note_answered(answer)
                         self.note_step()
 
     def part(self) -> None:
@@ -128,11 +130,10 @@ class Connection:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
 
-    def take_lost(self, cause: str, reason: str, spared: Message | None) -> list[bytes]:
-        """Our answers to sent requests that get none from the server, except a spared one."""
-        lost = [message for message in self.in_flight.values() if message is not spared]
-        for message in lost:
-            del self.in_flight[message.key or b""]
+    def take_lost(self, cause: str, reason: str) -> list[bytes]:
+        """Return errors that answer the sent requests, which get no answer from the server."""
+        lost = list(self.in_flight.values())
+        self.in_flight.clear()
         return [encode_error(message, LOST.format(cause), reason) for message in lost]
 
 
@@ -142,10 +143,13 @@ LEVEL_KEY = b'"codriver-relay-level"'
 
 
 class Handshake:
-    """The client's handshake so far, and the log messages that it asked for. Lives as long as the relay."""
+    """The client's handshake, and the log messages that it asked for. Lives as long as the relay."""
 
     def __init__(self) -> None:
+        self.unanswered: dict[bytes, Message] = {}
+        """Each `initialize` that was sent and has no answer yet, by key."""
         self.initialize: Message | None = None
+        """The `initialize` whose result was delivered last: it opened the client's session."""
         self.initialized: Message | None = None
         self.level: bytes | None = None
         """The client's request for log messages, once it made one."""
@@ -157,10 +161,31 @@ class Handshake:
         if message.key is None:
             if message.method == b"notifications/initialized":
                 self.initialized = message
+            elif message.method == b"notifications/cancelled" and self.unanswered:
+                self.unanswered.pop(cancelled_key(message.line), None)
         elif message.method == b"initialize":
-            self.initialize, self.initialized, self.level = message, None, None
+            self.unanswered[message.key] = message
         elif message.method == b"logging/setLevel":
             self.level = message.line
+
+    def note_answered(self, answer: Message) -> None:
+        """Open the client's session with the delivered result of its `initialize`; an error opens none."""
+        asked = self.unanswered.pop(answer.key or b"", None)
+        if asked is None:
+            return
+        if answer.is_result:
+            self.initialize = asked
+        elif self.initialize is None and not self.unanswered:
+            self.initialized = None
+
+    def take_unanswered(self) -> list[Message]:
+        """Return the handshake that a lost server left without an answer, to be sent to the next."""
+        unanswered = list(self.unanswered.values())
+        self.unanswered.clear()
+        if unanswered and self.initialize is None and self.initialized is not None:
+            unanswered.append(self.initialized)
+            self.initialized = None
+        return unanswered
 
     def note_unsent(self, message: Message) -> None:
         """Remember the end of the handshake, if it waited in vain for a server that heard the beginning."""
@@ -168,10 +193,10 @@ class Handshake:
             self.initialized = message
 
     def repeat(self, server: socket.socket, connection: Connection, output: Output, longest_s: float) -> None:
-        """Introduce the client to a server that does not know it.
+        """Open the client's session at a server that does not know the client, if it has one.
 
         Raises:
-            OSError: the connection broke, or the server did not answer in time.
+            OSError: the connection broke, or the server refused the session, or did not answer in time.
         """
         if self.initialize is None:
             return
@@ -186,10 +211,10 @@ class Handshake:
     def await_answer(
         self, asked: Message, server: socket.socket, connection: Connection, output: Output, end: float
     ) -> None:
-        """Pass on lines that come with the repeated request's answer; that goes on only if the client has none yet.
+        """Pass on lines that come with the repeated request's answer, without that answer, which the client has.
 
         Raises:
-            OSError: the connection broke, or the server did not answer until `end`.
+            OSError: the connection broke, or the server refused the request, or did not answer until `end`.
         """
         is_answered = False
         while not is_answered:
@@ -199,10 +224,11 @@ class Handshake:
             for line in connection.lines.feed(data):
                 message = survey(line)
                 if not is_answered and message.is_response and message.key == asked.key:
+                    if not message.is_result:
+                        raise ConnectionResetError("the server refused the repeated handshake")
                     is_answered = True
-                    if not connection.in_flight.pop(asked.key or b"", None):
-                        continue
-                output.write(line)
+                else:
+                    output.write(line)
 
     def repeat_level(self, server: socket.socket) -> None:
         """Ask a server that does not know the client for the client's log messages, if it wants any.

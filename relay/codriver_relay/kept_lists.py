@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from codriver_relay.connection import Handshake
     from codriver_relay.starter import Starter
 
-LIST_ID, LIST_KEY = "codriver-relay-list", b'"codriver-relay-list"'
-LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
 KEPT_BYTES = 1 << 20
 """Ten times the size of the file that a server keeps of a workspace."""
 NOT_COMPARED = "_TOKEN"
@@ -42,47 +40,60 @@ NOT_COMPARED = "_TOKEN"
 class KeptAnswers:
     """The kept answers for a client, until the server's list of tools is known to be the same.
 
-    They live from the first time that a server is started for the client.
+    They live from the first time that a server is started for the client. Each protocol era has its own.
     """
 
     def __init__(self, starter: Starter) -> None:
         self.starter = starter
-        self.kept: dict[str, dict[str, object]] | None = None
-        """The answers kept for this client, from the first request that they answer until a server is there."""
-        self.told: dict[str, object] | None = None
-        """The kept list of tools that the client was given, until it is known whether the server's differs."""
-        self.question = LIST_QUESTION
-        """The request for the server's list, to compare the list with the kept one."""
+        self.of_session = KeptEra(b'"codriver-relay-list"')
+        self.of_stateless = KeptEra(b'"codriver-relay-stateless-list"')
         self.owes_change = False
         """Whether the server's list differs while no stream is open to tell the client."""
         self.streams: dict[bytes, object] = {}
         """The ids of the client's streams for changes of the list over this connection, by key."""
 
     def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
-        """The answer to a client's first request, or for the list; None without a valid kept one.
+        """Return the answer to a handshake, a discovery, or a request for the list; None without a valid kept one.
 
-        `is_behind`: other messages wait for the server, before which no handshake is taken out of their order.
+        `is_behind`: another `initialize` waits for the server.
         """
-        is_first, is_list = message.method == b"initialize", message.method == b"tools/list"
-        if not (is_first or is_list or message.method == b"server/discover") or b'"cursor"' in message.line:
+        if not self.starter.is_starting or message.id is None or b'"cursor"' in message.line:
             return None
-        if not self.starter.is_starting or message.id is None:
+        if message.method == b"initialize":
+            return self.answer_handshake(message, handshake, is_behind=is_behind)
+        if message.method not in (b"server/discover", b"tools/list"):
             return None
-        if handshake.initialize is None:
-            kept = read_kept(self.starter.workspace, message.line, is_handshake=is_first)
-            if kept is None or (is_first and (self.kept or is_behind)):
+        if is_stateless(message.line):
+            return self.answer_stateless(message)
+        era = self.of_session
+        if message.method == b"server/discover" or era.kept is None:
+            return None
+        era.told = era.kept["tools"]
+        return encode_answer(message, result=era.told)
+
+    def answer_handshake(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
+        """Return the kept answer to `initialize`, which then opens the client's session at the server that comes."""
+        era = self.of_session
+        if is_behind or handshake.initialize is not None:
+            return None
+        era.kept = read_kept(self.starter.workspace, message.line)
+        if era.kept is None:
+            return None
+        handshake.initialize = message
+        return encode_answer(message, result=era.kept["greeting"])
+
+    def answer_stateless(self, message: Message) -> bytes | None:
+        """Return the kept answer to a request that describes its client itself. It is stale at once for any cache."""
+        era = self.of_stateless
+        if era.kept is None:
+            era.kept = read_kept(self.starter.workspace, message.line, is_handshake=False)
+            if era.kept is None:
                 return None
-            self.kept = kept
-            if is_first:
-                handshake.initialize = message  # for the server that comes
-            else:
-                self.question = encode(id=LIST_ID, method="tools/list", params={"_meta": envelope_of(message.line)})
-        elif self.kept is None or not is_list:
-            return None
-        if is_list or handshake.initialize is None:
-            self.told = self.kept["tools"]
-        result = self.kept["tools" if is_list else "greeting"]
-        return encode_answer(message, result=result if handshake.initialize else {**result, "ttlMs": 0})
+            era.params = {"_meta": envelope_of(message.line)}
+        is_list = message.method == b"tools/list"
+        if is_list:
+            era.told = era.kept["tools"]
+        return encode_answer(message, result={**era.kept["tools" if is_list else "greeting"], "ttlMs": 0})
 
     def note_sent(self, message: Message) -> None:
         """Owe nothing to a client that asks the server for its list."""
@@ -97,48 +108,98 @@ class KeptAnswers:
         """
         self.streams = {}
         if handshake.initialized is not None:
-            self.told = None  # the client was told that the list changed
-        if self.told is not None:
-            server.sendall(self.question)
-        self.kept = None
+            self.of_session.told = None  # the client was told that the list changed
+        for era in (self.of_session, self.of_stateless):
+            if era.told is not None:
+                server.sendall(era.question())
+            era.kept = None
 
-    def compare(self, lines: list[bytes], in_flight: Container[bytes], *, has_handshake: bool) -> list[bytes]:
-        """The lines for the client out of these, while the client's list may differ from the server's.
+    def compare(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
+        """Return the lines for the client out of these, while a list of the client's may differ from the server's.
 
         The server's list, which serves the comparison, is left out, and the notification of a change is added.
         """
-        if self.told is None and not self.owes_change:
+        eras = (self.of_session, self.of_stateless)
+        if not self.owes_change and all(era.told is None for era in eras):
             return lines
-        import json
-
         passed: list[bytes] = []
         for line in lines:
             message = survey(line)
-            is_list = message.is_response and message.key == LIST_KEY
-            try:
-                if is_list and self.told is not None:
-                    told, self.told, self.owes_change = self.told, None, True
-                    self.owes_change = json.loads(line)["result"]["tools"] != told["tools"]
-                elif message.method == b"notifications/subscriptions/acknowledged":
-                    params = json.loads(line)["params"]
-                    if params["notifications"].get("toolsListChanged"):
-                        stream = params["_meta"][META + "subscriptionId"]
-                        self.streams[respell(json.dumps(stream).encode())] = stream
-            except (ValueError, LookupError, TypeError, AttributeError):
-                pass  # it is another list, or no stream
-            passed += [] if is_list else [line]
-            passed += self.tell_change(in_flight, has_handshake=has_handshake) if self.owes_change else []
+            answered = next((era for era in eras if message.is_response and message.key == era.key), None)
+            if answered is None:
+                passed.append(line)
+                self.note_stream(message)
+            elif answered.differs(line):
+                if answered is self.of_session:
+                    passed.append(LIST_CHANGED)
+                else:
+                    self.owes_change = True
+            passed += self.tell_streams(in_flight) if self.owes_change else []
         return passed
 
-    def tell_change(self, in_flight: Container[bytes], *, has_handshake: bool) -> list[bytes]:
-        """The notifications of a changed list: one, or one for each stream; without a stream they stay owed."""
-        if has_handshake:
-            self.owes_change = False
-            return [LIST_CHANGED]
+    def note_stream(self, message: Message) -> None:
+        """Remember the stream that a message opens, if it is one for changes of the list."""
+        if message.method != b"notifications/subscriptions/acknowledged":
+            return
+        import json
+
+        try:
+            params = json.loads(message.line)["params"]
+            if params["notifications"].get("toolsListChanged"):
+                stream = params["_meta"][META + "subscriptionId"]
+                self.streams[respell(json.dumps(stream).encode())] = stream
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return
+
+    def tell_streams(self, in_flight: Container[bytes]) -> list[bytes]:
+        """Return the notifications of a changed list, one for each stream; without a stream they stay owed."""
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
         method = "notifications/tools/list_changed"
         return [encode(method=method, params={"_meta": {META + "subscriptionId": stream}}) for stream in streams]
+
+
+class KeptEra:
+    """The kept answers of one protocol era, and the list that the client was given by them."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        """The id of the relay's own request for the server's list, as JSON."""
+        self.params: dict[str, object] = {}
+        """The parameters of that request."""
+        self.kept: dict[str, dict[str, object]] | None = None
+        """The kept answers, from the first request that they answer until a server is there."""
+        self.told: dict[str, object] | None = None
+        """The list that the client was given, until it is known whether the server's differs."""
+
+    def question(self) -> bytes:
+        """Return the relay's own request for the server's list."""
+        params = {"params": self.params} if self.params else {}
+        return encode(id=self.key[1:-1].decode(), method="tools/list", **params)
+
+    def differs(self, answer: bytes) -> bool:
+        """Return whether the server's list is another than the client was given, which is known from then on."""
+        import json
+
+        told, self.told = self.told, None
+        if told is None:
+            return False
+        try:
+            return bool(json.loads(answer)["result"]["tools"] != told["tools"])
+        except (ValueError, LookupError, TypeError):
+            return True
+
+
+def is_stateless(line: bytes) -> bool:
+    """Whether a request describes its client itself, and so belongs to no session."""
+    import json
+
+    if META.encode() not in line:
+        return False
+    try:
+        return META + "protocolVersion" in json.loads(line)["params"]["_meta"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict[str, dict[str, object]] | None:
@@ -174,10 +235,10 @@ def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict
         if any(stamp_of(path) != stamp for path, stamp in kept["files"].items()):
             return None
         for client in kept["clients"]:
-            if (client["name"], client["protocol"]) == (name, version):
-                found = {part: client[part] for part in ("greeting", "tools")}
-                is_sound = all(isinstance(part, dict) for part in found.values()) and shape in found["greeting"]
-                return found if is_sound else None
+            found = {part: client[part] for part in ("greeting", "tools")}
+            is_sound = all(isinstance(part, dict) for part in found.values()) and shape in found["greeting"]
+            if is_sound and (client["name"], client["protocol"]) == (name, version):
+                return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     return None

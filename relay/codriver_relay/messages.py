@@ -57,10 +57,10 @@ class Lines:
 class Message:
     """A line in the relay's view. `id` is the received value as JSON text, `key` the same in one spelling.
 
-    `parts`: the messages of a batch, which has no id and no method itself.
+    A response is a result or an error. `parts`: the messages of a batch, which has no id and no method itself.
     """
 
-    __slots__ = ("id", "is_response", "key", "line", "method", "parts")
+    __slots__ = ("id", "is_response", "is_result", "key", "line", "method", "parts")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class Message:
         id_: bytes | None,
         *,
         is_response: bool,
+        is_result: bool = False,
         parts: Sequence[Message] = (),
     ) -> None:
         self.line = line
@@ -77,6 +78,7 @@ class Message:
         self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
         self.key = self.id if self.id is None or is_plain(self.id) else respell(self.id)
         self.is_response = is_response and method is None
+        self.is_result = is_result and method is None
 
     @property
     def is_request(self) -> bool:
@@ -119,6 +121,11 @@ class Backlog:
         self.messages.append(message)
         self.bytes += len(message.line) + MESSAGE_BYTES
 
+    def put_back(self, messages: list[Message]) -> None:
+        """Let messages wait that were sent before all others here."""
+        self.messages[:0] = messages
+        self.bytes += sum([len(message.line) + MESSAGE_BYTES for message in messages])
+
     def take(self, most: int) -> list[Message]:
         """The first messages, until their lines have `most` bytes; they wait no longer."""
         count = size = 0
@@ -156,7 +163,7 @@ def parse(line: bytes) -> Message:
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, list):
-        parts = [describe(json.dumps(item).encode(), item) for item in value]
+        parts = [describe(json.dumps(item).encode() + b"\n", item) for item in value]
         is_response = bool(parts) and all(part.is_response for part in parts)
         return Message(line, None, None, is_response=is_response, parts=parts)
     return describe(line, value)
@@ -174,6 +181,7 @@ def describe(line: bytes, value: object) -> Message:
         method.encode("utf-8", "surrogatepass") if isinstance(method, str) else None,
         json.dumps(value.get("id")).encode(),
         is_response="result" in value or "error" in value,
+        is_result="result" in value,
     )
 
 
@@ -212,8 +220,9 @@ def walk(line: bytes) -> Message | None:
     method = found.get(b"method")
     if method is not None and method[:1] != b'"':
         return None
-    is_response = b"result" in found or b"error" in found
-    return Message(line, method and method[1:-1], found.get(b"id"), is_response=is_response)
+    is_result = b"result" in found
+    is_response = is_result or b"error" in found
+    return Message(line, method and method[1:-1], found.get(b"id"), is_response=is_response, is_result=is_result)
 
 
 def cancelled_key(line: bytes) -> bytes:

@@ -6,10 +6,11 @@ Lines that the server does not take yet wait in a backlog; lines that the client
 second thread. Thus a client that does not read is still heard, and a server that does not read still gets its answers
 out.
 
-When the connection is lost, every sent request without an answer gets an error with its own id, nothing is ever sent
-twice, and unsent messages wait for the next connection. There the client's handshake is repeated; an unanswered
-`initialize` gets the answer of its repetition. A client without a handshake (protocol 2026-07-28) only sees the errors.
-The error of its open `subscriptions/listen` tells such a client that its view is old and that it has to listen again.
+When the connection is lost, every sent request without an answer gets an error with its own id, and unsent messages
+wait for the next connection. Nothing is ever sent twice but an `initialize`: one whose result the client has is
+repeated first of all, one without an answer waits for the next connection, and one that was refused is forgotten.
+Stateless requests (protocol 2026-07-28) need none of this. The error of an open `subscriptions/listen` tells the client
+that its view is old and that it has to listen again.
 
 While the relay starts a server, it answers `initialize`, `server/discover` and `tools/list` at once from the answers
 that the workspace's last server kept for this client, if nothing has changed since. The new server learns of the client
@@ -149,7 +150,8 @@ class Conversation:
 
     def answer_from_kept(self, message: Message) -> bool:
         """Answer a message from the kept answers, while a server is being started; whether it was answered."""
-        answer = self.kept and self.kept.answer(message, self.handshake, is_behind=bool(self.backlog.messages))
+        is_behind = any(waiting.method == b"initialize" for waiting in self.backlog.messages)
+        answer = self.kept and self.kept.answer(message, self.handshake, is_behind=is_behind)
         if answer:
             self.output.write(answer)
         return bool(answer)
@@ -191,11 +193,10 @@ class Conversation:
         if lines:
             self.has_heard = True
             if self.kept:
-                has_handshake = self.handshake.initialize is not None
-                lines = self.kept.compare(lines, self.connection.in_flight, has_handshake=has_handshake)
+                lines = self.kept.compare(lines, self.connection.in_flight)
             lines = self.handshake.without_level(lines)
             self.output.write(b"".join(lines))
-            self.connection.strike_out_answered(lines)
+            self.connection.strike_out_answered(lines, self.handshake)
         return lines is not None
 
     def is_done(self) -> bool:
@@ -210,17 +211,12 @@ class Conversation:
         self.watch.set(self.connection.socket.fileno(), 0)
         self.connection.close()
         self.backlog.drop(lambda message: message.is_response)
+        unanswered = self.handshake.take_unanswered()
+        for message in unanswered:
+            self.connection.in_flight.pop(message.key or b"", None)
+        self.backlog.put_back(unanswered)
         cause = f"the connection to the Codriver server at {self.connection.address} was lost"
-        # An `initialize` is left for the next connection to answer.
-        self.write(self.connection.take_lost(cause, "server-lost", self.handshake.initialize))
-
-    def take_waiting(self) -> list[Message]:
-        """All messages that wait for a server, also an unanswered `initialize`, after which there is no handshake."""
-        waiting = [*self.connection.in_flight.values(), *self.backlog.take_all()]
-        if self.connection.in_flight:
-            self.connection.in_flight.clear()
-            self.handshake.initialize = None
-        return waiting
+        self.write(self.connection.take_lost(cause, "server-lost"))
 
     def take_requests(self) -> list[Message]:
         """The requests that wait for a server, without a client's first, for which a server may still come."""
@@ -233,7 +229,7 @@ class Conversation:
         for message in self.backlog.messages:
             self.note_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
-        self.write(self.connection.take_lost(cause, "unanswered", None))
+        self.write(self.connection.take_lost(cause, "unanswered"))
 
     def write(self, lines: list[bytes]) -> None:
         """Write answers of our own to the client."""
@@ -259,6 +255,8 @@ class Relay:
         """The starter of servers, from the first time that none can be reached."""
         self.durations = durations
         self.say = say
+        self.longest_s = durations.give_up_s
+        """The longest wait for a server in the current round of attempts."""
         self.round_start: float | None = None
         """The start of the attempts to connect that have not led to a server yet."""
 
@@ -282,6 +280,11 @@ class Relay:
             # The last connection broke at once: the round goes on. The listener may be another workspace's server.
             self.start_server()
             self.conversation.pause(self.durations.retry_s)
+            if time.monotonic() - self.round_start >= self.durations.give_up_s:
+                self.give_up("it hung up before it answered", self.round_start)
+                if self.conversation.input.has_ended:
+                    return 1
+                self.conversation.wait_for_request()
         while not self.conversation.is_done():
             if self.round_start is None:
                 self.round_start = time.monotonic()
@@ -298,8 +301,9 @@ class Relay:
             if is_alive is False:
                 text = self.unreachable(f"{problem}; its process is gone", self.round_start)
                 self.refuse(self.conversation.take_requests(), text)
-            longest_s = min(self.durations.give_up_s, self.durations.silent_s if is_alive else self.durations.give_up_s)
-            if has_failed or time.monotonic() - self.round_start >= longest_s:
+            give_up_s = self.durations.give_up_s
+            self.longest_s = min(give_up_s, self.durations.silent_s if is_alive else give_up_s)
+            if has_failed or time.monotonic() - self.round_start >= self.longest_s:
                 self.give_up(problem, self.round_start)
                 if self.conversation.input.has_ended:
                     return 1
@@ -334,7 +338,7 @@ class Relay:
     def give_up(self, problem: str, start: float) -> None:
         """Answer all that waits for a server, and end the round."""
         self.round_start = None
-        waiting = self.conversation.take_waiting()
+        waiting = self.conversation.backlog.take_all()
         text = self.unreachable(problem, start)
         self.say(text)
         self.refuse(waiting, text)
@@ -353,8 +357,9 @@ class Relay:
         where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
         workspace = workspace_of(self.target.file) or "DIR"
+        waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"
         return (
-            f"no Codriver server could be reached at {where} since {clock}: {problem}.{failure} This request was not "
+            f"no Codriver server could be reached at {where} {waited}: {problem}.{failure} This request was not "
             f"carried out. Run `codriver serve --workspace {workspace}`, or `codriver doctor` to see what is wrong; "
             "the next request makes the relay try again"
         )

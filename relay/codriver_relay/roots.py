@@ -127,7 +127,7 @@ class RootsTalk:
             self.refuse(request, "the client has no roots that it could be asked for")
             return
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-        self.handshake.note_sent(request)
+        self.handshake.initialize = request
         self.failure = ""
         self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
 

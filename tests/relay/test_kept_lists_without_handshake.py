@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import SubscriptionLost, ToolsListChanged
 from mcp_types import Implementation
 
-from relay.cold_server import CLIENT, GREETING, QUESTION, TOOLS, kept, rewrite
+from relay.cold_server import CLIENT, GREETING, INITIALIZE, QUESTION, TOOLS, kept, rewrite
 from relay.relay_process import LIST_CHANGED, RELAY, answer, request
 
 META = "io.modelcontextprotocol/"
@@ -24,7 +24,7 @@ LISTED = {**TOOLS, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"
 KEPT = {"protocol": "2026-07-28", "greeting": DISCOVERED, "tools": LISTED}
 DISCOVER = request("first", "server/discover", _meta=ENVELOPE)
 LIST = request(7, "tools/list", _meta={**ENVELOPE, "progressToken": 1, META + "logLevel": "debug"})
-LIST_AGAIN = {**QUESTION, "params": {"_meta": ENVELOPE}}
+LIST_AGAIN = {**QUESTION, "id": "codriver-relay-stateless-list", "params": {"_meta": ENVELOPE}}
 LISTEN = request("listen-1", "subscriptions/listen", _meta=ENVELOPE, notifications={"toolsListChanged": True})
 
 
@@ -54,11 +54,11 @@ def changed(stream):
 
 
 ACKNOWLEDGED = acknowledged("listen-1", toolsListChanged=True)
-FEWER = answer("codriver-relay-list", {**LISTED, "tools": TOOLS["tools"][:1]})
+FEWER = answer("codriver-relay-stateless-list", {**LISTED, "tools": TOOLS["tools"][:1]})
 OTHERS = {
     "another list": FEWER,
-    "an error": {"jsonrpc": "2.0", "id": "codriver-relay-list", "error": {"code": -32603, "message": "no"}},
-    "another shape": answer("codriver-relay-list", {"tools": None}),
+    "an error": {"jsonrpc": "2.0", "id": "codriver-relay-stateless-list", "error": {"code": -32603, "message": "no"}},
+    "another shape": answer("codriver-relay-stateless-list", {"tools": None}),
 }
 
 
@@ -68,7 +68,7 @@ def test_a_client_without_a_handshake_is_answered_at_once(cold, monkeypatch):
     relay.send(request(8), LISTEN)
     peer = asked(cold)
     assert [peer.read(), peer.read()] == [request(8), LISTEN]
-    peer.send(answer("codriver-relay-list", LISTED), ACKNOWLEDGED, answer(8))
+    peer.send(answer("codriver-relay-stateless-list", LISTED), ACKNOWLEDGED, answer(8))
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(8)]
 
 
@@ -168,6 +168,30 @@ def test_the_list_is_compared_with_the_next_server_where_the_first_is_lost(cold,
     assert peer.read() == LISTEN
     peer.send(FEWER, ACKNOWLEDGED)
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1")]
+
+
+def test_both_eras_are_answered_from_what_is_kept_side_by_side(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    relay.send(INITIALIZE)
+    assert relay.receive() == answer("first", GREETING)
+    relay.send(request(9, "tools/list"), {**LIST, "id": 10})
+    assert [relay.receive(), relay.receive()] == [answer(9, TOOLS), answer(10, LISTED)]
+    peer = cold.serve()
+    assert peer.read() == INITIALIZE
+    peer.send(answer("first", GREETING))
+    assert [peer.read(), peer.read()] == [QUESTION, LIST_AGAIN]
+    peer.send(answer("codriver-relay-list", {"tools": []}), answer("codriver-relay-stateless-list", LISTED), answer(8))
+    assert [relay.receive(), relay.receive()] == [LIST_CHANGED, answer(8)]
+
+
+def test_a_handshake_is_answered_behind_a_probe_that_waits(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = cold.relay()
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "first"}}
+    relay.send(DISCOVER, cancelled, {**INITIALIZE, "id": 2})
+    assert relay.receive() == answer(2, GREETING)
 
 
 MISTAKEN = {

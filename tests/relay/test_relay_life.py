@@ -19,6 +19,7 @@ from codriver.systems.terminals import never_block
 from relay.relay_process import (
     HASTY,
     INITIALIZE,
+    INITIALIZED,
     LIST_CHANGED,
     RELAY,
     TOKEN,
@@ -213,6 +214,76 @@ def test_an_unanswered_initialize_takes_the_answer_of_its_repetition(relay, host
     assert peer.read() == INITIALIZE
     peer.send(answer(0, {"second": True}))
     assert relay.receive() == answer(0, {"second": True})
+
+
+REFUSED = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32022, "message": "no handshake"}}
+STATELESS = request(5, "tools/list", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
+
+
+@pytest.mark.parametrize("probes", [True, False])
+def test_a_refused_handshake_is_never_repeated(relay, host, probes):
+    probe = request("probe", "server/discover")
+    relay.send(*([probe] if probes else []), INITIALIZE)
+    peer = host.accept()
+    if probes:
+        assert peer.read() == probe
+        peer.send(answer("probe"))
+        assert relay.receive() == answer("probe")
+    assert peer.read() == INITIALIZE
+    peer.send(REFUSED)
+    assert relay.receive() == REFUSED
+    peer.close()
+    for number in (1, 2):
+        peer = host.accept()
+        relay.send({**STATELESS, "id": number})
+        assert peer.read() == {**STATELESS, "id": number}
+        peer.send(answer(number))
+        assert relay.receive() == answer(number)
+        peer.close()
+
+
+def test_an_earlier_session_outlives_a_refused_second_handshake(relay, host):
+    peer = open_session(relay, host)
+    relay.send({**INITIALIZE, "id": "again"})
+    assert peer.read()["id"] == "again"
+    peer.send({**REFUSED, "id": "again"})
+    assert relay.receive()["id"] == "again"
+    peer.close()
+    reopen_session(relay, host)
+
+
+def test_a_cancelled_handshake_is_not_repeated(relay, host):
+    relay.send(INITIALIZE, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}})
+    peer = host.accept()
+    assert [peer.read()["method"], peer.read()["method"]] == ["initialize", "notifications/cancelled"]
+    relay.send(STATELESS)
+    assert peer.read() == STATELESS
+    peer.close()
+    assert relay.receive()["error"]["data"] == {"reason": "server-lost"}
+    peer = host.accept()
+    relay.send(STATELESS)
+    assert peer.read() == STATELESS
+
+
+def test_a_pipelined_handshake_without_an_answer_reaches_the_next_server_whole(relay, host):
+    relay.send(INITIALIZE, INITIALIZED)
+    peer = host.accept()
+    assert [peer.read(), peer.read()] == [INITIALIZE, INITIALIZED]
+    peer.close()
+    peer = host.accept()
+    assert [peer.read(), peer.read()] == [INITIALIZE, INITIALIZED]
+    peer.send(answer(0))
+    assert relay.receive() == answer(0)
+    peer.close()
+    reopen_session(relay, host)
+
+
+def test_a_server_that_refuses_the_repeated_handshake_is_left(relay, host):
+    open_session(relay, host).close()
+    peer = host.accept()
+    assert peer.read() == INITIALIZE
+    peer.send(REFUSED)
+    reopen_session(relay, host)
 
 
 def test_a_client_without_a_handshake_gets_none_made_for_it(relay, host):
