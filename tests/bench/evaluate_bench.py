@@ -134,8 +134,7 @@ def measure(report):
 def measure_long(report):
     with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live, live.client() as direct:
         assert direct.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
-        (session,) = direct.call("list_sessions")["sessions"]
-        raw = Raw(int(session["address"].rpartition(":")[2]), quick=True)
+        raw = Raw(int(live.repl_address().rpartition(":")[2]), quick=True)
         ways = {
             "raw client, QUICKACK re-armed": raw.evaluate_long,
             "client, server": lambda: direct.call("evaluate_code", code=LONG),

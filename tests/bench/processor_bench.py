@@ -45,12 +45,11 @@ def _measure(report, live, client):
 
     calls = evaluation_calls(live, evaluate, rounds=report.rounds(200))
     report.fact(TITLE, "function calls", calls, "calls", at_most=1000)
-    (session,) = client.call("list_sessions")["sessions"]
     samples = {LEAST: [], "codriver serve": []}
     counts = live.counts.with_name("least")
     counts.touch()
     with (
-        serving_least(session["address"].rpartition(":")[2], counts) as (process, port),
+        serving_least(live.repl_address().rpartition(":")[2], counts) as (process, port),
         Bare(socket.create_connection(("127.0.0.1", port))) as least,
     ):
         for _ in range(report.rounds(20)):

@@ -145,6 +145,12 @@ class Live:
     def port(self):
         return int(self.port_file.read_text())
 
+    def repl_address(self):
+        """The address of the only REPL, which a client of ours alone is told."""
+        with self.client(name="codriver-tests") as client:
+            (session,) = client.call("list_sessions")["sessions"]
+            return session["address"]
+
     def token_line(self):
         """The line that shows the token, where the system tells nobody's user and a server always wants one."""
         if TELLS_USERS:
