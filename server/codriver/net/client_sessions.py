@@ -23,6 +23,7 @@ import anyio
 from codriver import files
 from codriver.core.actions import ClientConnected, ClientGone
 from codriver.files.own_folders import state_folder
+from codriver.net.conversations import conversation_of, digest_of
 from codriver.net.tasks import BackgroundWrites
 
 if TYPE_CHECKING:
@@ -78,10 +79,6 @@ class OpenRequests:
         await self._changed.wait()
 
 
-MAX_CONVERSATION: Final = 128
-"""The most characters of a client's own session id; Codex's has 36."""
-
-
 class ClientSession:
     """One client, for the life of its connection."""
 
@@ -130,12 +127,9 @@ class ClientSession:
         """The client was told of the log up to this line, the line not included."""
 
     def note_conversation(self, meta: Mapping[str, object]) -> str:
-        """Keep the id of the client's own session from the `_meta` of a call, and give it.
-
-        Source: Codex 0.169.0, observed, with several sessions over one connection. Claude Code 2.1.330 names none.
-        """
-        given = meta.get("sessionId")
-        if isinstance(given, str) and given.isprintable() and len(given) <= MAX_CONVERSATION:
+        """Keep the id of the client's own conversation from the `_meta` of a call, and return it."""
+        given = conversation_of(meta)
+        if given is not None:
             self.conversation = given
         return self.conversation
 
@@ -186,7 +180,7 @@ class Clients:
                 "calls": session.calls,
                 "queued": session.outbox.waiting,
                 "droppedNotifications": session.outbox.dropped,
-                **({"conversation": session.conversation} if session.conversation else {}),
+                **({"conversation": digest_of(session.conversation)} if session.conversation else {}),
                 **({"startsServer": True} if session.starts_server else {}),
             }
             for session in self._sessions.values()
