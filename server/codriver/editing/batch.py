@@ -210,10 +210,21 @@ def plan(
                 return list(edited.problems)
             text = edited.text
             done |= edited.done
-        change = Change(path, before, bom + _encoded(path, text, bom))
+        written = bom + _encoded(path, text, bom)
+        _check_length(name, written, most_bytes)
+        change = Change(path, before, written)
     except _FileProblemError as error:
         return [(index, Problem(str(error))) for index in edits]
     return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=there is None))
+
+
+def _check_length(name: str, written: bytes, most_bytes: int | None) -> None:
+    """Refuse to write a file that could not be edited again, or restored by `undo_edit`."""
+    if most_bytes is not None and len(written) > most_bytes:
+        raise _FileProblemError(
+            f"{name} would have {len(written):,} bytes, and a file of more than {most_bytes:,} could not be edited "
+            "again: put part of it into another file"
+        )
 
 
 def _read_before(

@@ -182,6 +182,8 @@ class Place:
                     give(descriptor, owner)
                 if mode is not None:
                     set_mode(descriptor, mode)
+                if owner is not None:
+                    self._copy_attributes(descriptor)
                 if is_durable:
                     put_on_disk(descriptor)
         except BaseException:
@@ -206,6 +208,19 @@ class Place:
             raise
         if is_durable:
             self.sync()
+
+    def _copy_attributes(self, to: int) -> None:
+        """Give a new file the extended attributes of the one with the name, as far as the system allows."""
+        if not hasattr(os, "listxattr"):
+            return
+        with contextlib.suppress(OSError):
+            descriptor = self._folder.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
+            try:
+                for attribute in os.listxattr(descriptor):
+                    with contextlib.suppress(OSError):
+                        os.setxattr(to, attribute, os.getxattr(descriptor, attribute))
+            finally:
+                os.close(descriptor)
 
     def put(self, temporary: str) -> None:
         """Give a staged file the name, in place of the entry with the name. A folder is not replaced."""

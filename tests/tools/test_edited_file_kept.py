@@ -1,0 +1,40 @@
+"""What an edit keeps of a file, besides its text; and a file that an edit would make too large."""
+
+import os
+
+import pytest
+
+from codriver.editing.file_changes import MAX_FILE_BYTES
+
+pytestmark = pytest.mark.served("memory")
+
+
+def replace(client, name, old, new):
+    return client.call("edit_files", edits=[{"filePath": name, "oldText": old, "newText": new}])
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="this system has no extended attributes by Python")
+def test_an_edit_and_its_undo_keep_extended_attributes(client, live):
+    file = live.workspace / "tagged.txt"
+    file.write_text("one\n")
+    try:
+        os.setxattr(file, "user.origin", b"elsewhere")
+    except OSError as error:
+        pytest.skip(f"this file system has no extended attributes: {error}")
+    assert replace(client, "tagged.txt", "one", "two")["ok"]
+    assert (file.read_text(), os.getxattr(file, "user.origin")) == ("two\n", b"elsewhere")
+    assert client.call("undo_edit")["ok"]
+    assert (file.read_text(), os.getxattr(file, "user.origin")) == ("one\n", b"elsewhere")
+
+
+def test_an_edit_that_makes_a_file_too_large_to_edit_again_is_refused(client, live):
+    file = live.workspace / "large.txt"
+    before = "end\n" + "x" * (MAX_FILE_BYTES - 100)
+    file.write_text(before)
+    refused = replace(client, "large.txt", "end", "y" * 200)
+    assert not refused["ok"]
+    assert "could not be edited again" in str(refused)
+    assert file.read_text() == before
+    assert replace(client, "large.txt", "end", "y" * 90)["ok"]
+    assert client.call("undo_edit")["ok"]
+    assert file.read_text() == before
