@@ -93,6 +93,7 @@ def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
         ({**KERNEL, "shell_port": 0}, 0o600, "no `ip` and `shell_port`"),
         ({**KERNEL, "shell_port": "33"}, 0o600, "no `ip` and `shell_port`"),
         ({**KERNEL, "ip": None}, 0o600, "no `ip` and `shell_port`"),
+        (KERNEL, 0o666, "write|others|read"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content, mode, words):
@@ -105,7 +106,7 @@ def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content
 
 
 # VS Code writes the files itself, with the modes that the umask leaves.
-OPEN_MODES = [0o640, 0o644, 0o664, 0o666]
+OPEN_MODES = [0o640, 0o644, 0o664]
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def exposed():
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("mode", OPEN_MODES, ids=oct)
+@pytest.mark.parametrize("mode", [*OPEN_MODES, 0o666], ids=oct)
 def test_a_file_that_other_users_can_reach_has_to_be_closed_to_them(exposed, mode):
     path = put(exposed, "kernel-1.json", KERNEL, mode)
     found = RuntimeFolder(exposed).look()
@@ -147,6 +148,13 @@ def test_a_group_of_the_users_own_is_nobody_else(exposed, is_own_group):
     exposed.chmod(0o750)
     put(exposed, "kernel-1.json", KERNEL, 0o664)
     assert bool(RuntimeFolder(exposed).look().kernels) is is_own_group
+
+
+def test_a_private_directory_with_a_link_to_an_open_one_shelters_nothing(exposed, tmp_path):
+    put(exposed, "kernel-1.json", KERNEL, 0o644)
+    tmp_path.chmod(0o700)
+    (tmp_path / "runtime").symlink_to(exposed)
+    assert not RuntimeFolder(tmp_path / "runtime").look().kernels
 
 
 def test_a_link_is_not_followed(tmp_path):

@@ -23,6 +23,7 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 import sys
 import time
 from dataclasses import dataclass, field
@@ -158,9 +159,14 @@ class RuntimeFolder:
         return self._contents
 
 
-def is_sheltered(folder: Path) -> bool:
-    """Return whether a directory on the path keeps all other users away from the files below it."""
-    return TELLS_MODES and any(_keeps_others_out(above) for above in (folder, *folder.resolve().parents))
+def is_sheltered(file: Path) -> bool:
+    """Return whether a directory on the path keeps all other users away from a file, which not everybody may write."""
+    try:
+        is_for_everybody = bool(file.lstat().st_mode & stat.S_IWOTH)
+    except OSError:
+        return False
+    folder = file.parent.resolve()  # a link on the way shelters nothing
+    return TELLS_MODES and not is_for_everybody and any(map(_keeps_others_out, (folder, *folder.parents)))
 
 
 def _keeps_others_out(folder: Path) -> bool:
@@ -175,13 +181,13 @@ def _keeps_others_out(folder: Path) -> bool:
 
 def _read_all(folder: Path) -> Contents:
     kernels, servers, problems = [], [], []
-    rules = SHELTERED_RULES if is_sheltered(folder) else EXPOSED_RULES
     with contextlib.suppress(OSError):
         for path in sorted(folder.iterdir(), key=lambda path: path.name)[:MAX_FILES]:
             is_kernel = path.name.startswith("kernel-") and not path.name.startswith(OWN_PREFIX)
             if path.suffix != ".json" or not (is_kernel or path.name.startswith("jpserver-")):
                 continue
             try:
+                rules = SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES
                 data, status = files.read_stamped(path, rules, root=folder)
                 if is_kernel:
                     kernels.append(read_connection_file(path, data, status.st_mtime_ns))

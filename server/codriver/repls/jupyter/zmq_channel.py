@@ -370,7 +370,7 @@ def _read(place: str) -> Mapping[str, object]:
     """The contents of the connection file."""
     try:
         path = Path(place)
-        found = json.loads(files.read(path, SHELTERED_RULES if is_sheltered(path.parent) else EXPOSED_RULES))
+        found = json.loads(files.read(path, SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES))
     except FileNotFoundError as error:
         raise ReplUnreachableError(place, "there is no such connection file: its kernel ended") from error
     except (OSError, ValueError, RecursionError) as error:
