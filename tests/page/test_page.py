@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 from browser import Browser
 from forwarded_port import Forwarding, Liar, Trap
-from live_server import until
-from page_client import opened
+from live_server import own_settings, until
+from page_client import Events, opened
 
 import codriver.page
 from codriver.net.page_redirect import write_redirect
@@ -101,6 +101,10 @@ def page(browser, served_page, client):
 def row(words):
     """The row that has these words, in the page's language."""
     return f"[...document.querySelectorAll('.row')].find(one => one.innerText.includes({json.dumps(words)}))"
+
+
+row_of = row
+"""The same, where a variable has its name."""
 
 
 def evaluate(client, code, **more):
@@ -240,13 +244,13 @@ def test_an_open_row_has_code_output_error_frames_and_notes(page, client):
     prints = "print('before'); print('loud', file=sys.stderr)"
     code = f"import sys\ndef inner(n):\n    raise KeyError(n)\n{prints}\ninner('gone')"
     evaluate(client, code, description="look it up")
-    page.click(".line", "inner('gone')")
+    page.click(".line", "def inner(n)")
     for words in ("look it up", "def inner(n):", "before", "loud", "KeyError: 'gone'", "in inner"):
         page.shows(words, ".detail")
     page.shows("KeyError: 'gone'", ".detail p.error")
     page.shows("inner", ".detail .frames")
     assert "[object" not in page.text(".detail")
-    page.click(".line", "inner('gone')")
+    page.click(".line", "def inner(n)")
     page.until("!document.querySelector('.detail')", "the row to be closed")
 
 
@@ -259,6 +263,127 @@ def test_long_output_is_read_in_parts_from_its_end(page, client):
     page.until(f"{end}(document.querySelector('.detail .stdout'))", "the end of the output")
     page.click(".detail button", "before: show more")
     page.until("document.querySelector('.detail .stdout').innerText.length > 80_000")
+
+
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory):
+    """A server whose log holds more evaluations than the server itself remembers, and the ids of the first two."""
+    from live_server import serving  # noqa: PLC0415  # the module has one of its own
+
+    folder = tmp_path_factory.mktemp("long")
+    own_settings(folder).write_text("logMaxEntities = 10000\n")
+    with serving(folder) as live, live.client() as client:
+        failed = evaluate(client, "1 / 0  # long ago")["evaluationId"]
+        printed = evaluate(client, "import sys; print('an error, told', file=sys.stderr)", detail=True)["evaluationId"]
+        for _ in range(26):
+            for begun in [client.begin_call("evaluate_code", code="'one of many'") for _ in range(50)]:
+                client.answer(begun)
+        evaluate(client, "'the newest'")
+        yield live, failed, printed
+
+
+def test_a_large_log_comes_newest_first_and_whole(long_log):
+    live, *_ = long_log
+    with Events(opened(live)) as events:
+        assert events.next()[1]["isLoading"]
+        parts = []
+        while not parts or parts[-1]["before"]:
+            name, data = events.next()
+            parts += [data] if name == "rows" else []
+        assert "'the newest'" in json.dumps(parts[0]["rows"])
+        befores = [data["before"] for data in parts]
+        assert befores == sorted(befores, reverse=True)
+        assert len(parts) > 3
+        codes = [one for one in events.rows.values() if one.get("text") == "'one of many'"]
+        assert len(codes) == 26 * 50
+        assert {one["result"] for one in codes} == {"'one of many'"}
+
+
+def test_the_page_says_that_it_is_loading_until_all_is_there(browser, long_log):
+    live, *_ = long_log
+    with browser.page("about:blank") as page:
+        page.ask(
+            "Page.addScriptToEvaluateOnNewDocument",
+            source="""addEventListener("DOMContentLoaded", () => {
+          const place = document.getElementById("loading"), rows = document.getElementById("rows");
+          window.seen = [];
+          new MutationObserver(() => {
+            if (!place.hidden) seen.push([place.textContent, document.getElementById("empty").hidden]);
+          }).observe(place, { childList: true, characterData: true, attributes: true, subtree: true });
+        })""",
+        )
+        page.ask("Page.navigate", url=opened(live).address)
+        page.shows("'the newest'", "#rows")
+        page.until("document.getElementById('loading').hidden", "all rows")
+        assert page.run("seen.some(([text]) => text === 'Loading earlier rows…')")
+        assert page.run("seen.every(([, isHidden]) => isHidden)"), "nothing says that nothing has happened"
+
+
+def test_a_failure_that_the_server_has_forgotten_stays_one(browser, long_log):
+    live, failed, printed = long_log
+    page = opened(live)
+    with Events(page) as events:
+        row = events.row(id=failed, status="failed")
+        assert row["error"] == "ZeroDivisionError: division by zero"
+        assert events.rows[printed]["status"] == "past"
+    assert page.tool("get_evaluation", evaluationId=failed)["reason"] == "unknown-evaluation"
+    with browser.page(page.address) as shown:
+        shown.until("document.getElementById('loading')?.hidden && document.querySelector('.row')", "all rows")
+        shown.click(".filter", "Errors")
+        shown.until(f"{row_of('long ago')}?.classList.contains('broken')", "the failure")
+
+
+def test_lines_stay_lines_in_rows_and_more_than_three_are_counted(page, client):
+    evaluate(client, "import math\nmath.floor(6.5)")
+    evaluate(client, "a = 1\nb = 2\nc = 3\nd = 4\n'a\\nb'")
+    what = "querySelector('.what').innerText"
+    page.until(f"{row('math.floor')}?.{what} === 'import math\\nmath.floor(6.5)'", "two lines")
+    page.until(f"{row('b = 2')}?.{what} === 'a = 1\\nb = 2\\nc = 3  … 2 more lines'", "three of five lines")
+    heights = f"[{row('math.floor')}, {row('b = 2')}].map(one => one.offsetHeight)"
+    assert page.run(heights) == [52, 70]
+    overlap = """(() => { const boxes = [...document.querySelectorAll('.row')].map(one => one.getBoundingClientRect());
+      return boxes.some((one, at) => at && one.top < boxes[at - 1].bottom - 1); })()"""
+    assert not page.run(overlap)
+
+
+def test_a_plot_and_a_load_come_without_values_that_say_nothing(live, page, client):
+    evaluate(client, f"{SIZED}[type('Line', (), {{}})(), Sized(7)]; Sized(7)\n[object()]")
+    evaluate(client, "x_of_nothing = None\nx_of_nothing")
+    (live.workspace / "loaded_module.py").write_text("VALUE = 1\n")
+    assert client.call("load_file", filePath=str(live.workspace / "loaded_module.py"))["ok"]
+    came = "querySelector('.came').innerText"
+    page.until(f"{row('loaded_module.py')}?.{came} === 'loaded'", "the load")
+    page.until(f"{row('x_of_nothing')}?.{came} === ''", "no value")
+    page.until(f"{row('import struct, zlib')}?.{came} === ''", "no value of a plot")
+
+
+def test_a_row_that_is_opened_is_scrolled_into_view(page, client):
+    evaluate(client, "'to be opened'  # at the end\n" + "\n".join(f"v{n} = {n}" for n in range(40)))
+    page.press("G")
+    page.click(".line", "to be opened")
+    page.until("Boolean(document.querySelector('.detail .about'))", "the row to be filled")
+    box, place = "document.querySelector('.open').getBoundingClientRect()", "document.querySelector('#scroll')"
+    inside = (
+        f"{box}.top >= {place}.getBoundingClientRect().top - 1 && {box}.top < {place}.getBoundingClientRect().bottom"
+    )
+    page.until(inside, "the beginning of the row to be seen")
+    fits = f"{box}.bottom <= {place}.getBoundingClientRect().bottom + 1 || {box}.height > {place}.clientHeight"
+    page.until(fits, "the row to be seen")
+
+
+def test_query_opens_with_an_example_and_its_answer(page, client):
+    evaluate(client, "'asked ' + 'about'")
+    page.press("2")
+    page.until("document.querySelector('textarea').value.startsWith('[:find')", "an example")
+    page.shows("'asked about'", "#panel table")
+
+
+def test_pictures_are_dimmed_in_dark_mode_alone(browser, served_page, client):
+    evaluate(client, PICTURE)
+    for scheme, expected in (("dark", "brightness(0.8) contrast(1.05)"), ("light", "none")):
+        with browser.page(served_page.address, prefers_color_scheme=scheme) as page:
+            page.until("document.querySelector('#strip img')?.naturalWidth > 0", "the picture")
+            assert page.run("getComputedStyle(document.querySelector('#strip img')).filter") == expected
 
 
 def test_pictures_stand_in_their_place_and_in_a_strip_and_can_be_had_large(page, client):
@@ -365,6 +490,11 @@ def test_tests_are_followed_while_they_run_and_red_ones_have_frames(live, page, 
     (live.workspace / "go").write_text("")
     begun = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
     page.shows("2 of 3 tests, 1 red", "#rows")
+    bar = "document.querySelector('.tests [role=progressbar]')"
+    assert page.run(f"[{bar}.ariaValueNow, {bar}.ariaValueMax]") == ["2", "3"]
+    widths = page.run(f"[{bar}.offsetHeight, {bar}.firstChild.offsetWidth / {bar}.offsetWidth]")
+    assert widths[0] >= 6
+    assert 0.6 < widths[1] < 0.72
     assert page.text(".tests .where") == "tests"
     page.click(".line", "2 of 3")
     page.shows("test_two", ".detail")

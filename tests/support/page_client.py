@@ -124,8 +124,9 @@ class Events:
                 data = json.loads(rest)
                 for row in data.get("rows", ()) if name == "rows" else ():
                     known = self.rows.setdefault(row["id"], {"said": ""})
-                    said = known["said"] + row.get("said", "")
-                    known.update(row, said=said)
+                    parts = [known["said"], row.get("said", "")]
+                    merged = {**row, **known} if data["older"] else {**known, **row}
+                    known.update(merged, said="".join(reversed(parts) if data["older"] else parts))
                 return name, data
         raise ConnectionError("the events are over")
 

@@ -206,7 +206,12 @@ def _error_in(entries: list[Entry], code: Entry) -> str:
         return ends[-1].partition(": ")[2] or ends[-1]
     if any(entry.category == "evaluationResults" for entry in entries):
         return ""
-    text = "".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput").strip()
+    return error_line("".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput"))
+
+
+def error_line(text: str) -> str:
+    """Return the line of error output that names the error; blank if there is none."""
+    text = text.strip()
     if not WRONG.search(text):
         return ""
     lines = [line for line in text.splitlines() if line.strip()]

@@ -301,9 +301,17 @@ class AppLog(BoundedLog):
         """The number of events held behind a line and of one caller."""
         return len(self._found(since, who))
 
-    def entries(self, *, since: int | None = None, who: str | None = None, limit: int) -> list[dict[str, Value]]:
-        """The newest events that pass every filter given, in line order, by their attributes' names."""
-        return list(map(APP_SCHEMA.document, self._found(since, who)[-limit:]))
+    def entries(
+        self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
+    ) -> list[dict[str, Value]]:
+        """Return the newest events that pass every filter given, in line order, by their attributes' names.
+
+        `since`: lines after it. `until`: lines up to and with it.
+        """
+        found = self._found(since, who)
+        if until is not None:
+            found = [record for record in found if cast("int", record[0]) <= until]
+        return list(map(APP_SCHEMA.document, found[-limit:]))
 
     def _found(self, since: int | None, who: str | None) -> list[Record]:
         snapshot = self.snapshot()

@@ -1,8 +1,9 @@
-"""Rows of the page, from the log's entities and the state of evaluations: the news since a reader was told last.
+"""Rows of the page, from the log's entities and the state of evaluations: what is new, and what was there before.
 
 A row stands for an evaluation, or for one entry that belongs to none. An update has the new fields alone, and the
-reader merges them by `id`. So the reader's position is all that is held here for a reader, and a flood of output costs
-one text a row, however much was printed. A row has at most 6,000 bytes: its texts are cut to fit.
+reader merges them by `id`. What was in the log when a page opened follows backwards, the newest rows first, between the
+updates of what is new. So the reader's position is all that is held here for a reader, and a flood of output costs one
+text a row, however much was printed. A row has at most 6,000 bytes: its texts are cut to fit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
 from codriver.errors import CodriverError
-from codriver.log.handoff_report import LOADED, RAN
+from codriver.log.handoff_report import LOADED, RAN, error_line
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
 
@@ -35,15 +36,23 @@ SHORT_BYTES: Final = 120
 MOST_ROWS: Final = 500
 """Rows of one update: the next update has the rest."""
 PICTURE: Final = "data:image/"
+TRACEBACK: Final = "Traceback (most recent call last)"
+PAST: Final = "past"
+"""The status of an evaluation that the server does not know any more."""
+OUTCOMES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
 
 
 class RowReader:
     """The reader of rows for one page, for the life of its stream."""
 
-    def __init__(self, services: Services, since: int) -> None:
+    def __init__(self, services: Services, since: int = 0, before: int = 0) -> None:
+        """`since`, `before`: where an earlier stream to the same page ended; 0 for a page that has nothing yet."""
         self._services = services
-        self.since = since
-        """The line up to which the log was told."""
+        is_first = not since
+        self.since = self._last_line() if is_first else since
+        """The line up to which news was sent."""
+        self.before = self.since + 1 if is_first and self.since else before
+        """The line from which on all was sent; 0 once everything before was sent too."""
         self._live: Mapping[str, str] = {}
         """By id: the status, as last told, of the evaluations that were not over."""
         self._tests: Mapping[str, Row] = {}
@@ -51,8 +60,33 @@ class RowReader:
         self.gap = 0
         """Entities that left the log before they could be told."""
 
+    def _last_line(self) -> int:
+        return max(self._services.log.last_line or 0, self._services.app_log.last_line or 0)
+
+    def older(self) -> list[Row]:
+        """Return the newest rows that were not sent yet, from before those that were; empty once all are sent."""
+        if not self.before:
+            return []
+        log, app, state = self._services.log, self._services.app_log, self._services.core.state
+        coming: list[Entry | Mapping[str, Any]] = [
+            *log.entries(until=self.before - 1, limit=MOST_ROWS),
+            *app.entries(until=self.before - 1, limit=MOST_ROWS),
+        ]
+        coming = sorted(coming, key=_line_of)[-MOST_ROWS:]
+        self.before = _line_of(coming[0]) if len(coming) == MOST_ROWS else 0
+        rows: dict[str, Row] = {}
+        for one in coming:
+            self._take_one(rows, one, state)
+        return [*rows.values()]
+
+    def _take_one(self, rows: dict[str, Row], one: Entry | Mapping[str, Any], state: State) -> None:
+        if isinstance(one, Entry):
+            self._take(rows, one, state)
+        else:
+            rows[f"a{_line_of(one)}"] = _of_event(one)
+
     def news(self, tests: Mapping[str, Row]) -> list[Row]:
-        """The changed rows, in the order of their changes; empty for none.
+        """Return the changed rows, in the order of their changes; empty for none.
 
         `tests`: by evaluation the progress of the runs of tests under way, as `tests_under_way` gives it.
         """
@@ -72,10 +106,7 @@ class RowReader:
                 self._seen = None  # to be asked again in any case
                 break
             self.since = _line_of(one)
-            if isinstance(one, Entry):
-                self._take(rows, one, state)
-            else:
-                rows[f"a{self.since}"] = _of_event(one)
+            self._take_one(rows, one, state)
         self._standing(rows, state)
         for name, row in tests.items():
             if self._tests.get(name) != row:
@@ -92,6 +123,8 @@ class RowReader:
         if "line" not in row:
             row |= {"line": entry.line, "at": entry.timestamp, **_whose(entry)}
             row |= _standing_of(state.evaluations.get(entry.evaluation))
+            if row["status"] == PAST and (error := self._error_of_past(entry.evaluation)):
+                row |= {"status": "failed", "error": error}
         match entry.category:
             case "evaluatedCode":
                 row |= {"text": _head(entry.text, TEXT_BYTES), "line": entry.line, "at": entry.timestamp}
@@ -104,6 +137,19 @@ class RowReader:
                 row["isError"] = entry.category == "evaluationErrorOutput"
             case _:
                 _take_words(row, entry)
+
+    def _error_of_past(self, evaluation: str) -> str:
+        """Return the error of an evaluation that the server does not know any more; blank for none.
+
+        The log has no outcome of an evaluation, so this goes by what its REPL printed last: an error without any value,
+        or a traceback behind the last value. What a program printed as an error beside its value is none.
+        """
+        found = [one for one in self._services.log.entries(evaluation=evaluation) if one.category in OUTCOMES]
+        if not found or found[-1].category != "evaluationErrorOutput":
+            return ""
+        text = "".join(one.text for one in found if one.category == "evaluationErrorOutput")
+        has_value = any(one.category == "evaluationResults" for one in found)
+        return "" if has_value and TRACEBACK not in text else _head(error_line(text), ERROR_BYTES)
 
     def _said(self, entry: Entry) -> Row:
         row = {
@@ -203,7 +249,7 @@ def _take_words(row: Row, entry: Entry) -> None:
 def _standing_of(evaluation: Evaluation | None) -> Row:
     """The standing of an evaluation; the log alone tells that of one that the server does not know any more."""
     if evaluation is None:
-        return {"status": "past"}
+        return {"status": PAST}
     row: Row = {"status": evaluation.status}
     if evaluation.kind == "run-tests":
         row["kind"] = "tests"

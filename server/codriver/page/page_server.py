@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codriver.page.http_connection import Request
     from codriver.page.page_admission import Kind
     from codriver.page.page_files import PageFile
+    from codriver.page.page_rows import Row
     from codriver.page.request_body import Body
     from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.base import Services
@@ -191,7 +192,7 @@ class PageServer:
 
     async def _stream_events(self, http: HttpConnection, given: Body) -> None:
         """Send the events to a page, for as long as the page listens."""
-        since = given.number("since")
+        reader = RowReader(self._services, given.number("since"), given.number("before"))
         await http.begin(200, {**GUARDS, "content-type": "text/event-stream"})
         with self._human() as client, self._looked_at():
             async with anyio.create_task_group() as tasks:
@@ -201,18 +202,26 @@ class PageServer:
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(leave)
-                await self._stream(http, RowReader(self._services, since))
+                await self._stream(http, reader)
             client.has_left = True
 
     async def _stream(self, http: HttpConnection, reader: RowReader) -> None:
         life = self._services.core.state.life
-        about = {"workspace": life.workspace, "version": life.version, "at": life.started_at}
+        about = {
+            "workspace": life.workspace,
+            "version": life.version,
+            "at": life.started_at,
+            "isLoading": reader.before > 0,
+        }
         await self._tell(http, "hello", about)
         told, header_at, spoke_at, gap = "", 0.0, 0.0, 0
         while True:
             began = anyio.current_time()
             if rows := reader.news(await tests_under_way(self._services)):
-                await self._tell(http, "rows", {"since": reader.since, "now": self._services.now(), "rows": rows})
+                await self._send_rows(http, reader, rows)
+                spoke_at = began
+            elif reader.before:
+                await self._send_rows(http, reader, reader.older(), is_older=True)
                 spoke_at = began
             if reader.gap != gap:
                 gap = reader.gap
@@ -227,8 +236,14 @@ class PageServer:
                 await http.send(b": alive\n\n")
             rest_s = (anyio.current_time() - began) * REST_TIMES
             await anyio.sleep(min(max(TURN_S, rest_s), MOST_REST_S))
-            if not rows and not self._services.core.state.live:
+            if not rows and not reader.before and not self._services.core.state.live:
                 await self._await_growth()
+
+    async def _send_rows(
+        self, http: HttpConnection, reader: RowReader, rows: list[Row], *, is_older: bool = False
+    ) -> None:
+        about = {"since": reader.since, "before": reader.before, "now": self._services.now(), "older": is_older}
+        await self._tell(http, "rows", {**about, "rows": rows})
 
     async def _await_growth(self) -> None:
         """Wait until the log has grown, or until the next look for changes that no log tells."""

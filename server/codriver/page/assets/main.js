@@ -6,7 +6,7 @@ import * as header from "./header.js";
 import { List } from "./list.js";
 import { panels } from "./panels.js";
 import { imageOf, numbersOf } from "./pictures.js";
-import { fillClock, fillRow, kindOf, makeRow } from "./row.js";
+import { fillClock, fillRow, heightOf as lineHeightOf, kindOf, makeRow } from "./row.js";
 import { el, oneLine } from "./text.js";
 import { call, follow } from "./transport.js";
 
@@ -22,7 +22,7 @@ let found = new Set(), seeking = 0, wanted = "", current = null, unseen = 0, vie
 
 const heightOf = (row) => {
 	const detail = open.get(row.key);
-	return (narrow.matches ? 58 : 34) + (detail ? detail.height : row.pictures ? MEDIA : 0);
+	return lineHeightOf(row, narrow.matches) + (detail ? detail.height : row.pictures ? MEDIA : 0);
 };
 
 const list = new List(scroll, at("rows"), {
@@ -79,11 +79,18 @@ function refilter() {
 	tellGone();
 }
 
+let isLoading = true;
+function tellLoading(more) {
+	isLoading = more;
+	at("loading").hidden = !more;
+	at("loading").textContent = feed.rows.length ? "Loading earlier rows…" : "Loading…";
+}
+
 function redraw() {
 	const rows = feed.rows.filter((row) => row.isShown);
 	list.set(rows);
 	const empty = at("empty");
-	empty.hidden = rows.length > 0;
+	empty.hidden = rows.length > 0 || isLoading;
 	if (feed.rows.length) empty.textContent = "No row is like that.";
 	drawFilters();
 }
@@ -133,7 +140,8 @@ function toggle(row) {
 		list.settle();
 	} else {
 		list.follows = false;
-		open.set(row.key, new Detail(row, () => list.later()));
+		// What is opened is seen: its height is known once it is filled, which may be more than once.
+		open.set(row.key, new Detail(row, () => { if (row === current) list.show(row); else list.later(); }));
 	}
 	row.version += 1;
 	list.later();
@@ -238,6 +246,7 @@ function lost() {
 function tellLink(words) {
 	link.className = words ? "lost" : "";
 	link.textContent = words || "live";
+	if (words) at("loading").hidden = true;
 	at("another").hidden = Boolean(words);
 }
 
@@ -250,23 +259,26 @@ at("another").addEventListener("click", async () => {
 });
 
 const heard = {
-	hello({ workspace, version }) {
+	hello({ workspace, version, isLoading: more }) {
 		tellLink("");
 		const name = oneLine(workspace.split(/[\\/]/).at(-1));
 		feed.workspace = `${workspace}/`;
 		Object.assign(at("workspace"), { textContent: name, title: `${workspace}, codriver ${version}` });
 		document.title = `${name} · codriver`;
 		header.driftMay();
+		if (more || isLoading) tellLoading(more);
+		redraw();
 	},
 	rows(data) {
 		const before = feed.rows.length;
 		const changed = feed.take(data);
-		if (!list.follows) unseen += Math.max(0, feed.rows.length - before);
+		tellLoading(data.before > 0);
+		if (!list.follows && !data.older) unseen += Math.max(0, feed.rows.length - before);
 		for (const row of changed) {
 			row.isShown = isShown(row);
 			open.get(row.key)?.changed();
 			if (!isLive(row) && ["load", "tests", "edit"].includes(row.kind)) header.driftMay();
-			if (isBroken(row) && before) at("said").textContent = oneLine(`${row.who ?? ""}: ${row.error ?? row.text}`, 200);
+			if (isBroken(row) && before && !data.older) at("said").textContent = oneLine(`${row.who ?? ""}: ${row.error ?? row.text}`, 200);
 		}
 		redraw();
 		drawStrip();

@@ -22,6 +22,8 @@ export function panels({ leadTo, search }) {
 
 	/* Questions */
 
+	const FIRST = "What came of which code?";
+
 	const asked = el("textarea", { rows: 4, autocomplete: "off", spellcheck: false, "aria-label": "Datalog query", placeholder: "[:find ?line ?text :where [?e :output/line ?line] [?e :output/text ?text]]" });
 	const inputs = el("input", { spellcheck: false, autocomplete: "off", "aria-label": "Inputs, as JSON", placeholder: 'for :in, as JSON: ["price"]' });
 	const answers = el("div", { "aria-live": "polite" });
@@ -46,8 +48,12 @@ export function panels({ leadTo, search }) {
 			const form = el("form", { onsubmit: (event) => { event.preventDefault(); ask(); } }, asked, el("div", { class: "line-of" }, inputs, el("button", { type: "submit" }, "Ask")));
 			holder.replaceChildren(el("div", { class: "two" }, el("div", {}, form, answers),
 				el("aside", {}, el("h2", {}, "Examples"), examples, quiet("Ctrl+Enter asks. $history has the code of earlier runs, $memory their logs, $app what applications do."))));
-			fill(examples, async () => (await call("examples")).examples.map(([words, text, given]) =>
-				el("li", {}, lead(words, text, () => { asked.value = text; inputs.value = given; ask(); }))));
+			const choose = ([, text, given]) => { asked.value = text; inputs.value = given; ask(); };
+			fill(examples, async () => {
+				const { examples: found } = await call("examples");
+				if (!asked.value) choose(found.find(([words]) => words === FIRST) ?? found[0]);
+				return found.map((one) => el("li", {}, lead(one[0], one[1], () => choose(one))));
+			});
 		},
 	};
 

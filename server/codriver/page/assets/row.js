@@ -1,10 +1,11 @@
 // One row: time, who, where, what, what came of it and how long it took; its pictures below it, in place.
 import { isBroken, isLive } from "./feed.js";
 import { picturesOf } from "./pictures.js";
-import { clock, el, oneLine, took } from "./text.js";
+import { clock, el, firstLines, oneLine, took } from "./text.js";
 
 const SIGNS = { code: "›", load: "↓", tests: "✓", edit: "±", said: "·", app: "~" };
 const NOTHING = new Set(["", "None", "nil"]);
+const OBJECT = /^[[(]*<[^\n]*>[\])]*$|^Text\(.*\)$|^\[?<[\s\S]*>\]?$/; // what plotting functions return, and modules
 
 export const kindOf = (row) => row.kind ?? "code";
 
@@ -12,7 +13,23 @@ export const kindOf = (row) => row.kind ?? "code";
 export const wordsOf = (row) => {
 	const kind = kindOf(row);
 	if (kind === "load") return oneLine(row.file || row.goal || row.text);
-	return oneLine(row.text);
+	return kind === "code" ? firstLines(row.text) : oneLine(row.text);
+};
+
+/** The value, as far as it says anything: neither that there is none, nor what a plot or a load returns besides. */
+const valueOf = (row) => {
+	const result = (row.result ?? "").trim();
+	if (kindOf(row) === "load" || (row.pictures && OBJECT.test(result))) return "";
+	return NOTHING.has(result) ? "" : firstLines(result);
+};
+
+const linesOf = (text) => text.split("\n").length;
+const LINE = 18;
+
+/** The height of a row's line, with all lines of its texts. */
+export const heightOf = (row, isNarrow) => {
+	const what = linesOf(wordsOf(row)), came = linesOf(outcomeOf(row));
+	return isNarrow ? 58 + LINE * (what + came - 2) : 34 + LINE * (Math.max(what, came) - 1);
 };
 
 /** What came of it, in a line. */
@@ -28,7 +45,7 @@ export const outcomeOf = (row) => {
 	if (row.status === "queued") return "waits for its turn";
 	if (row.status === "needs-input") return `${lastLine(row)} waits for input`.trim();
 	if (isLive(row)) return lastLine(row);
-	return oneLine(NOTHING.has(row.result ?? "") ? lastLine(row) || row.result : row.result);
+	return valueOf(row) || lastLine(row) || (kindOf(row) === "load" ? "loaded" : "");
 };
 
 const lastLine = (row) => oneLine(row.output.trimEnd().split("\n").at(-1));
@@ -60,8 +77,7 @@ export const fillRow = (element, row, hue, ahead, detail) => {
 	where.textContent = oneLine(row.where);
 	sign.textContent = broken && kind !== "edit" ? "✗" : row.status === "needs-input" ? "?" : live ? "…" : SIGNS[kind];
 	what.textContent = wordsOf(row);
-	came.textContent = outcomeOf(row);
-	element.style.setProperty("--done", kind === "tests" && live && row.of ? String(row.done / row.of) : "0");
+	came.replaceChildren(...(kind === "tests" && live && row.done ? [progressOf(row)] : []), outcomeOf(row));
 	fillClock(element, row, ahead);
 	element.line.setAttribute("aria-expanded", String(Boolean(detail)));
 	element.line.setAttribute("aria-label", said(row));
@@ -76,6 +92,14 @@ export const fillRow = (element, row, hue, ahead, detail) => {
 		element.media.remove();
 	}
 	if (detail && detail.element.parentNode !== element) element.append(detail.element);
+};
+
+/** How far a run of tests is, as far as its REPL says how many there are. */
+const progressOf = (row) => {
+	const share = row.of ? Math.min(1, row.done / row.of) : 0;
+	const bar = el("span", { class: `bar-of${row.red ? " red" : ""}`, role: "progressbar", "aria-valuemin": "0", "aria-valuemax": String(row.of ?? ""), "aria-valuenow": String(row.done), hidden: !row.of }, el("span"));
+	bar.firstChild.style.width = `${share * 100}%`;
+	return bar;
 };
 
 /** How long it took, or takes: drawn anew every moment for what runs. */

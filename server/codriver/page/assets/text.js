@@ -31,6 +31,15 @@ export const oneLine = (text, most = 400) => {
 	return line.length > most ? `${line.slice(0, most)}…` : line;
 };
 
+/** The first lines of a text, each cut to fit; how many more there are stands behind the last. */
+export const firstLines = (text, most = 3) => {
+	const lines = plain(String(text ?? "").slice(0, 4000)).trim().split("\n").filter((one) => one.trim());
+	const shown = lines.slice(0, most).map((one) => (one.length > 400 ? `${one.slice(0, 400)}…` : one.trimEnd()));
+	const more = lines.length - shown.length;
+	if (more) shown[shown.length - 1] += `  … ${more} more ${more === 1 ? "line" : "lines"}`;
+	return shown.join("\n");
+};
+
 const two = (number) => String(number).padStart(2, "0");
 export const clock = (ms) => {
 	const at = new Date(ms);

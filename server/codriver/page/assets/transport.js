@@ -44,7 +44,7 @@ const RESTS_MS = [300, 600, 1200, 2500, 5000, 10000, 30000];
  */
 export async function follow(given, hear) {
 	token = given;
-	let since = 0, tries = 0;
+	let since = 0, before = 0, tries = 0;
 	for (let isFirst = true; ; isFirst = false) {
 		let timer, isAlive = false;
 		// Where the browser has no WebCrypto, the server is believed that has just served the page, and no later one.
@@ -54,7 +54,7 @@ export async function follow(given, hear) {
 			const alive = () => { clearTimeout(timer); timer = setTimeout(() => ends.abort(), LOST_MS); };
 			try {
 				alive();
-				const answer = await send("events", { since });
+				const answer = await send("events", { since, before });
 				if (!answer.ok) throw new Error(String(answer.status));
 				const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 				let text = "";
@@ -70,7 +70,7 @@ export async function follow(given, hear) {
 						if (!said) continue;
 						const data = JSON.parse(said[2]);
 						if (said[1] === "hello") tries = 0;
-						if (said[1] === "rows") since = data.since;
+						if (said[1] === "rows") ({ since, before } = data);
 						hear(said[1], data);
 					}
 				}
