@@ -136,6 +136,7 @@ def _failure(found: Mapping[str, Any]) -> TestFailure:
         sections=tuple((_text(title), _text(text)) for title, text in sections),
         chain=tuple(chain),
         part=_text(found.get("part")),
+        called=_frames(found.get("called")),
     )
 
 

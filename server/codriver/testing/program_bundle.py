@@ -30,6 +30,7 @@ _ALWAYS: Final = ("testing.programs.event_file", "testing.programs.bytecode", "t
 _FOR_FAILURES: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
+    "testing.programs.called_functions",
     "testing.programs.failures",
 )
 _EVENTS: Final = {

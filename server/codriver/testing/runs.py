@@ -96,6 +96,8 @@ class TestFailure:
     chain: tuple[LinkedError, ...] = ()
     part: str = ""
     """The description of the subtest that failed; empty for the test itself."""
+    called: tuple[FailureFrame, ...] = ()
+    """The project's functions that the innermost statement called, the last called first; their first lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from ...repls.worker.basics.plain_values import PYTHON, SECRET
+from .called_functions import called_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,20 @@ def described(error: BaseException, trace: TracebackType | None) -> Values:
         )
         if len(chain) == LINKS:
             break
-    return {"type": class_name(type(error)), "frames": frames, "chain": chain}
+    return {"type": class_name(type(error)), "frames": frames, "chain": chain, "called": _called(trace)}
+
+
+def _called(trace: TracebackType | None) -> list[Values]:
+    """Return the project's functions that the innermost statement called, if that stands in the project's code."""
+    innermost = entries(trace)[:1]
+    if not innermost or is_library(innermost[0][0].f_code.co_filename):
+        return []
+    frame, line = innermost[0]
+    own = frame.f_code.co_filename
+    try:
+        return called_by(frame, line, lambda file: file != own and not is_library(file) and not is_runner(file))
+    except Exception:  # a failure is reported whatever its module looks like
+        return []
 
 
 def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:

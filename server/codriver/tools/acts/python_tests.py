@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
 from codriver.core.values import HELD, Request
@@ -24,12 +26,13 @@ from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import Telling
 from codriver.tools.answers.lean_answers import wants_detail
+from codriver.tools.answers.source_lines import excerpt
 from codriver.tools.answers.trace_answers import with_trace
 from codriver.tools.calls.base import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from codriver.core.values import Evaluation
     from codriver.testing.runs import FailureFrame, Interruption, Runner, RunProblem, TestFailure, TestFinished
@@ -50,6 +53,12 @@ OUTPUT_CHARACTERS: Final = 300
 DETAILS_CHARACTERS: Final = 4000
 """Characters of a failure as pytest prints it, in a report."""
 MAX_FRAMES: Final = 5
+SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
+"""The rules for a source file of which an answer shows a part."""
+SOURCE_CHARACTERS: Final = 1200
+"""Characters of source for one failure, from which on a second function is left out."""
+MOST_CALLED: Final = 2
+"""Functions that are shown for a wrong value."""
 MAX_LOCALS: Final = 3
 MAX_FILES: Final = 5
 """Changed files that an answer names."""
@@ -173,7 +182,8 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
         if job.over and job.failure is None:
             return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
         return _refusal(job) if job.over else Answer({"evaluationId": job.id, "status": job.status})
-    fields = report_fields(call, kept, whole=whole)
+    sources = {} if whole else await call.services.work.files.run(call.client, partial(failure_sources, call, kept))
+    fields = report_fields(call, kept, whole=whole, sources=sources)
     fields["elapsedMs"] = max(0, (job.ended_at or call.services.now()) - (job.started_at or 0))
     if not job.over:
         about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
@@ -262,8 +272,63 @@ def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
     return {**named, **({"frames": frames} if frames else {})}
 
 
-def report_fields(call: Call, kept: JobReport, *, whole: bool = False) -> dict[str, object]:
-    """Return the counts and the failures of a report under the keys of an answer."""
+def failure_sources(call: Call, kept: JobReport) -> dict[str, list[str]]:
+    """Return, by test, the code in which its failure is: see `failure_places`. Blocks.
+
+    Only of the first failures, and only from files that have not changed since the run.
+    """
+    workspace, changed = call.services.workspace, set(kept.changed_files)
+    found: dict[str, list[str]] = {}
+    for test in _failed_tests(kept)[:MOST_WHOLE]:
+        shown: list[str] = []
+        left = SOURCE_CHARACTERS
+        for place in failure_places(test, workspace):
+            name = _shown(place.file, workspace)
+            if name in changed:
+                continue
+            try:
+                lines = files.read_text(Path(place.file), SOURCE).splitlines()
+            except (OSError, UnicodeDecodeError, ValueError):
+                continue
+            is_statement = test.failure is not None and place in test.failure.frames
+            text = excerpt(lines, place.line, is_marked=is_statement)
+            # A function is never cut: of two functions the second is left out if both are too long.
+            if text and (not shown or len(text) <= left):
+                shown.append(f"{name}:{place.line} in {place.function}\n{call.services.log.without_secrets(text)}")
+                left -= len(text)
+        if shown:
+            found[test.nodeid] = shown
+    return found
+
+
+def failure_places(test: TestFinished, workspace: Path) -> list[FailureFrame]:
+    """Return where the cause of a failure can be seen.
+
+    That is the innermost frame of the project outside the test's own file. A wrong value fails in the test itself: then
+    the functions are meant that the failed statement called, the last called first, at most two.
+    """
+    failure = test.failure
+    if failure is None:
+        return []
+    own = [frame for frame in failure.frames if _is_own(frame, workspace)]
+    outside = [frame for frame in own if frame.file != test.file]
+    if outside and own[0] is outside[0]:
+        return outside[:1]
+    return [one for one in failure.called if _is_own(one, workspace)][:MOST_CALLED] or outside[:1]
+
+
+def _failed_tests(kept: JobReport) -> list[TestFinished]:
+    """Return the failed tests in their order, each once."""
+    return list({one.nodeid: one for one in reversed(kept.report.failures)}.values())[::-1]
+
+
+def report_fields(
+    call: Call, kept: JobReport, *, whole: bool = False, sources: Mapping[str, list[str]] | None = None
+) -> dict[str, object]:
+    """Return the counts and the failures of a report under the keys of an answer.
+
+    `sources`: by test, the code to show with its failure.
+    """
     report, workspace = kept.report, call.services.workspace
     counts = asdict(report.counts)
     fields: dict[str, object] = {} if kept.job.spec.runner == "pytest" else {"runner": kept.job.spec.runner}
@@ -274,8 +339,8 @@ def report_fields(call: Call, kept: JobReport, *, whole: bool = False) -> dict[s
         rows = [_whole_row(one, workspace) for one in report.results]
         fields["results"] = fit(rows, budget(call))[0]
         return fields
-    failures = list({one.nodeid: one for one in reversed(report.failures)}.values())[::-1]
-    first = [failure_row(one, workspace) for one in failures[:MOST_WHOLE]]
+    failures = _failed_tests(kept)
+    first = [failure_row(one, workspace, (sources or {}).get(one.nodeid, ())) for one in failures[:MOST_WHOLE]]
     others = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MAX_RESULTS]]
     shown = [*first, *others]
     if shown:
@@ -286,8 +351,8 @@ def report_fields(call: Call, kept: JobReport, *, whole: bool = False) -> dict[s
     return fields
 
 
-def failure_row(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return a failed test with its first failure, the project's frames innermost first."""
+def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()) -> dict[str, object]:
+    """Return a failed test with its first failure, the code behind it, and the project's frames innermost first."""
     failure = test.failure
     row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
     if failure is None:
@@ -302,6 +367,8 @@ def failure_row(test: TestFinished, workspace: Path) -> dict[str, object]:
         row["frames"] = frames
     if own and own[0].locals:
         row["locals"] = ", ".join(f"{name}={text}" for name, text in [*own[0].locals.items()][:MAX_LOCALS])
+    if sources:
+        row["source"] = "\n".join(sources)
     if causes := [cut(f"{one.type}: {one.message}", SHORT_CHARACTERS) for one in failure.chain]:
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)

@@ -27,15 +27,18 @@ QUOTE_END: Final = {
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 
 
-def excerpt(lines: Sequence[str], line: int, most_lines: int = MOST_LINES) -> str:
-    """Return the numbered lines around `line`, which counts from 1 and is marked with `>`; empty for no such line."""
+def excerpt(lines: Sequence[str], line: int, *, is_marked: bool = True) -> str:
+    """Return the numbered lines around `line`, which counts from 1; empty for no such line.
+
+    `is_marked`: mark the line with `>`.
+    """
     if not 0 < line <= len(lines):
         return ""
     bounds = function_around(lines, line)
-    if bounds is None or bounds[1] - bounds[0] >= most_lines:
+    if bounds is None or bounds[1] - bounds[0] >= MOST_LINES:
         low, high = bounds or (1, len(lines))
         bounds = max(low, line - AROUND), min(high, line + AROUND)
-    return numbered(lines, *bounds, marked=line)
+    return numbered(lines, *bounds, marked=line if is_marked else None)
 
 
 def numbered(lines: Sequence[str], first: int, last: int, marked: int | None = None) -> str:

@@ -1,0 +1,128 @@
+"""A failed test shows the code in which its cause is, so that the next call can be the edit."""
+
+import pytest
+from live_server import serving
+
+SHOP = """\
+RATE = 0.2
+
+
+def price(item, count):
+    net = item["price"] * count
+    return discounted(net, count)
+
+
+def discounted(net, count):
+    if count > 10:
+        return net * 0.9
+    return net
+
+
+def total(items):
+    return sum(price(item, item["count"]) for item in items)
+
+
+def report(value):
+{filler}
+    raise ValueError(value)
+""".replace("{filler}", "\n".join(f"    value += {number}" for number in range(60)))
+TESTS = """\
+from shop import price, report, total
+
+
+def test_price():
+    assert price({"price": 10}, 10) == 90
+
+
+def test_total():
+    result = total([{"price": 10, "count": 1}])
+    assert result == 11
+
+
+def test_missing():
+    assert total([{"price": 10}]) == 10
+
+
+def test_report():
+    report(1)
+
+
+def test_plain():
+    assert 1 + 1 == 3
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("failure-sources")
+    (folder / "workspace").mkdir()
+    (folder / "workspace" / "shop.py").write_text(SHOP)
+    (folder / "workspace" / "test_shop.py").write_text(TESTS)
+    with serving(folder, "--repl", "python") as running:
+        yield running
+
+
+def failure(client, test):
+    answer = client.call("run_tests", paths=[f"test_shop.py::{test}"], timeoutMs=60_000, detail=False)
+    (row,) = answer["results"]
+    return row
+
+
+def test_a_wrong_value_shows_the_functions_that_made_it(client):
+    assert failure(client, "test_price")["source"] == (
+        "shop.py:4 in price\n"
+        " 4 def price(item, count):\n"
+        ' 5     net = item["price"] * count\n'
+        " 6     return discounted(net, count)\n"
+        "shop.py:9 in discounted\n"
+        "  9 def discounted(net, count):\n"
+        " 10     if count > 10:\n"
+        " 11         return net * 0.9\n"
+        " 12     return net"
+    )
+    assert failure(client, "test_total")["source"].startswith("shop.py:15 in total\n")
+
+
+def test_an_error_in_the_project_shows_the_function_in_which_it_was_raised(client):
+    row = failure(client, "test_missing")
+    assert row["source"].splitlines() == [
+        "shop.py:16 in <genexpr>",
+        " 15 def total(items):",
+        '>16     return sum(price(item, item["count"]) for item in items)',
+    ]
+    assert "item={'price': 10}" in row["locals"]
+
+
+def test_of_a_long_function_the_lines_near_the_statement_are_shown(client):
+    lines = failure(client, "test_report")["source"].splitlines()
+    assert (lines[-1], len(lines)) == (">80     raise ValueError(value)", 7)
+
+
+def test_a_failure_without_code_of_the_project_shows_none(client):
+    assert "source" not in failure(client, "test_plain")
+
+
+def test_one_failure_has_at_most_1500_bytes(client):
+    for test in ("test_price", "test_total", "test_missing", "test_report", "test_plain"):
+        assert len(str(failure(client, test)).encode()) <= 1500
+
+
+def test_of_many_failures_the_first_three_show_their_code(client):
+    answer = client.call("run_tests", paths=["test_shop.py"], timeoutMs=60_000, detail=False)
+    assert [("source" in row) for row in answer["results"]] == [True, True, True, False, False]
+
+
+def test_a_file_that_changed_since_the_run_is_not_shown(live, client):
+    """Its lines are no longer those that ran."""
+    file = live.workspace / "shop.py"
+    (live.workspace / "test_changing.py").write_text(
+        "import pathlib, shop\n\n\ndef test_changing():\n"
+        "    path = pathlib.Path(shop.__file__)\n"
+        "    path.write_text('# new\\n' + path.read_text())\n"
+        "    assert shop.price({'price': 1}, 1) == 2\n"
+    )
+    answer = client.call("run_tests", paths=["test_changing.py"], timeoutMs=60_000, detail=False)
+    file.write_text(SHOP)
+    (row,) = answer["results"]
+    assert answer["changedDuring"] == ["shop.py"]
+    assert "source" not in row
