@@ -206,7 +206,7 @@ def test_the_step_of_the_tests_ends_as_they_do_and_leaves_a_report(runner, serve
     assert done.returncode == 0, done.stdout + done.stderr
     done = runner.run(TEST, {**inputs, "namespaces": "test_good.py\ntest_bad.py\n"})
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "::error file=my project/test_bad.py,line=3::test_bad.py/test_bad: " in done.stdout
+    assert "::error file=my project/test_bad.py,line=3::test_bad.py::test_bad: " in done.stdout
     report = junitparser.JUnitXml.fromfile(str(runner.workspace / "out" / "report.xml"))
     assert (report.tests, report.failures) == (2, 1)
 

@@ -88,6 +88,7 @@ def lines_of(trace):
 
 def test_python_tells_causes_and_what_was_added(client):
     error, trace = failing(client, "high({})")
+    assert error.pop("source").splitlines()[-1].startswith(">18 ")
     assert error == {
         "class": "OSError",
         "message": "by the way",

@@ -186,6 +186,7 @@ def test_an_answer_names_the_projects_line_and_the_cause(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         client.call("evaluate_code", code="import sys; sys.path.insert(0, 'shop'); import orders", timeoutMs=60_000)
         answer = client.call("evaluate_code", code="print('first'); orders.total({})", detail=False)
+        assert answer["error"].pop("source").splitlines()[-1].startswith(">9 ")
         assert answer["error"] == {
             "class": "ValueError",
             "message": "no order",

@@ -126,3 +126,24 @@ def test_a_file_that_changed_since_the_run_is_not_shown(live, client):
     (row,) = answer["results"]
     assert answer["changedDuring"] == ["shop.py"]
     assert "source" not in row
+
+
+def test_an_exception_shows_the_lines_in_which_it_was_raised(live, client):
+    (live.workspace / "store.py").write_text(SHOP)
+    error = client.call("evaluate_code", code="import store; store.total([{'price': 10}])", detail=False)["error"]
+    assert error["source"].splitlines()[-1] == '>16     return sum(price(item, item["count"]) for item in items)'
+    long = client.call("evaluate_code", code="store.report(1)", detail=False)["error"]["source"]
+    assert long.splitlines()[-1] == ">80     raise ValueError(value)"
+    assert len(long.splitlines()) == 3
+    sent = client.call("evaluate_code", code="1 / 0", detail=False)["error"]
+    assert "source" not in sent
+
+
+def test_an_exception_in_a_file_that_was_edited_since_its_load_shows_none(live, client):
+    file = live.workspace / "stale.py"
+    file.write_text("def fail():\n    raise ValueError('old')\n")
+    assert "source" in client.call("evaluate_code", code="import stale; stale.fail()", detail=False)["error"]
+    file.write_text("\n\n\ndef fail():\n    raise ValueError('new')\n")
+    answer = client.call("evaluate_code", code="stale.fail()", detail=False)
+    assert "old" in answer["error"]["message"]
+    assert "source" not in answer["error"]

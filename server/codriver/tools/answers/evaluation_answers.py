@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
+from codriver import files
 from codriver.core import callers, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
@@ -32,16 +34,18 @@ from codriver.tools.answers.answer_notes import (
 )
 from codriver.tools.answers.answer_texts import FROM, NOTHING_NEW, Telling, fill_in_texts, look_for_images
 from codriver.tools.answers.conflicts import notes_of_conflicts, with_editor
-from codriver.tools.answers.drift_notes import notes_of_missing_module, notes_of_use
+from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
 from codriver.tools.answers.lean_answers import (
     AND_DIFFERENCE,
     AND_TRACE,
     FAILED_AGAIN,
     TRACED_AGAIN,
+    innermost_place,
     lean,
     reader_of,
     wants_detail,
 )
+from codriver.tools.answers.source_lines import excerpt
 from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
@@ -74,6 +78,12 @@ EVALUATION: dict[str, Schema | str] = {
 }
 """The schema of an answer about an evaluation, by the keys of its fields."""
 
+SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
+"""The rules for a source file of which an answer shows a part."""
+SOURCE_LINES: Final = 10
+"""Lines of a function that the answer about an error shows whole."""
+SOURCE_AROUND: Final = 2
+"""Lines shown around the statement in a longer function."""
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
 """The way to get more images of an evaluation."""
 
@@ -147,6 +157,8 @@ async def _described(
             fields["hint"] = hint_again(call, evaluation) or fields["hint"]
     is_named = not asking.is_same or fields["notes"] != asking.repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_named=is_named)
+    if failed and shown is not fields:
+        shown = await _with_source(call, evaluation, fields, shown)
     telling.take_back(fields, shown)
     if began and not shown.keys() & FROM.keys():  # a part was told before, and this answer has nothing of any stream
         shown = with_notes(shown, [NOTHING_NEW])
@@ -157,6 +169,39 @@ def _who_asks(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
     """The caller of a question: without a `who`, a client that asks about its own evaluation counts as its caller."""
     is_own = evaluation.client == call.client and asked.who is None
     return evaluation.who if is_own else call.who(asked.who)
+
+
+async def _with_source(
+    call: Call, evaluation: Evaluation, fields: Mapping[str, object], shown: dict[str, object]
+) -> dict[str, object]:
+    """Return an answer with the lines of the project's file in which its error was raised.
+
+    A file that was edited since its load has other lines than the code that ran, and is not shown.
+    """
+    error, short = fields.get("error"), shown.get("error")
+    if not isinstance(error, dict) or not isinstance(short, dict):
+        return shown
+    place = innermost_place(error, str(call.services.workspace))
+    if place is None or not place[0].endswith(".py") or await _is_edited(call, evaluation, Path(place[0])):
+        return shown
+    text = await call.services.work.files.run(call.client, partial(_source_around, *place))
+    return {**shown, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else shown
+
+
+async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
+    repl = call.state.repls.get(evaluation.repl)
+    if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
+        return True  # nobody can tell
+    return any(is_of(file, one.module) for one in await drift_or_none(call, repl, "edited"))
+
+
+def _source_around(file: str, line: int) -> str:
+    """Return the lines around a place; empty for a file that cannot be read. Blocks."""
+    try:
+        lines = files.read_text(Path(file), SOURCE).splitlines()
+    except (OSError, ValueError):
+        return ""
+    return excerpt(lines, line, most=SOURCE_LINES, around=SOURCE_AROUND)
 
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:

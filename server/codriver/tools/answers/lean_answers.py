@@ -250,6 +250,15 @@ def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     return short | chain_lines(error.get("chain", ()), workspace)
 
 
+def innermost_place(error: Mapping[str, Any], workspace: str) -> tuple[str, int] | None:
+    """Return the file and line of the innermost frame in the workspace's own files; None for none."""
+    for text in error.get("trace", ()):
+        frame = FRAME.match(text)
+        if frame is not None and _is_own(frame["file"], workspace) and not _is_sent(frame):
+            return frame["file"], int(frame["line"])
+    return None
+
+
 def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
     """The other errors of a chain in a line each: causes, wrapping errors, and the members of its group."""
     lines: dict[str, list[str]] = {}

@@ -27,17 +27,20 @@ QUOTE_END: Final = {
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 
 
-def excerpt(lines: Sequence[str], line: int, *, is_marked: bool = True) -> str:
+def excerpt(
+    lines: Sequence[str], line: int, *, is_marked: bool = True, most: int = MOST_LINES, around: int = AROUND
+) -> str:
     """Return the numbered lines around `line`, which counts from 1; empty for no such line.
 
+    The function that the line is in is shown whole if it has at most `most` lines, otherwise the lines `around` it.
     `is_marked`: mark the line with `>`.
     """
     if not 0 < line <= len(lines):
         return ""
     bounds = function_around(lines, line)
-    if bounds is None or bounds[1] - bounds[0] >= MOST_LINES:
+    if bounds is None or bounds[1] - bounds[0] >= most:
         low, high = bounds or (1, len(lines))
-        bounds = max(low, line - AROUND), min(high, line + AROUND)
+        bounds = max(low, line - around), min(high, line + around)
     return numbered(lines, *bounds, marked=line if is_marked else None)
 
 
