@@ -61,6 +61,7 @@ class WarmStatus:
     is_warm: bool
     reason: str = ""
     """Why runs are plain."""
+    pid: int | None = None
     memory_mb: int = 0
     hash_seed: int | None = None
     modules: int = 0
@@ -130,6 +131,7 @@ class WarmTests:
             return WarmStatus(is_warm=False, reason=reason, differences=entry.differences, is_off=bool(off))
         return WarmStatus(
             is_warm=True,
+            pid=process.pid,
             memory_mb=entry.memory_mb,
             plain_reason=entry.reason,
             hash_seed=process.seed,

@@ -97,6 +97,7 @@ class WarmProcess:
         Raises:
             WarmProcessError: it cannot be started.
         """
+        moved = {"PWD": str(directory)} if "PWD" in environment else {}  # as for a run
         try:
             process = await anyio.open_process(
                 [python, str(PROGRAM), str(plan)],
@@ -104,7 +105,7 @@ class WarmProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=directory,
-                env={**environment, "PYTHONHASHSEED": str(seed)},
+                env={**environment, **moved, "PYTHONHASHSEED": str(seed)},
                 start_new_session=True,
             )
         except OSError as error:

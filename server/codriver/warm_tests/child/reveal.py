@@ -41,6 +41,9 @@ class Revealer:
         self.record = record
         self.hidden = preloader.hidden
         self.ask_plain = ask_plain
+        self.set_by_imports = {
+            value for one in preloader.records.values() for kind, value in one.effects if kind == "variable"
+        }
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
@@ -80,11 +83,9 @@ class Revealer:
                     closure.add(other)
                     ahead.append(other)
         records = {one: self.preloader.record(one) for one in closure}
-        # Variables that these imports set themselves, for those of them that come later.
-        pending = {value for record in records.values() for kind, value in record.effects if kind == "variable"}
         hook, replaced = rewriting_hook(), self.replaced_modules()
         for one, record in records.items():
-            if found := self.obstacle(one, record, replaced, pending, hook):
+            if found := self.obstacle(one, record, replaced, hook):
                 self.ask_plain(one, *found)
 
     def replaced_modules(self) -> set[str]:
@@ -96,12 +97,10 @@ class Revealer:
             and any(vars(module).get(key) is not value for key, value in functions.items())
         }
 
-    def obstacle(
-        self, name: str, record: ImportRecord, replaced: set[str], pending: set[tuple[bytes, bytes]], hook: Any
-    ) -> tuple[str, str] | None:
+    def obstacle(self, name: str, record: ImportRecord, replaced: set[str], hook: Any) -> tuple[str, str] | None:
         """Return why a module may not be revealed, as a kind and what it is about."""
         return (
-            self.changed_variables(record, pending)
+            self.changed_variables(record)
             or self.changed_file(record)
             or self.other_module(name, record, hook)
             or self.rewriting(name, record, hook)
@@ -109,8 +108,11 @@ class Revealer:
             or next((("replaced", one) for one in replaced if one in record.imports), None)
         )
 
-    def changed_variables(self, record: ImportRecord, pending: set[tuple[bytes, bytes]]) -> tuple[str, str] | None:
-        """Compare the variables that the import read; return the names of those that differ."""
+    def changed_variables(self, record: ImportRecord) -> tuple[str, str] | None:
+        """Compare the variables that the import read; return the names of those that differ.
+
+        Those that packages set when they are imported, as scikit-learn does, may be set earlier or later in this run.
+        """
         if not record.environment and record.native is None and record.whole_environment is None:
             return None
         present = current_environment()
@@ -119,7 +121,7 @@ class Revealer:
             read |= record.native.items() ^ native_variables(present).items()
         if record.whole_environment is not None:
             read |= record.whole_environment.items() ^ present.items()
-        names = {key for key, value in read if key not in RUN_VARIABLES and (key, value) not in pending}
+        names = {key for key, value in read if key not in RUN_VARIABLES and (key, value) not in self.set_by_imports}
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:

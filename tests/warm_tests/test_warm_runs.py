@@ -1,0 +1,460 @@
+"""Warm runs of small projects, with the pytest of these tests: what makes them say what a plain process says."""
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+import warm_runs
+from warm_runs import differences
+
+from codriver.warm_tests.starter import IS_FORK_SAFE
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not IS_FORK_SAFE, reason="processes cannot be copied safely on this system"),
+]
+
+INI = "[pytest]\naddopts = -p no:cacheprovider -p no:randomly\n"
+LIMIT_S = 240
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """An environment with the pytest of these tests, whose site-packages a test may write to."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    ours = Path(pytest.__file__).parents[1]
+    names = ["pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"]
+    metadata = [path for name in names for path in ours.glob(f"{name}-*.dist-info")]
+    for found in [*(ours / name for name in names), *metadata, ours / "py.py"]:
+        name = found.name
+        if found.is_dir():
+            shutil.copytree(found, site / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(found, site)
+    return folder / "bin" / "python", site
+
+
+@pytest.fixture
+def project(environment, tmp_path):
+    """Run `act` with a project whose run has become warm."""
+    python, site = environment
+    installed = []
+
+    def install(**modules):
+        for name, text in modules.items():
+            path = site / f"{name}.py"
+            installed.append(path)
+            path.write_text(text)
+
+    def run(act, files, *, packages=None, **options):
+        install(**(packages or {}))
+
+        @asynccontextmanager
+        async def opened():
+            async with warm_runs.project(python, tmp_path, {"pytest.ini": INI, **files}, **options) as made:
+                yield made
+
+        async def main():
+            with anyio.fail_after(LIMIT_S):
+                async with opened() as made:
+                    return await act(made)
+
+        return anyio.run(main)
+
+    run.install = install
+    yield run
+    for path in installed:
+        path.unlink(missing_ok=True)
+
+
+async def agree(made, *arguments, **variables):
+    """Compare a warm run with a plain one, and return the warm one."""
+    warm = await made.warm_up(*arguments, **variables)
+    assert warm.is_warm, (made.status, warm.output)
+    assert differences(await made.plain(*arguments, **variables), warm) == []
+    return warm
+
+
+def test_the_first_run_is_plain_and_the_next_one_warm(project):
+    async def act(made):
+        first = await made.run()
+        assert not first.is_warm
+        second = await made.run()
+        assert second.is_warm
+        assert differences(first, second) == []
+        assert made.status.is_warm
+        assert made.status.hash_seed == second.report.finished.hash_seed
+        assert made.status.memory_mb > 0
+
+    project(act, {"test_a.py": "def test_a(): pass\ndef test_b(): assert 1 == 2\n"})
+
+
+def test_the_modules_are_those_of_a_new_process(project):
+    async def act(made):
+        await agree(made)
+
+    listing = "import sys, gettext\ndef test_m(): assert 0, sorted(sys.modules)\n"
+    project(act, {"test_m.py": listing})
+
+
+def test_a_submodule_that_only_another_test_imports_is_missing(project):
+    async def act(made):
+        await made.warm_up()
+        warm = await agree(made, "test_b.py")
+        assert warm.report.counts.failed == 1
+
+    project(
+        act,
+        {
+            "test_a.py": "import xml.dom\ndef test_a(): pass\n",
+            "test_b.py": "import xml\ndef test_b(): assert xml.dom\n",
+        },
+    )
+
+
+@pytest.mark.parametrize("name", ["colorsys", "installed"])
+def test_a_new_file_hides_a_module(project, name):
+    async def act(made):
+        await agree(made)
+        made.write({f"{name}.py": "HIDDEN = 1\n"})
+        run = await made.run()
+        assert run.report.counts.failed == 1
+        made.write({f"{name}.py": None})
+        await agree(made)
+
+    text = f"import {name}\ndef test_a(): assert not hasattr({name}, 'HIDDEN')\n"
+    project(act, {"test_a.py": text}, packages={"installed": ""})
+
+
+EFFECTS = """
+import atexit, codecs, copyreg, logging, os, sys, threading, warnings
+class Finder:
+    def find_spec(self, *_): pass
+sys.meta_path.append(Finder())
+os.environ["MADE_BY_IMPORT"] = "1"
+logging.getLogger("made.by.import")
+logging.addLevelName(7, "SEVEN")
+warnings.filterwarnings("ignore", message="quiet")
+warnings.warn("imported", FutureWarning)
+class Pickled: pass
+copyreg.pickle(Pickled, lambda one: (Pickled, ()))
+codecs.register(lambda name: codecs.lookup("ascii") if name == "made_by_import" else None)
+atexit.register(print, "at the end")
+threading.settrace
+print("printed by import")
+"""
+EFFECT_TESTS = """
+import os, sys, warnings, logging, copyreg, codecs
+before = "MADE_BY_IMPORT" in os.environ, any(type(f).__name__ == "Finder" for f in sys.meta_path)
+before += ("made.by.import" in logging.root.manager.loggerDict, logging.getLevelName(7))
+before += (any(t.__name__ == "Pickled" for t in copyreg.dispatch_table),)
+import effects
+def test_before(): assert before == (False, False, False, "Level 7", False)
+def test_after():
+    assert os.environ["MADE_BY_IMPORT"] == "1" and any(type(f).__name__ == "Finder" for f in sys.meta_path)
+    assert "made.by.import" in logging.root.manager.loggerDict and logging.getLevelName(7) == "SEVEN"
+    assert effects.Pickled in copyreg.dispatch_table and codecs.lookup("made_by_import").name == "ascii"
+"""
+
+
+def test_effects_of_an_import_appear_with_the_module(project):
+    async def act(made):
+        warm = await agree(made)
+        assert warm.report.counts.passed == 2
+        assert warm.report.counts.warnings == 1
+        assert "at the end" in warm.output
+        without = await agree(made, "test_without.py")
+        assert "at the end" not in without.output
+
+    without = "import os, logging\ndef test_w(): assert 'MADE_BY_IMPORT' not in os.environ\n"
+    project(act, {"test_e.py": EFFECT_TESTS, "test_without.py": without}, packages={"effects": EFFECTS})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys\nsys.setrecursionlimit(1234)\n",
+        "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n",
+        "import random\nrandom.random()\n",
+        "import os\nTOKEN = os.urandom(8)\n",
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
+        "import socket\nSOCKET = socket.socket()\n",
+        "import weakref, tempfile\nFOLDER = tempfile.TemporaryDirectory()\n",
+    ],
+    ids=["recursion", "signal", "random", "urandom", "thread", "socket", "finalizer"],
+)
+def test_a_module_whose_import_cannot_be_repeated_is_imported_by_each_run(project, text):
+    async def act(made):
+        warm = await agree(made)
+        assert warm.report.counts.passed == 1
+        assert made.status.modules
+
+    check = "import os, unfit\ndef test_a(): assert unfit.PID == os.getpid()\n"
+    project(act, {"test_a.py": check}, packages={"unfit": f"import os\nPID = os.getpid()\n{text}"})
+
+
+def test_a_module_is_loaded_before_the_fork_otherwise(project):
+    async def act(made):
+        warm = await made.warm_up()
+        assert warm.is_warm
+        assert warm.report.counts.failed == 1
+
+    check = "import os, fit\ndef test_a(): assert fit.PID == os.getpid()\n"
+    project(act, {"test_a.py": check}, packages={"fit": "import os\nPID = os.getpid()\n"})
+
+
+READS = {
+    "variable": ("import os\nV = os.environ.get('READ_AT_IMPORT')\n", {"READ_AT_IMPORT": "2"}),
+    "environment": ("import os\nV = dict(os.environ).get('READ_AT_IMPORT')\n", {"READ_AT_IMPORT": "2"}),
+}
+
+
+@pytest.mark.parametrize("how", READS)
+def test_a_variable_that_an_import_read_is_read_again(project, how):
+    text, variables = READS[how]
+
+    async def act(made):
+        await agree(made)
+        changed = await made.run(**variables)
+        assert changed.report.counts.failed == 1
+        assert changed.report.problem is None
+
+    project(act, {"test_a.py": "import reads\ndef test_a(): assert reads.V is None\n"}, packages={"reads": text})
+
+
+def test_variables_that_conftest_sets_are_learned(project):
+    async def act(made):
+        warm = await agree(made)
+        assert warm.report.counts.passed == 1
+        made.write({"conftest.py": "import os\nos.environ['READ_AT_IMPORT'] = 'other'\n"})
+        assert (await made.run()).report.counts.failed == 1
+
+    project(
+        act,
+        {
+            "conftest.py": "import os\nos.environ['READ_AT_IMPORT'] = 'set'\n",
+            "test_a.py": "import reads\ndef test_a(): assert reads.V == 'set'\n",
+        },
+        packages={"reads": READS["variable"][0]},
+    )
+
+
+def test_an_edited_package_is_seen(project):
+    async def act(made):
+        await agree(made)
+        project.install(edited="V = 2\n")
+        assert (await made.run()).report.counts.failed == 1
+        await agree(made)
+
+    project(act, {"test_a.py": "import edited\ndef test_a(): assert edited.V == 1\n"}, packages={"edited": "V = 1\n"})
+
+
+def test_a_file_that_an_import_read_is_read_again(project, tmp_path):
+    async def act(made):
+        await agree(made)
+        made.write({"data.txt": "other"})
+        assert (await made.run()).report.counts.failed == 1
+
+    path = f"pathlib.Path({str(tmp_path)!r}, 'data.txt')"
+    text = f"import pathlib\nPATH = {path}\nV = PATH.read_text() if PATH.exists() else ''\n"
+    project(act, {"test_a.py": "import data\ndef test_a(): assert data.V == ''\n"}, packages={"data": text})
+
+
+def test_functions_replaced_before_the_import_are_those_that_it_takes(project):
+    async def act(made):
+        warm = await made.warm_up()
+        assert differences(await made.plain(), warm) == []
+        assert warm.report.counts.passed == 1
+
+    project(
+        act,
+        {
+            "conftest.py": "import time\ntime.time = lambda: 1.5\n",
+            "test_a.py": "import takes\ndef test_a(): assert takes.now() == 1.5\n",
+        },
+        packages={"takes": "from time import time as now\n"},
+    )
+
+
+def test_an_attribute_that_an_import_sets_elsewhere_is_set_at_the_reveal(project):
+    async def act(made):
+        assert (await agree(made)).report.counts.passed == 1
+
+    text = "import target\nbefore = target.f()\nimport setter\ndef test_a(): assert (before, target.f()) == (1, 2)\n"
+    packages = {"target": "def f(): return 1\n", "setter": "import target\ntarget.f = lambda: 2\n"}
+    project(act, {"test_a.py": text}, packages=packages)
+
+
+def test_subprocesses_spawned_by_multiprocessing_work(project):
+    async def act(made):
+        assert (await agree(made)).report.counts.passed == 1
+
+    text = """
+import multiprocessing
+def test_spawn():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(abs, [-1]) == [1]
+"""
+    project(act, {"test_s.py": text})
+
+
+IDENTITY = """
+import __main__, os, signal, sys, threading
+def test_main(): assert __main__.__spec__.name == "pytest.__main__"
+def test_argv(): assert sys.orig_argv[1:3] == ["-m", "pytest"] and sys.argv[0].endswith("__main__.py")
+def test_signals(): assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+def test_threads(): assert len(os.listdir("/proc/self/task")) == 1
+def test_descriptors(): assert 0, sorted(os.listdir("/proc/self/fd"))
+def test_seed(): assert "PYTHONHASHSEED" not in os.environ
+def test_path(): assert 0, sys.path
+def test_finder(): assert 0, [str(f) for f in sys.meta_path]
+"""
+
+
+def test_to_the_tests_the_child_is_python_m_pytest(project):
+    async def act(made):
+        await agree(made)
+
+    project(act, {"test_i.py": IDENTITY})
+
+
+def test_the_child_ends_as_a_process_does(project):
+    async def act(made):
+        warm = await agree(made)
+        assert warm.output.rstrip().endswith("finalized")
+
+    text = """
+import atexit, threading, time
+class Last:
+    def __del__(self): print("finalized", flush=True)
+last = Last()
+atexit.register(lambda: print("exit handler", flush=True))
+def test_a(): pass
+"""
+    project(act, {"test_a.py": text})
+
+
+def test_a_warning_of_an_import_is_an_error_where_warnings_are(project):
+    async def act(made):
+        run = await made.warm_up()
+        assert differences(await made.plain(), run) == []
+        assert run.report.counts.errors == 1
+
+    project(
+        act,
+        {"pytest.ini": INI + "filterwarnings = error\n", "test_a.py": "import warns\ndef test_a(): pass\n"},
+        packages={"warns": "import warnings\nwarnings.warn('old', DeprecationWarning)\n"},
+    )
+
+
+def test_random_numbers_differ_in_each_run(project):
+    async def act(made):
+        await made.warm_up()
+        runs = [await made.run() for _ in range(3)]
+        assert all(run.is_warm for run in runs)
+        assert len({run.report.results[0].failure.message for run in runs}) == 3
+
+    text = "import random, generator\ndef test_r(): assert 0, (random.random(), generator.G.random())\n"
+    project(act, {"test_r.py": text}, packages={"generator": "import random\nG = random.Random()\n"})
+
+
+def test_a_hash_seed_serves_ten_runs_at_most(project):
+    async def act(made):
+        await made.run()
+        seeds = [run.report.finished.hash_seed for run in [await made.run() for _ in range(12)]]
+        drawn = [seed for seed in seeds if seed is not None]
+        assert max(map(drawn.count, drawn)) <= 10
+        assert len(set(drawn)) > 1
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
+
+
+def test_stale_bytecode_is_not_believed(project, tmp_path):
+    async def act(made):
+        await made.warm_up()
+        status = (tmp_path / "m.py").stat()
+        made.write({"m.py": "N = 2\n"})
+        os.utime(tmp_path / "m.py", ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert (await made.run()).report.counts.failed == 1
+
+    project(act, {"m.py": "N = 1\n", "test_m.py": "import m\ndef test_m(): assert m.N == 1\n"})
+
+
+def test_nothing_of_the_workspace_is_preloaded(project, environment, tmp_path):
+    async def act(made):
+        warm = await agree(made)
+        assert warm.report.counts.passed == 1
+
+    _, site = environment
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "editable.py").write_text("import os\nPID = os.getpid()\n")
+    link = site / "editable.pth"
+    link.write_text(str(tmp_path / "lib"))
+    try:
+        text = "import os, editable, uses\ndef test_a(): assert editable.PID == uses.PID == os.getpid()\n"
+        project(act, {"test_a.py": text}, packages={"uses": "import editable, os\nPID = os.getpid()\n"})
+    finally:
+        link.unlink()
+
+
+LATE = """
+import os
+def test_a(): os.environ["READ_AT_IMPORT"] = "1"
+def test_b(): import late
+"""
+
+
+def test_an_import_that_fails_its_check_after_a_test_ends_the_run_as_not_finished(project):
+    async def act(made):
+        assert (await made.warm_up("test_a.py::test_b")).is_warm
+        run = await made.run()
+        assert run.report.problem.kind == "preloaded"
+        assert "late" in run.report.problem.message
+        after = await made.run()
+        assert after.report.problem is None
+        assert after.report.counts.passed == 2
+
+    project(act, {"test_a.py": LATE}, packages={"late": READS["variable"][0]})
+
+
+def test_a_project_that_saves_little_is_not_warmed(project):
+    async def act(made):
+        await made.run()
+        assert not (await made.run()).is_warm
+        assert "saves less" in made.status.reason
+
+    project(act, {"test_a.py": "def test_a(): pass\n"}, least_saving_s=60.0)
+
+
+def test_a_warm_process_over_its_memory_limit_is_not_kept(project):
+    async def act(made):
+        await made.run()
+        assert not (await made.run()).is_warm
+        assert "limit is 1 MB" in made.status.reason
+
+    project(act, {"test_a.py": "def test_a(): pass\n"}, memory_mb=1)
+
+
+def test_a_seed_of_the_callers_own_makes_a_run_plain(project):
+    async def act(made):
+        await made.warm_up()
+        assert not (await made.run(PYTHONHASHSEED="5")).is_warm
+        assert (await made.run()).is_warm
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
+
+
+def test_no_warm_process_outlives_its_context(project):
+    async def act(made):
+        await made.warm_up()
+        return made.status.pid
+
+    pid = project(act, {"test_a.py": "def test_a(): pass\n"})
+    assert not Path(f"/proc/{pid}").exists()
