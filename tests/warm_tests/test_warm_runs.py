@@ -68,7 +68,7 @@ def project(environment, tmp_path):
 
         return anyio.run(main)
 
-    run.install = install
+    run.install = install  # type: ignore[attr-defined]
     yield run
     for path in installed:
         path.unlink(missing_ok=True)
