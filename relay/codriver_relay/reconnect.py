@@ -63,14 +63,19 @@ class Conversation:
         """The answers that the client gets while a server starts, from the first start on."""
         self.has_heard = False
         """Whether the server said anything over this connection."""
+        self.line_bytes = 0
+        """The longest line that the server reads; 0 where that is unknown."""
 
-    def begin(self, server: socket.socket, address: str) -> None:
+    def begin(self, server: socket.socket, address: str, line_bytes: int) -> None:
         """Introduce the client to a server that does not know it, and let requests through.
+
+        The server reads lines of at most `line_bytes`; 0 where that is unknown.
 
         Raises:
             OSError: the connection broke, or the server did not answer in time.
         """
         self.connection.start_anew(address)
+        self.line_bytes = line_bytes
         self.handshake.repeat(server, self.connection, self.output, self.durations.handshake_s)
         if self.kept:
             self.kept.end(server, self.handshake)
@@ -159,11 +164,28 @@ class Conversation:
     def send_backlog(self) -> None:
         """Send the waiting messages, as far as the server takes them. A message sent in part counts as sent."""
         while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
-            messages = self.backlog.take(READ_BYTES)
+            messages = [message for message in self.backlog.take(READ_BYTES) if not self.refuse_long(message)]
             lines = [message.line for message in messages]
             for message in messages:
                 self.note_sent(message)
-            self.send(lines)
+            if lines:
+                self.send(lines)
+
+    def refuse_long(self, message: Message) -> bool:
+        """Answer a message whose line is longer than the server reads; whether it was. Nothing of it is sent."""
+        size = len(message.line) - 1
+        if not self.line_bytes or size <= self.line_bytes:
+            return False
+        text = (
+            f"this message has {size} bytes, and the server reads at most {self.line_bytes} in a line: it was not "
+            "sent, and nothing of it has run. Send less at once, or raise maxLineBytes in codriver.toml and restart "
+            "the server"
+        )
+        self.say(text)
+        for part in message.parts or (message,):
+            if part.is_request:
+                self.output.write(encode_error(part, text, "line-too-long"))
+        return True
 
     def send(self, lines: list[bytes] | None) -> None:
         """Send these lines, or more of a message sent in part."""
@@ -319,7 +341,7 @@ class Relay:
         except UnreachableError as error:
             return str(error)
         try:
-            self.conversation.begin(server, self.target.tried)
+            self.conversation.begin(server, self.target.tried, self.target.line_bytes)
         except OSError as error:
             server.close()
             return f"the connection broke: {error}"

@@ -52,6 +52,7 @@ class Target:
         self.workspace = workspace_of(self.file)
         self.host = host
         self.met = ""  # the session of the last connected server
+        self.line_bytes = 0  # the longest line that it reads; 0 where that is unknown
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
@@ -153,11 +154,14 @@ class Target:
         """
         is_server = is_listener_trusted(connection, folder)
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
-        session, ours = b"", ""
+        session, ours, longest = b"", "", b""
         if is_server and not token:
             token = read_token_of(port) if folder is None else read_token(folder)
         if folder is not None:
-            session = session_of(read_beside(folder, "server.json"), port)
+            record = read_beside(folder, "server.json")
+            session = session_of(record, port)
+            longest = value_of(record, b"maxLineBytes") if session else b""
+        self.line_bytes = int(longest) if longest.isdigit() and len(longest) < 12 else 0
         if self.workspace:
             if not is_server:
                 raise UnreachableError(

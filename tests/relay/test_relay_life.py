@@ -216,6 +216,28 @@ def test_an_unanswered_initialize_takes_the_answer_of_its_repetition(relay, host
     assert relay.receive() == answer(0, {"second": True})
 
 
+def test_a_line_that_the_server_does_not_read_is_refused_and_not_sent(start_relay, host, tmp_path):
+    folder = tmp_path / ".calva" / "mcp-server"
+    relay = start_relay(folder / "port")
+    with claimed(folder):
+        record = {"pid": os.getpid(), "port": host.port, "sessionId": "a1", "maxLineBytes": 2000}
+        (folder / "server.json").write_text(json.dumps(record, indent=1))
+        (folder / "port").write_text(str(host.port))
+        peer = host.accept()
+        peer.tell_workspace(tmp_path)
+        longest = encode(request(2, text=""))[:-1]
+        longest = encode(request(2, text="x" * (2000 - len(longest))))
+        assert len(longest) == 2001, "with its newline"
+        relay.send(request(1, text="x" * 2000), longest)
+        error = relay.receive()
+        assert (error["id"], error["error"]["data"]) == (1, {"reason": "line-too-long"})
+        for part in ("was not sent", "nothing of it has run", "maxLineBytes", "2000"):
+            assert part in error["error"]["message"]
+        assert peer.read_line() == longest
+        relay.send({"jsonrpc": "2.0", "method": "notifications/long", "params": {"text": "x" * 2000}}, request(3))
+        assert peer.read() == request(3)
+
+
 REFUSED = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32022, "message": "no handshake"}}
 STATELESS = request(5, "tools/list", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
 

@@ -173,7 +173,7 @@ def test_images_beyond_the_bytes_of_an_answer_are_kept_and_given_one_by_one(clie
     assert [len(image) for image in later] == [2_000_008]
 
 
-@pytest.mark.parametrize("name", ["opencode", "copilot-cli"])
+@pytest.mark.parametrize("name", ["opencode", "copilot-cli", "qwen-cli-mcp-client-codriver"])
 def test_a_client_that_shows_no_images_is_told_a_file_that_goes_with_the_server(live, name):
     code = "import matplotlib.pyplot as plt\nf, ax = plt.subplots()\nf"
     with live.client(name=name) as blind, live.client(name="claude-code") as sees:

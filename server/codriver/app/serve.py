@@ -259,6 +259,7 @@ class Server:
             started_at=life.started_at,
             version=life.version,
             port_note=life.port_note,
+            max_line_bytes=self._parts.services.live.settings.max_line_bytes,
         )
         self._install_relay()
         try:

@@ -106,6 +106,7 @@ class Claim:
             "port": record.port,
             "host": record.host,
             "sessionId": record.session_id,
+            "maxLineBytes": record.max_line_bytes,
             "startedAt": datetime.fromtimestamp(record.started_at / 1000, UTC).isoformat(timespec="milliseconds"),
             "version": record.version,
             **({"portNote": record.port_note} if record.port_note else {}),

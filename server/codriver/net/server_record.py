@@ -58,6 +58,8 @@ class ServerRecord:
     started_at: int
     version: str
     port_note: str | None = None
+    max_line_bytes: int = 0
+    """The longest line that the server reads, for relays; 0 where it is unknown."""
 
 
 def locate_in(folder: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:

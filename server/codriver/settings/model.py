@@ -359,7 +359,7 @@ NEED_RESTART = frozenset(
     {
         "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "kernels", "port_files", "log_max_entities",
         "log_max_bytes", "history_max_entities", "history_max_bytes", "spill_max_bytes", "outbox_messages",
-        "outbox_bytes", "max_clients", "event_loop",
+        "outbox_bytes", "max_clients", "max_line_bytes", "event_loop",
     }
 )  # fmt: skip
 """The settings that a running server keeps with their values at its start."""

@@ -91,7 +91,7 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
         "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, lists_once=True, who="codex"),
         "gemini-cli-mcp-client": Traits(answer_characters=40_000, who="gemini"),
         "opencode": Traits(answer_characters=48_000, shows_images=False, who="opencode"),
-        "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True, who="qwen"),
+        "qwen-cli-mcp-client": Traits(answer_characters=20_000, shows_images=False, lists_once=True, who="qwen"),
         "@cline/": Traits(takes_structure=False, who="cline"),
         "factory-cli": Traits(who="droid"),
         "augment-mcp-client": Traits(who="auggie"),
@@ -101,9 +101,9 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
 )
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,
 `codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
-1.18.33, Qwen Code 0.24, Cline 3.0.65, droid 0.215 and auggie 0.36, observed. opencode and Copilot CLI hand no image
-part on to a model without known vision. Codex drops the text and the images that stand beside a structure; Cline hands
-on both, so that its model reads everything twice."""
+1.18.33, Qwen Code 0.24, Cline 3.0.65, droid 0.215 and auggie 0.36, observed. opencode, Copilot CLI and Qwen Code hand
+no image part on to a model without known vision. Codex drops the text and the images that stand beside a structure;
+Cline hands on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
 _SPECIAL = tuple(TRAITS)
 
