@@ -63,8 +63,8 @@ class TestJob:
     """Whether it has to be a plain new process."""
     session_key: str = ""
     """The key of the session whose interpreter and directory are used; empty for the project's own."""
-    purpose: Literal["tests", "check"] = "tests"
-    """`check` for a run that only compares: with other sources, or for a second time. It is no run of its caller's."""
+    purpose: Literal["tests", "check", "comparison"] = "tests"
+    """`check` and `comparison` are no runs of their caller's: with other sources, for a second time, or unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +231,8 @@ class TestJobs:
         running.over.set()
         status, failure = _outcome(kept, failure, is_interrupted=running.is_interrupted)
         words = failure.message if failure is not None and not report.results else words_of(report)
-        is_check = running.job.purpose == "check"
-        said = f"{evaluation.head} to check an edit ({words})" if is_check else f"{evaluation.head}: {words}"
+        why = {"tests": "", "check": "to check an edit", "comparison": "to compare its calls"}[running.job.purpose]
+        said = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
@@ -241,7 +241,7 @@ class TestJobs:
     def _keep_calls(self, job_id: str, running: _Running, report: TestReport) -> None:
         """Keep the recorded calls of a run, and the changed lines that did not run, where those of evaluations are."""
         spec = running.job.spec
-        if spec.traces is None and spec.covers is None:
+        if running.job.purpose == "comparison" or (spec.traces is None and spec.covers is None):
             return
         found: dict[str, object] = {}
         for one in report.recorded:
@@ -274,6 +274,12 @@ class TestJobs:
         if running.over.is_set():
             return ("the test run is over",)
         return ("the test run was interrupted, and is still ending",)
+
+    def end_comparisons(self) -> None:
+        """End the runs that nobody waits for: another one is requested."""
+        for running in self._running.values():
+            if running.job.purpose == "comparison" and running.process is not None:
+                self._tasks.start_soon(running.process.kill)
 
     def interrupt(self, job: Evaluation, why: str) -> None:
         """Interrupt a run for which nobody waits."""

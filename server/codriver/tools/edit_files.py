@@ -30,6 +30,7 @@ from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folde
 from codriver.repls.jupyter.kernel_discovery import where_open
 from codriver.tools.acts.edit_acts import TESTS_S, LiveSteps, put_files, told
 from codriver.tools.acts.file_loads import Gone, unwatched
+from codriver.tools.acts.since_passed import after
 from codriver.tools.answers.conflicts import notes_of_edits
 from codriver.tools.answers.drift_notes import notes_of_undo
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
@@ -286,7 +287,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):
         row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
-    return Answer({**fields, **steps.fields}, ok=not failed)
+    handed_out = after(call, str(steps.fields.get("evaluationId", "")))
+    return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 
 async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) -> Outcome:

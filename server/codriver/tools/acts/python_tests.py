@@ -141,6 +141,8 @@ async def make_job(
 
 def start_job(call: Call, who: str, job: TestJob) -> str:
     """Put a run in the queue; its id."""
+    if job.purpose != "comparison":
+        call.services.tests.end_comparisons()
     state = call.services.core.state
     identity = evaluation_queue.next_id(state)
     command = command_words(job.spec)

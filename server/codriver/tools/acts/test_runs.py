@@ -23,6 +23,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.reports import report_text
 from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
+from codriver.tools.acts.since_passed import after
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
@@ -93,10 +94,10 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
     where = await place_of_run(call, arguments, who)
     if isinstance(where, TestEnvironment):
         if not arguments.failed:
-            return await run_python_tests(call, arguments, who, where)
+            return _compared(call, await run_python_tests(call, arguments, who, where))
         failed, directory = failed_last(call)
         at = where if arguments.directory is not None else replace(where, directory=directory)
-        return await run_python_tests(call, arguments, who, at, failed)
+        return _compared(call, await run_python_tests(call, arguments, who, at, failed))
     if arguments.args or arguments.env or arguments.directory is not None:
         raise refused(
             "bad-arguments",
@@ -112,6 +113,12 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
         if answers[-1].fields.get("status") == "running":
             break
     return merged(answers)
+
+
+def _compared(call: Call, answer: Answer) -> Answer:
+    """The answer about a run, after which its failed tests are compared with those that passed before."""
+    job = answer.fields.get("evaluationId")
+    return replace(answer, handed_out=after(call, str(job), answer.handed_out)) if job and not answer.ok else answer
 
 
 async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:

@@ -1,0 +1,153 @@
+"""What changed since a failed test passed: run again with the present and with the previous files, and compared.
+
+The previous files are those that acts of `edit_files` changed since the test passed, if nobody else changed them
+afterwards. Nobody waits for the comparison: it starts when the answer about the failed run is on its way, and the next
+test run ends it. The caller's next answer has the first difference, and so has an answer about the run.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.editing.file_changes import NotEditableError, UnreadableError
+from codriver.errors import CodriverError
+from codriver.log.recorded_runs import UnreadableRunError
+from codriver.testing.runs import BAD_OUTCOMES
+from codriver.tools.acts.python_tests import start_job
+from codriver.tools.answers.trace_answers import difference_line, differences
+from codriver.tools.calls.evaluation_waits import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from codriver.log.recorded_runs import Run
+    from codriver.testing.runs import TestFinished
+    from codriver.testing.test_jobs import JobReport, TestJob
+    from codriver.tools.calls.base import Call
+
+logger = logging.getLogger(__name__)
+
+MOST_TEST_S: Final = 1.0
+"""The longest test that runs again unasked."""
+MOST_S: Final = 8.0
+MOST_FILES: Final = 20
+MOST_BYTES: Final = 200
+WORDS: Final = "since it passed: "
+
+
+def after(call: Call, job: str, handed_out: Callable[[], None] | None = None) -> Callable[[], None] | None:
+    """Return the function to call when an answer about a run is handed out, like `handed_out`; it starts a comparison.
+
+    The result is `handed_out` itself if there is nothing to compare, as the run is known or no test failed.
+    """
+    kept, ledger = call.services.tests.report(job), call.services.ledger
+    is_compared = kept is not None and kept.counts and bool(kept.report.failures) and job not in ledger.tests.compared
+    if kept is None or not is_compared:
+        return handed_out
+
+    def begin() -> None:
+        if handed_out is not None:
+            handed_out()
+        if job not in ledger.tests.compared:
+            ledger.tests.compared[job] = ""
+            ledger.start_soon(_compare, call, job, kept)
+
+    return begin
+
+
+async def _compare(call: Call, job: str, kept: JobReport) -> None:
+    try:
+        words = await _difference(call, job, kept)
+    except (CodriverError, UnreadableRunError) as error:
+        logger.debug("no comparison of %s: %s", job, error)
+        return
+    except Exception:  # nobody waits for the comparison, and the server goes on
+        logger.exception("the comparison of %s failed", job)
+        return
+    evaluation = call.state.evaluations.get(job)
+    if words and evaluation is not None:
+        tests = call.services.ledger.tests
+        tests.compared[job] = tests.untold[evaluation.who] = words
+
+
+async def _difference(call: Call, job: str, kept: JobReport) -> str:
+    """The first difference of the failed test's calls from those with the previous files; empty for none."""
+    found = _passed_before(call, job, kept)
+    if found is None:
+        return ""
+    test, passed_ms = found
+    previous = await _previous(call, passed_ms)
+    if not previous:
+        return ""
+    spec = replace(kept.job.spec, arguments=(test.nodeid,), traces=(), covers=None)
+    comparison = replace(kept.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
+    before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
+    now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
+    if before is None or now is None or now[0] not in BAD_OUTCOMES:
+        return ""
+    return await call.services.work.texts.run(call.client, partial(_first, test, before[1], now[1]))
+
+
+def _passed_before(call: Call, job: str, kept: JobReport) -> tuple[TestFinished, int] | None:
+    """The first failed test that passed in its last run before, and when that run began; no slow one."""
+    runs = call.services.tests.finished()
+    older = runs[[name for name, _ in runs].index(job) + 1 :] if any(name == job for name, _ in runs) else []
+    spec = kept.job.spec
+    for test in kept.report.failures:
+        if test.is_collector or test.seconds > MOST_TEST_S:
+            continue
+        for name, other in older:
+            outcome = next((one.outcome for one in other.report.results if one.nodeid == test.nodeid), None)
+            evaluation = call.state.evaluations.get(name)
+            if outcome is None or other.job.spec.directory != spec.directory or evaluation is None:
+                continue
+            if outcome == "passed":
+                return test, evaluation.started_at or 0
+            break
+    return None
+
+
+async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
+    """The previous contents of files that acts changed since; none if others changed a file afterwards."""
+    changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.since(since_ms)
+    if len(changed) > MOST_FILES:
+        return {}
+    for path, (_, after_all) in changed.items():
+        try:
+            _, now = await call.services.editor.read(str(path), allow_outside=False)
+        except (NotEditableError, UnreadableError):
+            return {}
+        if now.data != after_all:
+            return {}
+    return {str(path): before for path, (before, after_all) in changed.items() if before != after_all}
+
+
+async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | None:
+    """The outcome of the test and its recorded calls; None if it did not run."""
+    evaluation = call.state.evaluations[job]
+    name = start_job(call, evaluation.who, comparison)
+    await wait(call, name, 2 * MOST_S, owns=False)
+    kept = call.services.tests.report(name)
+    outcome = next((one.outcome for one in kept.report.results), None) if kept is not None else None
+    recorded = [one for one in kept.report.recorded if one.recorder == "calls"] if kept is not None else []
+    if outcome is None or not recorded or recorded[0].problem:
+        return None
+    return outcome, call.services.runs.read(job, json.dumps(recorded[0].data))
+
+
+def _first(test: TestFinished, before: Run, now: Run) -> str:
+    """The first difference of two recorded runs that is not the test's own."""
+    if now.refused or before.refused:
+        return ""
+    name = test.nodeid.rpartition("::")[2].partition("[")[0]
+    found = [one for one in differences(before, now) if not f".{one.name}".endswith(f".{name}")]
+    if not found:
+        return ""
+    line = difference_line(found[0])
+    words = WORDS + (line.partition(" ")[2] if line.startswith("#") else line)
+    return words.encode()[:MOST_BYTES].decode("utf-8", "ignore")
