@@ -76,6 +76,8 @@ TESTED = frozenset({"tests"})
 """The fields of an answer whose tests passed."""
 TEXT = "text"
 """The type of edit whose reader gave both the old and the new text."""
+OWN_TEXT = frozenset({TEXT, "append", "create", "replace_def", "insert_def"})
+"""The types of edits that write what their caller sent, outside of Lisp, where brackets and places are adapted."""
 EVALUATE = EVALUATING[0]
 """The tool whose switch holds for loads, too."""
 
@@ -409,14 +411,15 @@ def _rows(
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
     """True of a file whose only differences are text that its reader sent."""
-    if len(result.done) == 1:
+    if len(result.done) == 1 and result.change.path.suffix in SUFFIXES:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:
             return change.after == sent
         if sent.strip() and change.after is not None and sent.strip() in change.after:
             rest = change.after.replace(sent.strip(), b"", 1)
             return rest.split() == (change.before.data or b"").split()
-    return bool(result.done) and all(edits[index].type == TEXT for index in result.done)
+    own = {TEXT} if result.change.path.suffix in SUFFIXES else OWN_TEXT
+    return bool(result.done) and all(edits[index].type in own for index in result.done)
 
 
 def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
