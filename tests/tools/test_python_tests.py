@@ -70,11 +70,9 @@ def run(client, *paths, **arguments):
 
 def test_the_counts_are_those_of_pytest_and_passed_tests_have_no_names(client):
     answer = run(client, "tests/test_shop.py")
-    counts = {key: answer[key] for key in answer if isinstance(answer[key], int) and key not in ("ok", "elapsedMs")}
-    assert counts == {
-        "exitStatus": 1, "passed": 3, "failed": 2, "errors": 1, "skipped": 1, "xfailed": 1, "xpassed": 1,
-        "collected": 9,
-    }  # fmt: skip
+    counts = {key: answer[key] for key in answer if isinstance(answer[key], int) and key != "ok"}
+    others = {"errors": 1, "skipped": 1, "xfailed": 1, "xpassed": 1, "collected": 9}
+    assert counts == {"exitStatus": 1, "passed": 3, "failed": 2, **others}
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed")
     assert "test_total" not in str(answer)
 
@@ -91,9 +89,7 @@ def test_a_failure_has_its_place_its_values_and_its_output(client):
 
 def test_a_passing_run_is_answered_in_few_words(client):
     answer = run(client, "tests/test_shop.py::test_total")
-    assert {key: answer[key] for key in answer if key != "elapsedMs"} == {
-        "ok": True, "passed": 1, "failed": 0, "collected": 1,
-    }  # fmt: skip
+    assert answer == {"ok": True, "passed": 1, "failed": 0, "collected": 1}
 
 
 def test_several_paths_run_in_the_given_order_and_printed_ids_can_be_passed_back(client):
@@ -148,7 +144,7 @@ def test_only_failed_tests_run_again_in_the_directory_of_their_run(live, client)
         answer = run(client, "test_moves.py", directory="backend")
         assert (answer["passed"], answer["failed"]) == (1, 1), answer
         answer = run(client, failed=True)
-        assert (answer["passed"], answer["failed"], answer["collected"]) == (0, 1, 1), answer
+        assert (answer["passed"], answer["failed"]) == (0, 1), answer
     finally:
         file.unlink()
 

@@ -186,7 +186,9 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
         return _refusal(job) if job.over else Answer({"evaluationId": job.id, "status": job.status})
     sources = {} if whole else await call.services.work.files.run(call.client, partial(failure_sources, call, kept))
     fields = report_fields(call, kept, whole=whole, sources=sources)
-    fields["elapsedMs"] = max(0, (job.ended_at or call.services.now()) - (job.started_at or 0))
+    is_detailed = whole or wants_detail(call, asked)
+    if is_detailed:
+        fields["elapsedMs"] = max(0, (job.ended_at or call.services.now()) - (job.started_at or 0))
     if not job.over:
         about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
         printed = _output(call, job, Telling(call, None, asked), whole=True) if whole else {}
@@ -198,7 +200,7 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
         fields["changedDuring"] = list(kept.changed_files[:MAX_FILES])
     found = call.services.ledger.tests.take_differences(call.who(asked.who), job.id)
     fields = with_notes(fields, [*job.notes, *found])
-    if whole or wants_detail(call, asked):
+    if is_detailed:
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
         fields |= {"sessionKey": kept.job.session_key} if kept.job.session_key else {}
     if job.status == "done":

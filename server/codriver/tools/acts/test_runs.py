@@ -104,6 +104,8 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
             f"{where.repl.key} runs tests itself: it takes no args, env or directory",
             hint="give paths alone, as namespaces or files, or match",
         )
+    if arguments.fresh and where.repl.dialect != PYTHON:
+        raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
     paths = arguments.all_paths
     if len(paths) <= 1:
         return await _run_in_repl(call, arguments, where, who, paths[0] if paths else None, only)
