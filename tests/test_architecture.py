@@ -67,7 +67,7 @@ MAY_IMPORT = {
     },
     "app": {
         "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",
-        "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers",
+        "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers", "warm_tests",
     },
     "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
     "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out

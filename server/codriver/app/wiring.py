@@ -55,6 +55,8 @@ from codriver.testing.test_jobs import TestJobs
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.ledger import CellWrites, Ledger
 from codriver.tools.ledgers.notebook_reads import NotebookReads
+from codriver.warm_tests.starter import Options as WarmOptions
+from codriver.warm_tests.starter import WarmTests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +143,11 @@ class Parts:
     dispatch."""
 
 
+def _warm_options(live: LiveSettings) -> WarmOptions:
+    """The present settings of warm test runs."""
+    return WarmOptions(is_on=live.settings.warm_tests, memory_mb=live.settings.warm_tests_memory_mb)
+
+
 def build(
     workspace: Path,
     live: LiveSettings,
@@ -179,7 +186,7 @@ def build(
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
         tests = TestJobs(
             core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
-            changed_since=partial(_changed_since, workspace),
+            start=WarmTests(partial(_warm_options, live), tasks), changed_since=partial(_changed_since, workspace),
         )  # fmt: skip
         services = _services(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,

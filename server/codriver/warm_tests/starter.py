@@ -25,7 +25,7 @@ from codriver.warm_tests.stamps import own_modules, package_stamp, workspace_sta
 from codriver.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from anyio.abc import TaskGroup
 
@@ -93,10 +93,11 @@ class _Entry:
 class WarmTests:
     """Starts runs, and owns the warm processes. Lives as long as the context of `warm_tests`."""
 
-    def __init__(self, options: Options, tasks: TaskGroup, folder: Path) -> None:
-        self._options = options
+    def __init__(self, options: Callable[[], Options], tasks: TaskGroup) -> None:
+        """`options` gives the present settings. `tasks` owns the warm processes; nothing is made before a run."""
+        self._present_options = options
         self._tasks = tasks
-        self._folder = folder
+        self._folder: Path | None = None
         self._entries: dict[tuple[str, Path], _Entry] = {}
         self._number = 0
 
@@ -107,6 +108,7 @@ class WarmTests:
             async with start_with(spec, open_plain) as plain:
                 yield plain
             return
+        await self._make_folder()
         entry = self._entry(spec)
         await self._forget_other_packages(entry)
         decision = decisions.decide(spec, entry.project, entry.process.state() if entry.process else None)
@@ -146,8 +148,19 @@ class WarmTests:
 
     # State
 
+    @property
+    def _options(self) -> Options:
+        return self._present_options()
+
+    async def _make_folder(self) -> None:
+        """Make the folder for what runs write, and a task that removes it at the end."""
+        if self._folder is None:
+            self._folder = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
+            self._tasks.start_soon(self._keep_house, self._folder)
+
     def new_file(self, name: str) -> Path:
         """Return the path of a new file of this context."""
+        assert self._folder is not None  # noqa: S101  # every run makes it
         self._number += 1
         return self._folder / f"{self._number}-{name}"
 
@@ -276,8 +289,15 @@ class WarmTests:
         if memory_mb > limit_mb:
             raise WarmProcessError(f"the warm process takes {memory_mb} MB, and the limit is {limit_mb} MB")
 
-    async def end_idle_processes(self) -> None:
-        """End warm processes that nobody has used for a while."""
+    async def _keep_house(self, folder: Path) -> None:
+        """End warm processes that nobody has used for a while; remove the folder at the end."""
+        try:
+            await self._end_idle_processes()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+    async def _end_idle_processes(self) -> None:
         while True:
             await anyio.sleep(IDLE_CHECK_S)
             for entry in self._entries.values():
@@ -502,15 +522,8 @@ async def _end_when_idle(process: WarmProcess) -> None:
 @asynccontextmanager
 async def warm_tests(options: Options) -> AsyncIterator[WarmTests]:
     """Run warm tests. Leaving the context ends every warm process."""
-    folder = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
-    try:
-        async with anyio.create_task_group() as tasks:
-            owner = WarmTests(options, tasks, folder)
-            tasks.start_soon(owner.end_idle_processes)
-            try:
-                yield owner
-            finally:
-                tasks.cancel_scope.cancel()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield WarmTests(lambda: options, tasks)
+        finally:
+            tasks.cancel_scope.cancel()
