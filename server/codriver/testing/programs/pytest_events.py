@@ -167,6 +167,8 @@ class Test:
         self.reason = ""
         self.worker = ""
         self.reruns = 0
+        self.is_rerunning = False
+        """Whether its last attempt failed, and another one follows."""
         self.location: tuple[Any, ...] = ()
         self.has_failed_part = False
 
@@ -341,6 +343,8 @@ class EventsPlugin:
     @early
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
         """Write the start of a test."""
+        if nodeid in self.tests:  # once more, after a rerun
+            return
         self.tests[nodeid] = test = Test()
         test.location = location
         self.events.write("started", nodeid=self.name_of(nodeid))
@@ -357,9 +361,13 @@ class EventsPlugin:
         test.worker = str(getattr(getattr(node, "gateway", None), "id", "") or "")
         if report.outcome == "rerun":
             test.reruns += 1
+            test.is_rerunning = True
             test.outcomes, test.failures = set(), []
             report.__dict__.pop(DESCRIPTION, None)
             return
+        if test.is_rerunning and report.when != "setup":
+            return  # the teardown of the failed attempt
+        test.is_rerunning = False
         part = part_of(report)
         expected = getattr(report, "wasxfail", None)
         if report.skipped:
@@ -388,8 +396,11 @@ class EventsPlugin:
 
     def finish(self, nodeid: str) -> None:
         """Write the outcome of a test; one that was interrupted has none."""
-        test = self.tests.pop(nodeid, None)
-        if test is None or not test.outcomes:
+        test = self.tests.get(nodeid)
+        if test is None or test.is_rerunning:
+            return
+        del self.tests[nodeid]
+        if not test.outcomes:
             return
         file, line = None, None
         if len(test.location) > 1:
