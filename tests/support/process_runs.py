@@ -87,10 +87,19 @@ def assert_ended(pid):
     """Wait until a process is gone, or is only waited for by nobody."""
     for _ in range(500):
         try:
-            state = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+            if state_of(pid) == "Z":
+                return
         except OSError:
-            return
-        if state == "Z":
             return
         time.sleep(0.02)
     raise AssertionError(pid)
+
+
+async def has_state(pid, state):
+    """Wait until a process is in a state, such as T for stopped."""
+    while state_of(pid) != state:
+        await anyio.sleep(0.02)
+
+
+def state_of(pid):
+    return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]

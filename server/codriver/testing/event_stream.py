@@ -6,7 +6,7 @@ The process runs the project's code, so nothing is taken on trust: lines that ar
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from codriver.testing.runs import (
@@ -55,8 +55,11 @@ class EventStream:
     problem: RunProblem | None = None
     _rest: bytes = b""
     _is_skipping: bool = False
-    others: list[Mapping[str, Any]] = field(default_factory=list)
-    """Events of other kinds, for who sent the programs that write them."""
+    status: int | None = None
+    """The exit status of a process that is kept, and does not exit."""
+    kept: Mapping[str, Any] | None = None
+    """What a process that is kept reports of the failure: see `read_kept`."""
+    not_kept: str = ""
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events in the next bytes of the file."""
@@ -90,6 +93,13 @@ class EventStream:
                 return _finished(found)
             case "recorded":
                 return Recorded(_text(found.get("recorder")), found.get("data"), _text(found.get("problem")))
+            case _:
+                self._note(found)
+        return None
+
+    def _note(self, found: Mapping[str, Any]) -> None:
+        """Keep what belongs to the end of the run."""
+        match found.get("event"):
             case "interrupted":
                 frames = _frames(found.get("frames"))
                 self.interruption = Interruption(_text(found.get("nodeid")), frames, _text(found.get("reason")))
@@ -100,9 +110,18 @@ class EventStream:
                 warnings = tuple(_text(one) for one in _list(found.get("warnings")))
                 status = found.get("status")
                 self.end = End(status if isinstance(status, int) else None, _counts(found.get("counts")), warnings)
-            case _:
-                self.others.append(found)
-        return None
+            case "status":
+                status = found.get("status")
+                self.status = status if isinstance(status, int) else None
+            case "kept":
+                self.kept = found
+            case "not-kept":
+                self.not_kept = _text(found.get("reason"))
+
+
+def read_kept(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
+    """Return the test whose failure a process keeps, and its frames."""
+    return _text(found.get("nodeid")), _frames(found.get("frames"))
 
 
 def _finished(found: Mapping[str, Any]) -> TestFinished | None:

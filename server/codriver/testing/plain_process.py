@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from ast import literal_eval
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -24,10 +25,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import anyio
 from anyio import to_thread
 
+from codriver.errors import refused
 from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
-from codriver.testing.event_stream import EventStream
+from codriver.testing.event_stream import EventStream, read_kept
 from codriver.testing.runs import Counts, Interruption, Output, RunFinished, RunProblem
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process
 
-    from codriver.testing.runs import Event, KeptProcess, RunSpec, TestProcess
+    from codriver.testing.runs import Event, FailureFrame, KeptProcess, RunSpec, TestProcess
 
 POLL_S: Final = 0.05
 GRACE_S: Final = 5.0
@@ -50,6 +52,11 @@ GUARD: Final = 'read -r line || kill -s KILL -- "-$1"'
 """A shell that kills a process group when its standard input ends without a line: the server is gone."""
 SOURCES: Final = "sources"
 """The directory of a run with the contents that it sees in place of files."""
+KEPT: Final = "kept process"
+STOPPED_S: Final = 0.02
+"""Between two looks for the answer of a process that was stopped."""
+QUIT_S: Final = 2.0
+"""The time for a kept process to run its exit handlers."""
 _HINTS: Final = {
     "no-pytest": "install it in the project's environment: `uv pip install --python {python} pytest`",
     "old-pytest": "install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
@@ -63,12 +70,17 @@ class PlainRun:
     def __init__(self, spec: RunSpec, folder: Path, process: RunningProcess) -> None:
         self._spec = spec
         self._process = process
-        self._tree = ProcessTree.of(process.pid)
+        self.tree = ProcessTree.of(process.pid)
         self._stream = EventStream()
         self._files = _Tail(folder / "output", folder / "events")
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._started_at = time.monotonic()
         self._is_interrupted = False
+        self._folder = folder
+        self._kept: KeptRun | None = None
+        self.guard: Process | None = None
+        self.is_given_away = False
+        """Whether the process was kept, and belongs to the caller."""
 
     @property
     def pid(self) -> int:
@@ -90,19 +102,23 @@ class PlainRun:
                     yield Output(text)
                 for event in self._stream.feed(data):
                     yield event
-            if has_ended:
+            if has_ended or self._stream.kept is not None:
                 break
             if self._stream.end is not None:
                 ended_at = ended_at or time.monotonic()
                 if time.monotonic() - ended_at > LINGER_S and not lingers:
                     lingers = True
                     await self.kill()
+        if self._stream.kept is not None and not has_ended:
+            self._kept = KeptRun(self._process, self.tree, self.guard, self._folder, self._stream.kept)
         yield self._finished(lingers=lingers)
 
     def _finished(self, *, lingers: bool) -> RunFinished:
         """The end of the run, from what the process reported and how it ended."""
         stream, status = self._stream, self._process.returncode
         end, problem = stream.end, stream.problem
+        if self._kept is not None:
+            status = stream.status
         if lingers:
             status = end.status if end is not None else None
             problem = problem or RunProblem(
@@ -125,6 +141,8 @@ class PlainRun:
             interruption=interruption,
             problem=problem,
             warnings=end.warnings if end is not None else (),
+            is_kept=self._kept is not None,
+            not_kept=stream.not_kept,
         )
 
     def _problem(self, status: int | None) -> RunProblem | None:
@@ -146,15 +164,108 @@ class PlainRun:
 
     async def kill(self) -> None:
         """Kill the process group, and wait for the end."""
-        if self._process.returncode is None and not self._tree.kill():
+        if self._process.returncode is None and not self.tree.kill():
             self._process.kill()
         with anyio.move_on_after(END_S):
             await self._process.wait()
-        self._tree.kill()
+        self.tree.kill()
 
     def keep(self) -> KeptProcess | None:
-        """The process of a failed run; None, as it is not kept."""
+        """The process of a failed run, which from now on belongs to the caller; None if it is not kept."""
+        self.is_given_away = self._kept is not None
+        return self._kept
+
+
+class KeptRun:
+    """The process of a failed run, which is stopped while nobody evaluates code in it."""
+
+    def __init__(
+        self,
+        process: RunningProcess,
+        tree: ProcessTree,
+        guard: Process | None,
+        folder: Path,
+        kept: Mapping[str, Any],
+    ) -> None:
+        self._process, self._tree, self._guard, self._folder = process, tree, guard, folder
+        self._nodeid, self._frames = read_kept(kept)
+        self._is_closed = False
+        self._lock = anyio.Lock()
+        self._number = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def nodeid(self) -> str:
+        """The test that failed first."""
+        return self._nodeid
+
+    @property
+    def frames(self) -> tuple[FailureFrame, ...]:
+        """The frames of that failure, innermost first."""
+        return self._frames
+
+    async def evaluate(self, code: str, frame: int, *, timeout_s: float) -> Mapping[str, Any]:
+        """Evaluate code in a frame, 0 being the innermost; `value` or `error`, and `output`, as texts.
+
+        Raises:
+            RefusedError: the process is gone, or did not answer an interrupt and was ended.
+        """
+        async with self._lock:
+            number, self._number = self._number, self._number + 1
+            await to_thread.run_sync(self._ask, number, (frame, code))
+            answer = await self._answer(number, timeout_s)
+            if answer is None and self._process.returncode is None:
+                send_interrupt(self.pid, is_group=False)
+                answer = await self._answer(number, QUIT_S)
+        if answer is None:
+            await self.aclose()
+            message = f"the process of {self._nodeid} is gone"
+            raise refused("no-frame", message, hint="run the test again, with --pdb")
+        return answer
+
+    def _ask(self, number: int, question: tuple[int | None, str]) -> None:
+        """Write a question. Blocks."""
+        path = self._folder / f"question-{number}"
+        new = path.with_suffix(".new")
+        new.write_text(ascii(question), "ascii")
+        new.replace(path)
+
+    async def _answer(self, number: int, timeout_s: float) -> Mapping[str, Any] | None:
+        """Let the process go on until it answers."""
+        path = self._folder / f"answer-{number}"
+        with anyio.move_on_after(timeout_s):
+            while self._process.returncode is None:
+                self._continue()
+                if path.exists():
+                    found = literal_eval(path.read_text("ascii"))
+                    return found if isinstance(found, dict) else None
+                await anyio.sleep(STOPPED_S)
         return None
+
+    def _continue(self) -> None:
+        if sys.platform != "win32":
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGCONT)
+
+    async def aclose(self) -> None:
+        """End the process and everything that it started. Again is harmless."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with anyio.CancelScope(shield=True):
+            if self._process.returncode is None:
+                with suppress(OSError):
+                    await to_thread.run_sync(self._ask, self._number, (None, ""))
+                with anyio.move_on_after(QUIT_S):
+                    while self._process.returncode is None:
+                        self._continue()
+                        with anyio.move_on_after(STOPPED_S):
+                            await self._process.wait()
+            await _end(self._process, self._tree, self._guard, self._folder)
 
 
 class _Tail:
@@ -249,20 +360,39 @@ async def start_with(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[
             command = [spec.python, str(program_bundle.BOOT), str(programs), str(folder / "request")]
             process = await open_process(replace(spec, environment=_environment(spec, folder)), command, folder)
         except OSError as error:
+            await to_thread.run_sync(_remove, folder)
             yield _NoProcess(RunProblem("no-python", f"{spec.python} cannot be started: {error.strerror or error}"))
             return
         run = PlainRun(spec, folder, process)
-        guard = await _guard(process.pid)
+        is_given_away = False
         try:
+            run.guard = await _guard(process.pid)
             yield run
+            is_given_away = run.is_given_away
         finally:
-            with anyio.CancelScope(shield=True):
-                await run.kill()
-                await process.aclose()
-                await _release(guard)
-    finally:
+            if not is_given_away:
+                with anyio.CancelScope(shield=True):
+                    await _end(process, run.tree, run.guard, folder)
+    except BaseException:
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+            await to_thread.run_sync(_remove, folder)
+        raise
+
+
+async def _end(process: RunningProcess, tree: ProcessTree, guard: Process | None, folder: Path) -> None:
+    """End a process with all that it started, and remove its files."""
+    if process.returncode is None and not tree.kill():
+        process.kill()
+    with anyio.move_on_after(END_S):
+        await process.wait()
+    tree.kill()
+    await process.aclose()
+    await _release(guard)
+    await to_thread.run_sync(_remove, folder)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_folder() -> str:
@@ -275,7 +405,7 @@ def _lay_request(spec: RunSpec, folder: Path) -> Path:
         (folder / name).touch(mode=0o600)
     if spec.sources:
         _lay_sources(spec, folder / SOURCES)
-    programs = program_bundle.bundle(spec.runner, tuple(_recorders(spec)))
+    programs = program_bundle.bundle(spec.runner, (*_recorders(spec), *([KEPT] if _is_to_be_kept(spec) else [])))
     (folder / "request").write_text(ascii(_request(spec, folder, programs)), "ascii")
     return programs
 
@@ -332,6 +462,10 @@ def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
         "argv": ["-m", *arguments],
         "orig_argv": [spec.python, "-m", spec.runner, *arguments],
     }
+
+
+def _is_to_be_kept(spec: RunSpec) -> bool:
+    return spec.keeps_failed_process or "--pdb" in spec.arguments
 
 
 def _recorders(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:

@@ -38,9 +38,15 @@ _EVENTS: Final = {
     "unittest": "testing.programs.unittest_events",
     "django": "testing.programs.unittest_events",
 }
-_RECORDERS: Final = {
+_EXTRAS: Final = {
     "functions": ("testing.programs.own_code", "testing.programs.functions_recorder"),
     "lines": ("testing.programs.own_code", "testing.programs.lines_recorder"),
+    "kept process": (
+        "repls.worker.basics.connections",
+        "repls.worker.basics.error_report",
+        "repls.worker.basics.frame_spaces",
+        "testing.programs.kept_process",
+    ),
     "calls": (
         "repls.worker.basics.connections",
         "repls.worker.basics.error_report",
@@ -49,7 +55,7 @@ _RECORDERS: Final = {
         "testing.programs.calls_recorder",
     ),
 }
-"""The programs of each recorder, the last of which has the function `recorder`."""
+"""The programs of each recorder, the last of which has the function `recorder`; and those that keep a process."""
 _FUTURE: Final = "from __future__ import annotations\n"
 
 
@@ -60,7 +66,7 @@ def plugin_of(runner: Runner) -> str:
 
 def recorder_program(recorder: str) -> str:
     """Return the program of a recorder."""
-    return _RECORDERS[recorder][-1].rpartition(".")[2]
+    return _EXTRAS[recorder][-1].rpartition(".")[2]
 
 
 def without_runner() -> list[str]:
@@ -68,14 +74,14 @@ def without_runner() -> list[str]:
     return [f"{_ROOT}.{name}" for name in _ALWAYS]
 
 
-def bundle(runner: Runner, recorders: tuple[str, ...] = ()) -> Path:
+def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
     """Return the file of sources, which is written if it is missing. Blocks.
 
     Raises:
         OSError: it cannot be written.
     """
-    recording = dict.fromkeys(name for recorder in recorders for name in _RECORDERS[recorder])
-    data = _sources((*_START, *_ALWAYS, *_FOR_FAILURES, *recording, _EVENTS[runner]))
+    added = dict.fromkeys(name for extra in extras for name in _EXTRAS[extra])
+    data = _sources((*_START, *_ALWAYS, *_FOR_FAILURES, *added, _EVENTS[runner]))
     folder = cache_folder() / "test-programs"
     file = folder / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():

@@ -24,8 +24,8 @@ def encoded(value: Any) -> str:
         return encode_basestring_ascii(value)
     if value is None or value is True or value is False:
         return "null" if value is None else "true" if value else "false"
-    if kind is int:
-        return repr(value)
+    if isinstance(value, int):
+        return int.__repr__(value)
     if kind is float:
         return repr(value) if value - value == 0 else "null"
     if kind is dict:

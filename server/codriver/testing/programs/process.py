@@ -46,6 +46,10 @@ def prepared(
     use_default_signals()
     ignore_unsettled_code()
     events = EventFile(request["events"])
+    keeper = None
+    if "kept_process" in modules:
+        keeper = modules["kept_process"].Keeper(events, os.path.dirname(request["events"]))
+        request = dict(request, keeper=keeper)
     if request["has_sources"] and not hasattr(os.stat, "__wrapped__"):
         events.write("problem", kind="no-sources", message=UNSEEN)
         return lambda: sys.exit(1)
@@ -56,8 +60,23 @@ def prepared(
     else:
         missing = isinstance(problem, ModuleNotFoundError) and problem.name == request["package"]
         kind = "no-" + request["package"] if missing else "internal"
-        events.write("problem", kind=kind, message=type(problem).__name__ + ": " + str(problem))
-    return runs(request)
+        message = type(problem).__name__ + ": " + str(problem)
+        if missing:
+            message = request["package"] + " is not installed in " + sys.prefix
+        events.write("problem", kind=kind, message=message)
+    run = runs(request)
+    if keeper is None:
+        return run
+
+    def run_and_wait() -> None:
+        try:
+            run()
+        except SystemExit as error:
+            events.write("status", status=error.code if isinstance(error.code, int) else 1 if error.code else 0)
+            keeper.wait()
+            raise
+
+    return run_and_wait
 
 
 def attach_to_worker(request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:

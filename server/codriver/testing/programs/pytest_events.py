@@ -87,7 +87,8 @@ def attach(
         if rewrite is not None:
             ignore_unsettled_rewrites(rewrite)
         recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
-        made.pluginmanager.register(FailurePlugin(), "codriver-failures")
+        keeper = None if is_worker else request.get("keeper")
+        made.pluginmanager.register(FailurePlugin(keeper), "codriver-failures")
         if not is_worker:
             made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
         if recorders:
@@ -101,8 +102,15 @@ def attach(
 class FailurePlugin:
     """Describes failures where they happen."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: Any) -> None:
+        self.keeper = keeper
         self.count = 0
+
+    @early
+    def pytest_sessionstart(self, session: Any) -> None:
+        """Note that there will be no frames where workers run the tests."""
+        if self.keeper is not None and session.config.pluginmanager.has_plugin("dsession"):
+            self.keeper.obstacle = "its tests ran in workers of pytest-xdist, which are gone"
 
     @early_wrapper
     def pytest_runtest_makereport(self, item: Item, call: Any) -> Iterator[None]:
@@ -113,6 +121,8 @@ class FailurePlugin:
         report = outcome.get_result()
         if report.failed or getattr(report, "outcome", "") == "rerun":
             self.describe(report, call.excinfo)
+            if self.keeper is not None:
+                self.keeper.note(printed_id(item.config, item.nodeid), call.excinfo.tb)
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:

@@ -30,7 +30,8 @@ NO_DEBUGGER = "a debugger was started here, and nobody can type into a test run:
 
 def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
     """Let the results of the runner be written."""
-    listener = Listener(events, [modules[name].recorder(options) for name, options in request["recorders"]])
+    recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
+    listener = Listener(events, recorders, request.get("keeper"))
     runner: Any = unittest.TextTestRunner
     plain_make, plain_run = runner._makeResult, runner.run
 
@@ -94,8 +95,8 @@ def each_test(suite: Any) -> list[Case]:
 class Listener:
     """Writes what the result of a run gets."""
 
-    def __init__(self, events: EventFile, recorders: list[Any]) -> None:
-        self.events, self.recorders = events, recorders
+    def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
+        self.events, self.recorders, self.keeper = events, recorders, keeper
         self.result: Any = None
         self.is_running = False
         self.count = 0
@@ -166,6 +167,8 @@ class Listener:
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
             failure = described(value, trace)
+            if self.keeper is not None:
+                self.keeper.note(name_of(test), trace)
         message = "".join(traceback.format_exception_only(kind, value)).strip()
         text = "".join(traceback.format_exception(kind, value, trace)) if trace is not None else message
         failure.update(phase="call", message=cut(message), text=cut(text), sections=[], part=part)

@@ -1,0 +1,154 @@
+"""The process of a failed run, kept after its end for code that is evaluated in the frames of the first failure.
+
+Fixtures are torn down by then. A process that still has something that belongs to others is not kept. It is stopped
+while nobody asks for anything. A question is a file that the server writes before it lets the process go on.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+import signal
+import sys
+import traceback
+
+from ...repls.worker.basics.frame_spaces import FrameError, FrameSpaces, check
+from .failures import class_name, cut, entries, frames_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Any
+
+    from .event_file import EventFile
+
+MOST_BYTES = 2**30
+"""Memory of its own above which a process is not kept."""
+DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
+TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
+"""Tables of sockets: the column of the state, that of the socket's number, and the state of one that listens.
+Source: proc(5), `tcp_states.h`.
+"""
+
+
+class Keeper:
+    """Keeps the first failure, and answers questions about it after the run."""
+
+    def __init__(self, events: EventFile, folder: str) -> None:
+        self._events, self._folder = events, folder
+        self._nodeid = ""
+        self._frames: list[FrameType] = []
+        self._shown: list[dict[str, Any]] = []
+        self._spaces = FrameSpaces()
+        self.obstacle = "no test failed"
+
+    def note(self, nodeid: str, trace: TracebackType | None) -> None:
+        """Keep the frames of a failure, if it is the first one."""
+        if not self._frames:
+            self._nodeid = nodeid
+            self._frames = [frame for frame, _ in entries(trace)]
+            self._shown = frames_of(trace)
+            self.obstacle = "" if self._frames else "the failure has no frames of its own"
+
+    def wait(self) -> None:
+        """Answer questions until the server ends the process, or has no further use for it."""
+        obstacle = self.obstacle or obstacle_in(os.getpid())
+        if obstacle:
+            self._events.write("not-kept", reason=obstacle)
+            return
+        self._events.write("kept", nodeid=self._nodeid, frames=self._shown)
+        number = 0
+        while True:
+            path = os.path.join(self._folder, "question-" + str(number))
+            try:
+                with open(path, encoding="utf-8") as file:
+                    frame, code = eval(file.read(), {})
+            except OSError:
+                with contextlib.suppress(KeyboardInterrupt):
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                continue
+            if frame is None:
+                return
+            answer = self.answer(frame, code)
+            target = os.path.join(self._folder, "answer-" + str(number))
+            with open(target + ".new", "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(ascii(answer))
+            os.replace(target + ".new", target)
+            number += 1
+
+    def answer(self, number: int, code: str) -> dict[str, str]:
+        """Return the value of code in a frame, or its error, and what it printed."""
+        output = io.StringIO()
+        streams = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = output
+        try:
+            answer = self._evaluated(number, code)
+        except FrameError as error:
+            answer = {"error": str(error)}
+        except BaseException as error:
+            lines = traceback.format_exception_only(type(error), error)
+            answer = {"error": "".join(lines).strip() or class_name(type(error))}
+        finally:
+            sys.stdout, sys.stderr = streams
+        return {key: cut(text) for key, text in dict(answer, output=output.getvalue()).items()}
+
+    def _evaluated(self, number: int, code: str) -> dict[str, str]:
+        space = self._spaces.at(number, self._frames)
+        tree = ast.parse(code, "<frame>")
+        check(tree)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        codes: list[Any] = [compile(tree, "<frame>", "exec", dont_inherit=True)]
+        if isinstance(last, ast.Expr):
+            codes.append(compile(ast.Expression(last.value), "<frame>", "eval", dont_inherit=True))
+        space.begin(codes)
+        try:
+            exec(codes[0], space.names)
+            value = eval(codes[1], space.names) if len(codes) > 1 else None
+        finally:
+            space.end()
+        return {"value": "" if value is None else repr(value)}
+
+
+def obstacle_in(pid: int) -> str:
+    """Return what a process has that belongs to others, or cannot be stopped with it; nothing if it can be kept."""
+    proc = "/proc/" + str(pid)
+    try:
+        if len(os.listdir(proc + "/task")) > 1:
+            return "it still has other threads"
+        descriptors = [_target(proc + "/fd/" + one) for one in os.listdir(proc + "/fd")]
+        if any(one.startswith(DEVICES) for one in descriptors):
+            return "it has a device open"
+        sockets = {one[8:-1] for one in descriptors if one.startswith("socket:[")}
+        if sockets & _listening(proc):
+            return "it still listens on a port"
+        with open("/proc/locks", encoding="ascii") as file:
+            if any(line.split()[4:5] == [str(pid)] for line in file):
+                return "it holds a file lock"
+        with open(proc + "/statm", encoding="ascii") as file:
+            _, resident, shared, *_ = map(int, file.read().split())
+    except OSError:
+        return "this system does not show what a process holds"
+    is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES
+    return "it has more than 1 GB of memory" if is_large else ""
+
+
+def _target(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _listening(proc: str) -> set[str]:
+    """Return the numbers of listening sockets in the process's network."""
+    found: set[str] = set()
+    for name, state_at, number_at, state in TABLES:
+        try:
+            with open(proc + "/net/" + name, encoding="ascii", errors="replace") as file:
+                rows = [line.split() for line in file][1:]
+        except OSError:
+            continue
+        found.update(row[number_at] for row in rows if len(row) > number_at and row[state_at] == state)
+    return found

@@ -1,0 +1,126 @@
+"""The process of a failed run, which answers questions about the failure."""
+
+import sys
+
+import anyio
+import process_runs
+import pytest
+from process_runs import follow, lay, spec_of
+
+from codriver.errors import RefusedError
+from codriver.testing.plain_process import start_plain
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+TESTS = """
+import atexit, pathlib, pytest
+
+atexit.register(lambda: pathlib.Path("exited").touch())
+
+@pytest.fixture
+def torn():
+    yield
+    pathlib.Path("torn").touch()
+
+def half(number, base=10):
+    wrong = number // 3
+    assert wrong * 2 == number
+    return wrong
+
+def test_passes(): pass
+def test_half(torn):
+    items = [4]
+    half(items[0])
+def test_later(): assert 0
+"""
+
+
+async def kept_of(folder, ask, **fields):
+    """Run a folder's tests, and let `ask` use the process that is kept."""
+    with anyio.fail_after(process_runs.LIMIT_S):
+        async with start_plain(spec_of(folder, "--pdb", **fields)) as process:
+            ran = await follow(process)
+            kept = process.keep()
+        assert kept is not None, (ran.report.finished, ran.output)
+        try:
+            await ask(kept, ran)
+        finally:
+            await kept.aclose()
+        process_runs.assert_ended(kept.pid)
+
+
+@pytest.fixture
+def project(tmp_path):
+    return lay(tmp_path, {"test_it.py": TESTS, "pytest.ini": "[pytest]\n"})
+
+
+def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
+    async def ask(kept, ran):
+        assert (project / "torn").exists()
+        assert not (project / "exited").exists()
+        assert (ran.report.exit_status, ran.report.counts.failed, ran.report.finished.is_kept) == (1, 2, True)
+        assert (kept.nodeid, [one.function for one in kept.frames]) == ("test_it.py::test_half", ["half", "test_half"])
+        assert await kept.evaluate("wrong, number", 0, timeout_s=30) == {"value": "(1, 4)", "output": ""}
+        assert await kept.evaluate("items.append(5); print(items)", 1, timeout_s=30) == {
+            "value": "",
+            "output": "[4, 5]\n",
+        }
+        assert (await kept.evaluate("items", 1, timeout_s=30))["value"] == "[4, 5]"
+        assert (await kept.evaluate("1 / 0", 0, timeout_s=30))["error"] == "ZeroDivisionError: division by zero"
+        assert "there is no frame 9" in (await kept.evaluate("1", 9, timeout_s=30))["error"]
+
+    anyio.run(kept_of, project, ask)
+    assert (project / "exited").exists()
+
+
+def test_the_process_is_stopped_between_questions(project):
+    async def ask(kept, ran):
+        await process_runs.has_state(kept.pid, "T")
+        await kept.evaluate("number", 0, timeout_s=30)
+        await process_runs.has_state(kept.pid, "T")
+
+    anyio.run(kept_of, project, ask)
+
+
+def test_code_that_goes_on_is_interrupted(project):
+    async def ask(kept, ran):
+        answer = await kept.evaluate("import time; time.sleep(600)", 0, timeout_s=0.5)
+        assert answer["error"] == "KeyboardInterrupt"
+        assert (await kept.evaluate("number", 0, timeout_s=30))["value"] == "4"
+
+    anyio.run(kept_of, project, ask)
+
+
+def test_a_process_that_is_gone_is_refused(project):
+    async def ask(kept, ran):
+        with pytest.raises(RefusedError, match="is gone"):
+            await kept.evaluate("import os; os._exit(1)", 0, timeout_s=30)
+
+    anyio.run(kept_of, project, ask)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("import socket\nheld = socket.create_server(('127.0.0.1', 0))", "it still listens on a port"),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()", "threads"),
+        ("import fcntl\nheld = open('lock', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)", "it holds a file lock"),
+    ],
+    ids=["port", "thread", "lock"],
+)
+def test_a_process_with_something_of_others_is_not_kept(tmp_path, line, reason):
+    lay(tmp_path, {"test_it.py": f"{line}\n\ndef test_it(): assert 0\n", "pytest.ini": "[pytest]\n"})
+    report = process_runs.run(tmp_path, "--pdb").report
+    assert (report.exit_status, report.finished.is_kept) == (1, False)
+    assert reason in report.finished.not_kept
+
+
+def test_no_frames_are_kept_of_workers(project):
+    report = process_runs.run(project, "--pdb", "-n", "1").report
+    assert "workers of pytest-xdist" in report.finished.not_kept
+    assert report.counts.failed == 2
+
+
+def test_a_kept_process_ends_with_its_context_unless_it_is_taken(project):
+    report = process_runs.run(project, keeps_failed_process=True).report
+    assert report.finished.is_kept
