@@ -1,14 +1,17 @@
 """Runs in plain new processes, with the pytest of these tests."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import anyio
 import process_runs
 import pytest
 from process_runs import lay, run
 
-from codriver.testing import runs
+from codriver.testing import plain_process, runs
 
 PLAIN = ("-p", "no:cacheprovider")
 
@@ -290,3 +293,90 @@ def test_a_run_that_ignores_the_interrupt_is_killed_with_what_it_started(project
     report = run(folder, act=act).report
     assert report.exit_status == -9
     process_runs.assert_ended(int((folder / "began").read_text()))
+
+
+SLOW = """
+import os, pathlib, time
+
+def test_slow():
+    pathlib.Path("began.new").write_text(str(os.getpid()))
+    os.rename("began.new", "began")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a job ends with its owner")
+def test_a_run_ends_with_a_server_that_is_killed(project):
+    folder = project(SLOW)
+    code = "import sys, process_runs; process_runs.run(process_runs.Path(sys.argv[1]))"
+    path = {"PYTHONPATH": str(Path(process_runs.__file__).parent)}
+    with subprocess.Popen([sys.executable, "-c", code, folder], env={**os.environ, **path}) as server:
+        anyio.run(process_runs.appears, folder / "began")
+        server.kill()
+    process_runs.assert_ended(int((folder / "began").read_text()))
+
+
+@pytest.mark.parametrize("name", ["lib.py", "test_it.py"])
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_an_edit_of_the_same_second_and_size_is_seen(project, name, arguments):
+    folder = project("import lib\n\ndef test_it(): assert lib.VALUE == 1\n", lib="VALUE = 1\n")
+    file = folder / name
+    status = file.stat()
+    assert run(folder).report.passed
+    file.write_text(file.read_text().replace("1\n", "2\n"))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert run(folder, *arguments).report.counts.failed == 1
+
+
+def test_a_forked_copy_of_the_process_reports_nothing(project):
+    folder = project("import os\n\ndef test_it():\n    os.fork()\n\ndef test_later(): pass\n")
+    results = [one.nodeid for one in run(folder).report.results]
+    assert results == ["test_it.py::test_it", "test_it.py::test_later"]
+
+
+def test_results_are_reported_although_the_tests_replace_functions_on_files(project):
+    folder = project(
+        "import os\n\ndef test_it():\n    os.open = os.write = os.close = os.getpid = None\n\n"
+        "def test_later():\n    wrong = 1\n    assert not wrong\n"
+    )
+    assert run(folder, "-s", "-p", "no:cacheprovider").failure("test_later").frames[0].locals == {"wrong": "1"}
+
+
+def test_many_arguments_are_no_problem(project):
+    folder = project("import pytest\n\n@pytest.mark.parametrize('n', range(3000))\ndef test_it(n): pass\n")
+    names = [f"test_it.py::test_it[{n}]" for n in range(3000)] + ["--override-ini=x=" + "y" * 200_000]
+    assert run(folder, *names, "-q").report.counts.passed == 3000
+
+
+def test_junit_is_written_by_pytest(project):
+    folder = project("def test_it(): pass\n")
+    assert run(folder, "--junitxml=report.xml").report.passed
+    assert 'tests="1"' in (folder / "report.xml").read_text()
+
+
+def test_the_last_failures_are_run_again(project):
+    folder = project("def test_one(): pass\n\ndef test_two(): assert 0\n")
+    assert run(folder).report.counts.failed == 1
+    assert list(run(folder, "--lf").outcomes) == ["test_it.py::test_two"]
+
+
+def test_coverage_measures_the_project_alone(project):
+    ran = run(project("def test_it(): pass\n"), "--cov")
+    rows = ran.output.partition("Cover\n")[2].partition("TOTAL")[0]
+    assert [row.split()[0] for row in rows.splitlines() if row.strip() and row[0] != "-"] == ["test_it.py"]
+
+
+def test_pytest_exit_ends_the_run_with_its_reason(project):
+    folder = project("import pytest\n\ndef test_one(): pytest.exit('enough', returncode=7)\n\ndef test_two(): pass\n")
+    report = run(folder).report
+    assert (report.exit_status, report.interruption.reason) == (7, "enough")
+    assert report.not_started == ("test_it.py::test_two",)
+
+
+def test_a_process_that_does_not_end_is_ended(project, monkeypatch):
+    monkeypatch.setattr(plain_process, "LINGER_S", 0.5)
+    folder = project(
+        "import threading, time\n\ndef test_it():\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+    )
+    report = run(folder).report
+    assert (report.exit_status, report.counts.passed, report.problem.kind) == (0, 1, "lingers")
