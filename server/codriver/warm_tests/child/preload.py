@@ -250,7 +250,7 @@ class Preloader:
     def _record_native(self, name: str, module: ModuleType) -> None:
         """Record what native code does unseen: it imports other modules, and reads variables."""
         mine = self.record(name)
-        names = (value.__name__ for value in vars(module).values() if isinstance(value, type(sys)))
+        names = (value.__name__ for value in vars(module).values() if issubclass(type(value), type(sys)))
         mine.imports.update((one, None) for one in names if one != name)
         if "lib-dynload" not in mine.origin:
             mine.native = native_variables(current_environment())
@@ -376,12 +376,12 @@ class Preloader:
     def _put_back_replaced(self) -> None:
         """Put the real functions back where modules took one that records."""
         for module in list(sys.modules.values()):
-            if not isinstance(module, type(sys)):
+            if not issubclass(type(module), type(sys)):
                 continue
             for key, value in list(vars(module).items()):
                 if (found := self._replaced.get(id(value))) is not None:
                     setattr(module, key, found[1])
-                elif isinstance(value, type) and value.__module__ == module.__name__:
+                elif issubclass(type(value), type) and value.__module__ == module.__name__:
                     for name, member in list(vars(value).items()):
                         if (found := self._replaced.get(id(member))) is not None:
                             setattr(value, name, found[1])
@@ -405,7 +405,7 @@ class Preloader:
                 lookers[top] = name
         for name in [name for name in sys.modules if lookers and name not in self.base]:
             for value in list(getattr(sys.modules[name], "__dict__", {}).values()):
-                if isinstance(value, type) and value.__module__ == name:
+                if issubclass(type(value), type) and value.__module__ == name:
                     for base in value.__mro__[1:]:
                         top = str(base.__module__).partition(".")[0]
                         if top in lookers and top != name.partition(".")[0]:
@@ -471,6 +471,9 @@ def random_state() -> Any:
     return instance and hash(instance.getstate())
 
 
+# The types of values are asked for by `type`: `isinstance` would evaluate lazy objects, such as Django's settings.
+
+
 def contents(module: Any) -> dict[str, Any]:
     """Return the attributes of a module, and the functions of its classes as `Class.name`."""
     found: dict[str, Any] = {}
@@ -491,7 +494,7 @@ def changed_attributes(former: dict[str, Any], present: dict[str, Any]) -> list[
     """Return the functions and classes that were replaced or added since `former`."""
     changed = []
     for key, value in present.items():
-        is_replaced = isinstance(value, (*FUNCTIONS, type)) and former.get(key, value) is not value
+        is_replaced = issubclass(type(value), (*FUNCTIONS, type)) and former.get(key, value) is not value
         is_added = "." in key and key not in former and key.partition(".")[0] in former
         if is_replaced or is_added:
             changed.append(key)
