@@ -14,14 +14,14 @@ from codriver.tools.manifest import BY_NAME
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (11_846, 6_793),
-    "python, tools/list and instructions, claude": (11_922, 6_793),
+    "python, tools/list and instructions": (11_337, 8_109),
+    "python, tools/list and instructions, claude": (11_375, 8_109),
     "python, output schemas": (1_261, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
     "python, 1+2, codex": (120, 24),
     "python, 1+2, cline": (120, 24),
-    "python, tools/list and instructions, lean": (4_029, 2_681),
+    "python, tools/list and instructions, lean": (4_680, 3_244),
     "python, output schemas, lean": (771, 0),
     "python, 0, a client's first call": (225, 51),
     "python, 1+2": (165, 24),
@@ -32,17 +32,17 @@ BUDGETS = {
     "python, list of 1,000,000": (545, 210),
     "python, a test that fails": (1_325, 583),
     "python, a fix, loaded and tested": (537, 198),
-    "clojure, tools/list and instructions": (12_480, 7_207),
-    "clojure, tools/list and instructions, claude": (12_556, 7_207),
-    "clojure, tools/list and instructions, codex": (11_260, 7_378),
-    "clojure, tools/list and instructions, qwen": (12_911, 7_378),
+    "clojure, tools/list and instructions": (11_582, 8_356),
+    "clojure, tools/list and instructions, claude": (11_620, 8_356),
+    "clojure, tools/list and instructions, codex": (10_390, 8_356),
+    "clojure, tools/list and instructions, qwen": (11_582, 8_356),
     "clojure, output schemas": (1_296, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (1_331, 0),
     "clojure, output schemas, cline": (0, 0),
     "clojure, 1+2, codex": (120, 24),
     "clojure, 1+2, cline": (120, 24),
-    "clojure, tools/list and instructions, lean": (5_424, 3_782),
+    "clojure, tools/list and instructions, lean": (6_394, 4_725),
     "clojure, output schemas, lean": (806, 0),
     "clojure, 0, a client's first call": (225, 51),
     "clojure, 1+2": (165, 24),
@@ -57,7 +57,7 @@ BUDGETS = {
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
-OF_NOTEBOOKS = {"list_cells": 326, "run_cell": 529}
+OF_NOTEBOOKS = {"list_cells": 326, "run_cell": 600}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
 OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 510}
 """What a model reads of these where an application shows itself; else neither is in a list."""

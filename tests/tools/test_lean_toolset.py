@@ -27,7 +27,7 @@ def client(lean):
 
 def test_at_most_five_tools_are_listed(client):
     assert client.tools() == NAMES
-    assert all(len(tool.description) <= 160 for tool in LEAN)
+    assert all(len(tool.description) <= 300 for tool in LEAN)
 
 
 def test_no_tool_of_lisp_is_listed_where_none_is_spoken(tmp_path):

@@ -47,8 +47,9 @@ RUNS_CODE = {
 }
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
-    "run_tests": {"report", "load", "again", "onTimeout"}, "edit_files": {"dryRun"},
-    "evaluate_code": {"allowRestart", "maxImages", "maxLength", "maxDepth"}, "get_evaluation": {"report", "maxImages"},
+    "run_tests": {"report", "onTimeout", "namespace", "test", "match", "fresh", "trace", "coverage", "passed", "junit"},
+    "edit_files": {"dryRun"}, "get_evaluation": {"report", "maxImages"},
+    "evaluate_code": {"isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
@@ -91,7 +92,7 @@ def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lis
 def test_the_loop_of_an_agent_stands_in_the_description_of_evaluate_code():
     """Some clients show their model no instructions."""
     description = BY_NAME["evaluate_code"].description
-    assert all(word in description for word in ("small form", "build on it", "load_file", "get_evaluation", "twice"))
+    assert all(word in description for word in ("small form", "build on it", "get_evaluation", "twice"))
 
 
 @pytest.mark.parametrize("tool", MANIFEST, ids=lambda tool: tool.name)
@@ -109,7 +110,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
     unlisted = taken - set(tool.schema["properties"])
     assert set(tool.schema["properties"]) <= taken
     unlisted -= TOLD_ELSEWHERE.get(tool.name, set())
-    assert unlisted <= ({"background"} if tool.name == "evaluate_code" else {"detail", "who"})
+    assert unlisted <= {"detail", "who"}
 
 
 GIVEN = {

@@ -129,3 +129,17 @@ def test_cells_need_a_notebook(client):
 def test_threads_and_variables_of_a_repl_that_cannot_tell_are_refused_by_name(client):
     assert about(client, "variables", replSessionKey="nowhere")["reason"] == "unknown-session"
     assert about(client, "stale")["reason"] == "capability-missing"
+
+
+def test_an_evaluation_that_is_not_named_is_the_callers_newest(client, other):
+    client.call("evaluate_code", code="(+ 20 1)")
+    other.call("evaluate_code", code="(+ 30 1)")
+    assert client.call("get_evaluation")["result"] == "21"
+    assert other.call("get_evaluation")["result"] == "31"
+
+
+def test_input_goes_to_the_callers_only_code_that_waits_for_some(client):
+    refused = client.call("send_input", text="7")
+    assert (refused["reason"], refused["message"]) == ("bad-arguments", "no code of yours waits for input")
+    client.call("evaluate_code", code="(read-line)")
+    assert client.call("send_input", text="7")["result"] == '"7"'

@@ -100,7 +100,10 @@ OF_ANY: Final = (
     "Any text: oldText, newText, no type. code: of replace_def, by name; insert_def, at name?, side?; append, create"
 )
 LISP_ALONE: Final = ("targetLineText", "toLine", "toLineText")
-DESCRIPTION: Final = "Edit text by oldText, Python by definitions{}, all or none. load runs them; then test, onFailure."
+DESCRIPTION: Final = (
+    "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
+    "new code; with test and onFailure restore an edit that breaks a test is taken back."
+)
 OF_LISP: Final = (
     "; Lisp: replace, insert before, at line, targetLineText (first of a form), as delete; move: toLine, toLineText; "
     "rename: oldText, newText"
@@ -194,10 +197,16 @@ class EditFilesArguments(Evaluating):
 
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
     dry_run: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    load: bool = False
-    test: list[str] = Field(default_factory=list, max_length=MAX_TESTS, description='Names, or ["affected"].')
-    on_failure: Literal["keep", "restore"] = "keep"
-    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Ends the tests.")
+    load: bool = Field(default=False, description="Load the changed code into the live session.")
+    test: list[str] = Field(
+        default_factory=list,
+        max_length=MAX_TESTS,
+        description='Tests that must pass, as paths of run_tests; ["affected"]: those that the edit can break.',
+    )
+    on_failure: Literal["keep", "restore"] = Field(
+        "keep", description="restore: put the files back if a test fails that passed before."
+    )
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the tests after this time.")
 
 
 class UndoArguments(Arguments):

@@ -49,25 +49,30 @@ class EvaluateArguments(Evaluating):
     """Arguments of `evaluate_code`."""
 
     code: str
-    namespace: str | None = Field(None, description="Python: module.")
-    frame: int | None = Field(None, ge=0, description="Of stacktrace.")
+    namespace: str | None = Field(None, description="Run inside this namespace; in Python inside this module.")
+    frame: int | None = Field(
+        None, ge=0, description="Run in a frame of the last error: 0 is where it was raised, 1 its caller."
+    )
     """The frame of the last failure in which the code is evaluated."""
-    repl_session_key: str | None = Field(None, description="Any tool.")
-    who: str | None = Field(None, description="Your slug, any tool.")
-    description: str | None = None
-    """The purpose, for the log."""
-    timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
-    on_timeout: Literal["continue", "interrupt"] = "continue"
+    repl_session_key: str | None = Field(
+        None, description="The session, for any tool. Default: the one you used last, or the running application."
+    )
+    who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task, as fix-login.")
+    description: str | None = Field(None, description="What the code is for; people read it in the log.")
+    timeout_ms: int | None = Field(
+        None, ge=100, le=600_000, description="How long to wait for the result, in ms: 25000. The code goes on."
+    )
+    on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: end the code instead.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether an interrupt may end the REPL. The answer about an interrupt that did not help names this argument."""
-    isolate: bool = Field(default=False, description="Own session.")
-    background: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether the code runs beside running code. The answers `running` and `busy` name this argument, when it is of
-    use."""
-    detail: bool | None = None
-    trace: Trace = Field(None, description="true or names.")
-    profile: bool = False
-    """Whether to tell the slowest functions of the project."""
+    isolate: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether the code runs in a namespace of the caller's own; modules and their state are shared all the same."""
+    background: bool = Field(default=False, description="Return at once; the session stays free for other code.")
+    detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
+    trace: Trace = Field(
+        None, description="List the calls of these functions, with arguments and results: names, or true for all."
+    )
+    profile: bool = Field(default=False, description="Measure which functions take the time.")
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     """An answer that leaves images out names this argument."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
@@ -160,8 +165,9 @@ TOOLS = (
         name="evaluate_code",
         title="Evaluate code",
         description=(
-            "Evaluate in the live REPL: one small form, look, build on it; then write the file and load_file. "
-            "Running: get_evaluation waits; never send twice."
+            "Run code in a live session; the answer has its value and output. Definitions stay, await works. Start "
+            "with one small form and build on it. Code that is still running goes on: get_evaluation waits for it. "
+            "Never send code twice."
         ),
         arguments=EvaluateArguments,
         output=answer_schema(**EVALUATION),
@@ -176,7 +182,7 @@ TOOLS = (
     Tool(
         name="load_file",
         title="Load file",
-        description="Load a source file.",
+        description="Load a source file that changed into the live session. Variables stay.",
         arguments=LoadFileArguments,
         output=answer_schema(**EVALUATION),
         run=load_file,
@@ -192,7 +198,8 @@ TESTING = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description="Run tests: of Python by pytest in a new process, of Lisp in the REPL.",
+        description="Run tests: counts, and for each failure its values and the code behind it. Tests of Python run by "
+        "pytest in a new process, those of a Lisp in its session.",
         arguments=TestArguments,
         output=answer_schema(
             passed="integer",
@@ -238,7 +245,7 @@ class GetArguments(Evaluating):
 
     asks_status: ClassVar[bool] = True
 
-    evaluation_id: str
+    evaluation_id: str | None = Field(None, description="Default: your newest.")
     wait_ms: int = Field(0, ge=0, le=600_000)
     part: str = Field(
         "result", pattern=r"^(result|std(out|err)|stacks|trace|image-\d\d?)$", json_schema_extra=unsaid_default
@@ -247,7 +254,7 @@ class GetArguments(Evaluating):
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1)
     diff_with: str | None = None
-    path: list[int | str] | None = Field(None, description="Into a cut value.")
+    path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")
     depth: int | None = Field(None, ge=1, le=1000)
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
@@ -261,19 +268,21 @@ class InterruptArguments(Evaluating):
 
     evaluation_id: str | None = None
     repl_session_key: str | None = None
-    allow_restart: bool = Field(default=False, description="Last resort: state is lost.")
+    allow_restart: bool = Field(
+        default=False, description="If nothing else ends it, restart the REPL: its variables are lost."
+    )
 
 
 class InputArguments(Evaluating):
     """Arguments of `send_input`."""
 
-    evaluation_id: str
+    evaluation_id: str | None = Field(None, description="Default: your code that waits.")
     text: str
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     """The standing of an evaluation, after waiting for it if asked to."""
-    current = evaluation_of(call.state, arguments.evaluation_id)
+    current = _meant(call, arguments)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
     if arguments.part == "trace":
@@ -294,6 +303,28 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images)
     return await with_trace(call, answer, current.id)
+
+
+def _meant(call: Call, arguments: GetArguments | InputArguments, *, is_waiting: bool = False) -> Evaluation:
+    """Return the evaluation of the given id, otherwise the caller's newest, or its only one that waits for input.
+
+    Raises:
+        RefusedError: there is no such evaluation, or several wait for input.
+    """
+    if arguments.evaluation_id is not None:
+        return evaluation_of(call.state, arguments.evaluation_id)
+    who = call.who(arguments.who)
+    own = [one for one in call.state.evaluations.values() if call.is_own(one, who)]
+    if is_waiting:
+        own = [one for one in own if one.status == "needs-input"]
+    if not own or (is_waiting and len(own) > 1):
+        what = "code of yours waits for input" if is_waiting else "evaluation of yours is known"
+        raise refused(
+            "bad-arguments",
+            f"several evaluations of yours wait for input: {', '.join(one.id for one in own)}" if own else f"no {what}",
+            hint='give evaluationId; status with about: "jobs" lists them',
+        )
+    return own[-1]
 
 
 async def _trace_of(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
@@ -465,7 +496,7 @@ def _beside(state: State, target: Target) -> str:
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
     """Give a line to code that reads, and tell the evaluation's standing after that."""
-    current = evaluation_of(call.state, arguments.evaluation_id)
+    current = _meant(call, arguments, is_waiting=True)
     if current.status != "needs-input":
         raise refused(
             "not-waiting-for-input",
@@ -482,8 +513,8 @@ BEGUN = (
         name="get_evaluation",
         title="Get evaluation",
         description=(
-            "An evaluation's status, result and new output; waitMs waits. "
-            "Of its text: from, length, grep, diffWith (another id)."
+            "The result and the new output of an evaluation or test run, or the rest of an answer that was cut. waitMs "
+            "waits for its end."
         ),
         arguments=GetArguments,
         output=answer_schema(**EVALUATION),
@@ -495,7 +526,7 @@ BEGUN = (
     Tool(
         name="interrupt_evaluation",
         title="Interrupt evaluation",
-        description="End an evaluation, or what runs in a session.",
+        description="Stop running code or tests. The session keeps its variables.",
         arguments=InterruptArguments,
         output=answer_schema(**EVALUATION),
         run=interrupt_evaluation,
@@ -507,7 +538,7 @@ BEGUN = (
     Tool(
         name="send_input",
         title="Send input",
-        description="Give a line to an evaluation with status needs-input.",
+        description="Send a line to code that waits for input, such as input() or a debugger prompt.",
         arguments=InputArguments,
         output=answer_schema(**EVALUATION),
         run=send_input,

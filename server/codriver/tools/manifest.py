@@ -99,7 +99,7 @@ ACTIONS: Mapping[str, str] = MappingProxyType(
 class ActionArguments(GetArguments):
     """Arguments of the lean `get_evaluation`: those of the tool behind the action."""
 
-    evaluation_id: str | None = None  # type: ignore[assignment]  # an interrupt may name a session instead
+    evaluation_id: str | None = None
     action: Literal["get", "interrupt", "input"] = "get"
     text: str | None = None
     allow_restart: bool = False

@@ -52,9 +52,11 @@ class RunCellArguments(Evaluating):
     """Arguments of `run_cell`."""
 
     file_path: str
-    cell: CellName | None = Field(None, description="Id, or index from 0.")
-    cells: Literal["all"] | None = Field(None, description="To the first error, in codriver's kernel anew.")
-    restart: bool | None = Field(None, description="True: another's kernel too.")
+    cell: CellName | None = Field(None, description="The cell's id, or its index from 0.")
+    cells: Literal["all"] | None = Field(
+        None, description="Run all cells, up to the first error; a kernel of Codriver's starts again first."
+    )
+    restart: bool | None = Field(None, description="Restart a kernel that somebody else started, too.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
 

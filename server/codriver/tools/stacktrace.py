@@ -40,9 +40,9 @@ class StackArguments(Arguments):
     """Arguments of `stacktrace`."""
 
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    evaluation_id: str | None = None
-    whole: bool = False
-    locals: bool = False
+    evaluation_id: str | None = Field(None, description="Of this evaluation or test run. Default: the last error.")
+    whole: bool = Field(default=False, description="With the frames of libraries, too.")
+    locals: bool = Field(default=False, description="With the variables of each frame.")
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
@@ -258,7 +258,7 @@ TOOLS = (
     Tool(
         name="stacktrace",
         title="Stack trace",
-        description="The last error and causes: the project's frames, or whole.",
+        description="The last exception or failed test: message, causes, and the project's frames with their numbers.",
         arguments=StackArguments,
         output=answer_schema(
             **{"class": "string"},

@@ -40,7 +40,7 @@ class StatusArguments(ActivityArguments):
     """Arguments of `status`: what it is about, the session or notebook meant, and the filters of activity."""
 
     about: About
-    repl_session_key: str | None = None
+    repl_session_key: str | None = Field(None, description="For stale, threads and variables.")
     file: str | None = Field(None, description="The notebook for cells; for activity, a file that was edited.")
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
     start: int | None = Field(None, alias="from", ge=0, description="Cells from this index.")

@@ -310,9 +310,9 @@ class SymbolArguments(Arguments):
     """Arguments of `symbol_info`."""
 
     symbol: str = Field(min_length=1, max_length=500)
-    namespace: str | None = None
-    source: bool = False
-    references: bool = False
+    namespace: str | None = Field(None, description="Where the name is used.")
+    source: bool = Field(default=False, description="With its source.")
+    references: bool = Field(default=False, description="With every place in the workspace that uses it.")
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
 
@@ -551,7 +551,9 @@ TOOLS = (
     Tool(
         name="symbol_info",
         title="Symbol info",
-        description="Name's doc, place; names in a module or like a*b.",
+        description="Look up a name: parameters, documentation, file and line. Of a module or class its members; of a "
+        "pattern (*json*) the matching names; of file:line or a frame's number the code there. Nothing needs to be "
+        "imported.",
         arguments=SymbolArguments,
         output=answer_schema(
             name="string",

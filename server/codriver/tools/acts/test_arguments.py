@@ -33,16 +33,26 @@ class TestArguments(Evaluating):
     FILES: ClassVar[frozenset[str]] = Evaluating.FILES | {"namespace"}
 
     paths: list[str] = Field(
-        default_factory=list, max_length=MAX_PATHS, description="Files, directories, node ids; of Lisp namespaces."
+        default_factory=list,
+        max_length=MAX_PATHS,
+        description="Files, directories or file::test, in this order; of a Lisp its namespaces. Default: all.",
     )
-    directory: str | None = Field(None, description="Where to run, as cd DIR && pytest.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables of this run.")
-    args: list[str] = Field(default_factory=list, max_length=MAX_ARGS, description="pytest's own: -x, -k, --cov=…")
-    failed: bool = False
-    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Ends the run.")
+    directory: str | None = Field(None, description="Run in this directory, as cd backend && pytest.")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment variables of this run.")
+    args: list[str] = Field(
+        default_factory=list,
+        max_length=MAX_ARGS,
+        description='pytest\'s own options: ["-x", "-k", "price", "-m", "not slow"].',
+    )
+    failed: bool = Field(default=False, description="Only the tests that failed last.")
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the run after this time.")
     repl_session_key: str | None = None
     timeout_ms: int = Field(
-        25_000, ge=100, le=600_000, description="Ends the wait alone.", json_schema_extra=unsaid_default
+        25_000,
+        ge=100,
+        le=600_000,
+        description="How long to wait for the report, in ms: 25000. The run goes on.",
+        json_schema_extra=unsaid_default,
     )
     namespace: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """One more path."""
