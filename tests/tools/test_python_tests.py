@@ -68,6 +68,18 @@ def run(client, *paths, **arguments):
     return answer
 
 
+def test_activity_has_each_run_with_its_counts_and_the_names_of_failures(client):
+    run(client, "tests/test_shop.py")
+    (event, *_) = client.call("status", about="activity", kind="tests")["events"]
+    assert (event["kind"], event["passed"], event["failed"], event["errors"]) == ("tests", 3, 2, 1)
+    assert event["failures"] == [f"tests/test_shop.py::test_{name}" for name in ("wrong", "broken", "variable")]
+    assert event["tests"].startswith("pytest ")
+    assert client.call("get_evaluation", evaluationId=event["evaluationId"])["failed"] == 2
+    failed = client.call("status", about="activity", kind="failures")["events"][0]
+    assert failed["evaluationId"] == event["evaluationId"]
+    assert "session" not in event
+
+
 def test_the_counts_are_those_of_pytest_and_passed_tests_have_no_names(client):
     answer = run(client, "tests/test_shop.py")
     counts = {key: answer[key] for key in answer if isinstance(answer[key], int) and key != "ok"}

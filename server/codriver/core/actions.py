@@ -336,6 +336,8 @@ class EvaluationEnded(Action):
     notes: tuple[str, ...] = ()
     said: str | None = None
     """One line for the log."""
+    data: str | None = None
+    """The facts behind that line, as a JSON object."""
     now: Later[int] = from_context("now")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.errors import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from codriver.log.output_log import Entry
 
@@ -20,8 +20,9 @@ EDIT: Final = "edit"
 """Files were changed: `files` has an object for each, with its `file`, and its `diff` where that is known."""
 UNDO: Final = "undo"
 """An edit was taken back: `files` as for `EDIT`."""
-TESTS: Final = "tests"
-"""A test run ended: `selection`, `passed`, `failed`, `failures` (names), and `job`, its id."""
+TESTS: Final = "run-tests"
+"""A test run ended: `job`, its id, `tests`, the command, the counts, and `failures`, the names of failed tests."""
+MOST_FAILURES: Final = 50
 
 FILE_DIFF_CHARACTERS: Final = 8000
 """Maximum length of the diff of one file."""
@@ -41,6 +42,15 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
         left -= len(kept)
         rows.append({"file": file, "diff": kept} if kept else {"file": file})
     return json.dumps({"files": rows}, ensure_ascii=False)
+
+
+def test_facts(job: str, command: str, counts: Mapping[str, int], failures: Sequence[str]) -> str:
+    """Return the data of a test run; counts of zero are left out, and so are names beyond `MOST_FAILURES`."""
+    known = {name: count for name, count in counts.items() if count or name in ("passed", "failed")}
+    facts: dict[str, object] = {"job": job, "tests": command, **known}
+    if failures:
+        facts["failures"] = list(failures[:MOST_FAILURES])
+    return json.dumps(facts, ensure_ascii=False)
 
 
 def facts_of(entry: Entry) -> Mapping[str, Any]:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 MAX_CONVERSATION: Final = 128
 """The characters of an id that is kept."""
 KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
-"""Source: Codex 0.169.0 and 0.171.0, opencode 1.18.33 and VS Code, observed. Claude Code 2.1.330 names none."""
+"""Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 names none."""
 TURN: Final = "x-codex-turn-metadata"
-"""An object, or its JSON, with the `thread_id`. Source: Codex 0.171.0, observed."""
+"""An object, or its JSON, with the `thread_id`. Source: a recording of Codex 0.171.0."""
 MAX_TURN: Final = 10_000
 """The characters of JSON that are read of it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -17,6 +17,7 @@ from codriver.core.actions import EvaluationEnded, StopAsked
 from codriver.core.records import Recent
 from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
+from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.recordings import lines_not_run
 from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
@@ -236,7 +237,9 @@ class TestJobs:
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
-        self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said))
+        failures = dict.fromkeys(one.nodeid for one in report.failures)
+        data = facts.test_facts(job_id, evaluation.head, asdict(report.counts), list(failures))
+        self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said, data=data))
 
     def _keep_calls(self, job_id: str, running: _Running, report: TestReport) -> None:
         """Keep the recorded calls of a run, and the changed lines that did not run, where those of evaluations are."""

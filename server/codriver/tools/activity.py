@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from codriver.core.values import HUMAN
+from codriver.core.values import HUMAN, TEST_JOBS
 from codriver.errors import cut, refused
 from codriver.log.facts import EDIT, TESTS, UNDO, facts_of
 from codriver.tools.answers.answer_budget import budget, fit
@@ -157,6 +157,8 @@ def events_of(entries: Iterable[Entry]) -> list[Event]:
                     Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known)
                 )
             continue
+        if entry.session_key == TEST_JOBS:
+            continue  # the entry about the end of the run has its facts
         if entry.evaluation is None:
             if entry.category in ("otherOutput", "otherErrorOutput") and entry.text.strip():
                 event = Event("output", entry.timestamp, entry.line, entry.who or "", session=entry.session_key or "")
