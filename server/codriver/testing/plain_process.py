@@ -353,7 +353,7 @@ async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
 @asynccontextmanager
 async def start_with(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
     """Start a run in a process that `open_process` opens. Leaving the context ends the run, and removes its files."""
-    folder = Path(await to_thread.run_sync(_make_folder))
+    folder = await to_thread.run_sync(_make_folder)
     try:
         try:
             programs = await to_thread.run_sync(_lay_request, spec, folder)
@@ -395,8 +395,8 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_folder() -> str:
-    return tempfile.mkdtemp(prefix="codriver-tests-")
+def _make_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="codriver-tests-"))
 
 
 def _lay_request(spec: RunSpec, folder: Path) -> Path:

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from .bytecode import ignore_unsettled_rewrites
+from .event_file import encoded
 from .failures import class_name, cut, described, frames_of, message_of
 
 TYPE_CHECKING = False
@@ -192,6 +193,10 @@ class EventsPlugin:
         self.config: Any = None
         self.tests: dict[str, Test] = {}
         self.printed: dict[str, str] = {}
+        self.paths: dict[str, str] = {}
+        """The absolute paths of the files of tests, as JSON."""
+        self.encoded: dict[str, str] = {}
+        """The ids of tests, as JSON."""
         self.counts: dict[str, int] = {}
         self.deselected = 0
         self.status: int | None = None
@@ -357,7 +362,8 @@ class EventsPlugin:
             return
         self.tests[nodeid] = test = Test()
         test.location = location
-        self.events.write("started", nodeid=self.name_of(nodeid))
+        self.events.add_encoded('{"event":"started","nodeid":' + self.encoded_id(nodeid) + "}")
+        self.events.flush()
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
@@ -367,8 +373,12 @@ class EventsPlugin:
             test = self.tests[report.nodeid] = Test()
             test.location = report.location
         test.seconds += getattr(report, "duration", 0) or 0
-        node = getattr(report, "node", None)
-        test.worker = str(getattr(getattr(node, "gateway", None), "id", "") or "")
+        known = report.__dict__
+        if report.outcome == "passed" and report.when != "call" and "node" not in known and not test.is_rerunning:
+            test.outcomes.add("passed")
+            return
+        if "node" in known:
+            test.worker = str(getattr(getattr(known["node"], "gateway", None), "id", "") or "")
         if report.outcome == "rerun":
             test.reruns += 1
             test.is_rerunning = True
@@ -412,22 +422,39 @@ class EventsPlugin:
         del self.tests[nodeid]
         if not test.outcomes:
             return
-        file, line = None, None
-        if len(test.location) > 1:
-            file = os.path.normpath(os.path.join(str(self.root()), str(test.location[0])))
-            line = test.location[1] + 1 if isinstance(test.location[1], int) else None
-        self.events.add(
-            "test",
-            nodeid=self.name_of(nodeid),
-            outcome=next(one for one in RANKS if one in test.outcomes),
-            seconds=round(test.seconds, 6),
-            failures=test.failures,
-            reason=cut(test.reason, 1000),
-            file=file,
-            line=line,
-            worker=test.worker,
-            reruns=test.reruns,
-        )
+        path, line = (test.location[0], test.location[1]) if len(test.location) > 1 else ("", None)
+        parts = [
+            '{"event":"test","nodeid":',
+            self.encoded_id(nodeid),
+            ',"outcome":"',
+            next(one for one in RANKS if one in test.outcomes),
+            '","seconds":',
+            str(round(test.seconds, 6)),
+        ]
+        if path:
+            parts += [',"file":', self.paths.get(path) or self.encoded_path(path)]
+        if line is not None:
+            parts += [',"line":', str(line + 1)]
+        rest = {
+            "failures": test.failures,
+            "reason": cut(test.reason, 1000),
+            "worker": test.worker,
+            "reruns": test.reruns,
+        }
+        for name, value in rest.items():
+            if value:
+                parts += [',"', name, '":', encoded(value)]
+        parts.append("}")
+        self.events.add_encoded("".join(parts))
+
+    def encoded_id(self, nodeid: str) -> str:
+        """Return a test's id as pytest prints it, as JSON."""
+        return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encoded(self.name_of(nodeid)))
+
+    def encoded_path(self, path: str) -> str:
+        """Return the absolute path of a test's file, as JSON."""
+        found = self.paths[path] = encoded(os.path.normpath(os.path.join(str(self.root()), path)))
+        return found
 
     def failure(self, report: Report, phase: str, part: str = "") -> Values:
         """Return a failure: its description, if it has one, and what pytest prints of it."""
