@@ -7,6 +7,8 @@ import pytest
 from live_server import own_settings, serving, until
 from real_repls import repl
 
+from codriver.repls.launch import recipes
+
 GREET = """\
 (ns shop.greet)
 
@@ -289,3 +291,24 @@ def test_a_renamed_name_is_gone_in_squint(tmp_path):
         assert edit(client, live, {"type": "rename", "oldName": "total-of?", "newName": "sum-of"}, name="sums")["ok"]
         assert evaluate(client, "(js/Object.keys js/globalThis.shop.sums)") == '["one" "sum_of"]'
         assert evaluate(client, "(shop.sums/one)") == "1"
+
+
+@pytest.mark.parametrize("key", ["py", "py-2"])
+def test_the_session_that_loads_an_edit_can_be_named(tmp_path, key):
+    # The same command twice would be one REPL; this one is another to the server.
+    second = f"{sys.executable} {recipes.WORKER} --dialect python"
+    with serving(tmp_path, "--repl", "python", "--repl", second) as live, live.client() as client:
+        (live.workspace / "named.py").write_text("rate = 1\n")
+        until(lambda: [one["phase"] for one in client.call("list_sessions")["sessions"]] == ["connected"] * 2, "both")
+        for one in ("py", "py-2"):
+            client.call("evaluate_code", code="import named", replSessionKey=one)
+        edit = {"filePath": "named.py", "oldText": "1", "newText": "2"}
+        answer = client.call("edit_files", edits=[edit], load=True, replSessionKey=key)
+        assert "notLoaded" not in str(answer)
+        for one in ("py", "py-2"):
+            rate = client.call("evaluate_code", code="named.rate", replSessionKey=one)["result"]
+            assert rate == ("2" if one == key else "1")
+        again = {"filePath": "named.py", "oldText": "2", "newText": "3"}
+        refused = client.call("edit_files", edits=[again], load=True, replSessionKey="nowhere")
+        assert refused["reason"] == "unknown-session"
+        assert (live.workspace / "named.py").read_text() == "rate = 2\n"

@@ -48,7 +48,7 @@ RUNS_CODE = {
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
     "run_tests": {"report", "onTimeout", "namespace", "test", "match", "fresh", "trace", "coverage", "passed", "junit"},
-    "edit_files": {"dryRun"}, "get_evaluation": {"report", "maxImages"},
+    "edit_files": {"dryRun", "replSessionKey"}, "get_evaluation": {"report", "maxImages"},
     "evaluate_code": {"isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},

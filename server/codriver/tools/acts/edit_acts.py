@@ -29,7 +29,7 @@ from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import place_of_run, run_tests, runs_of_repl
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of, used_repls
+from codriver.tools.calls.session_choice import Target, await_server, in_lane, serving
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class LiveSteps:
         self._restores = restores
         self._is_loaded = loads
         self._hold = uuid.uuid4().hex if restores and loads else ""
-        self._loads = EditLoads(call, who, asked, hold=self._hold)
+        self._key: str | None = getattr(asked, "repl_session_key", None)
+        """The session that loads the files, if the caller named one."""
+        self._loads = EditLoads(call, who, asked, hold=self._hold, key=self._key)
         self._given_who = asked.who
         self._who = who
         self._limit_s = limit_s
@@ -388,8 +390,7 @@ class LiveSteps:
     def _server(self, path: Path) -> Repl | str:
         """The REPL that serves a file, or in words why none does."""
         call = self._call
-        used = used_repls(call, self._who)
-        return server_of(path, call.state.repls.values(), call.services.workspace, used) or ""
+        return serving(call, path, self._who, self._key) or ""
 
 
 def _paths(runs: Sequence[TestsRun]) -> list[str]:

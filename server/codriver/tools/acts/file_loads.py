@@ -42,7 +42,7 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Services
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait, way_to_end
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, check_tree, chosen, in_lane, server_of, used_repls
+from codriver.tools.calls.session_choice import Target, await_server, check_tree, chosen, in_lane, serving
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
 
 if TYPE_CHECKING:
@@ -274,12 +274,14 @@ class EditLoads:
         by: str = "edit_files",
         wait_s: float | None = None,
         hold: str = "",
+        key: str | None = None,
     ) -> None:
         """`by` names the editing tool, for the log; `wait_s` is the wait for the loads, if not that of any evaluation.
 
         `hold`: the id under which the REPLs keep the values that the loads change; such loads are ended when their time
-        is over.
+        is over. `key`: the session that loads the files, if the caller named one.
         """
+        self._key = key
         self.rows: dict[int, dict[str, object]] = {}
         self.is_done = True
         """Whether all loads are done."""
@@ -301,7 +303,6 @@ class EditLoads:
         Nothing is sent twice. The row of each file that was not loaded says so, with the way to load it.
         """
         call, held_up = self._call, ""
-        used = used_repls(call, self._who)
         await await_search(call.services.core)
         files = await call.services.work.texts.run(call.client, partial(changed_files, results))
         ends_at = anyio.current_time() + self._wait_s
@@ -309,7 +310,7 @@ class EditLoads:
             path = results[file.place].change.path
             await await_server(call, path, max(0.0, ends_at - anyio.current_time()))
             why = held_up or file.fault
-            repl = None if why else server_of(path, call.state.repls.values(), call.services.workspace, used)
+            repl = None if why else serving(call, path, self._who, self._key)
             if repl is None or isinstance(repl, str):
                 self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
             elif not await self._load(file, path, repl, ends_at, gone.get(file.place, ())):

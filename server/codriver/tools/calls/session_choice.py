@@ -318,6 +318,20 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
     return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike: name one with replSessionKey"
 
 
+def serving(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
+    """Return the REPL that serves a file for a caller: the one that `key` names, otherwise as `server_of` says.
+
+    Raises:
+        RefusedError: there is no session of that key, or its REPL was given up.
+    """
+    if key is None:
+        return server_of(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
+    repl = resolve(call.state, key).repl
+    if repl.dialect not in dialects_by_suffix().get(file.suffix, ()):
+        return f"{repl.key} does not load files of this language"
+    return repl if repl.phase == "connected" else f"{repl.key} is not connected now"
+
+
 async def await_server(call: Call, file: Path, wait_s: float) -> None:
     """Wait for a REPL on its way that may serve a file, as an evaluation does, if no other serves the file."""
     dialects = dialects_by_suffix().get(file.suffix, ())
