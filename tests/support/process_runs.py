@@ -83,6 +83,12 @@ async def appears(path):
         await anyio.sleep(0.02)
 
 
+async def is_empty(folder):
+    """Wait until a directory is empty."""
+    while list(folder.iterdir()):
+        await anyio.sleep(0.02)
+
+
 def assert_ended(pid):
     """Wait until a process is gone, or is only waited for by nobody."""
     for _ in range(500):

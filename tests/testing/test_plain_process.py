@@ -310,10 +310,13 @@ def test_a_run_ends_with_a_server_that_is_killed(project):
     folder = project(SLOW)
     code = "import sys, process_runs; process_runs.run(process_runs.Path(sys.argv[1]))"
     path = {"PYTHONPATH": str(Path(process_runs.__file__).parent)}
-    with subprocess.Popen([sys.executable, "-c", code, folder], env={**os.environ, **path}) as server:
+    (temporary := folder / "temporary").mkdir()
+    environment = {**os.environ, **path, "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", code, folder], env=environment) as server:
         anyio.run(process_runs.appears, folder / "began")
         server.kill()
     process_runs.assert_ended(int((folder / "began").read_text()))
+    anyio.run(process_runs.is_empty, temporary)
 
 
 @pytest.mark.parametrize("name", ["lib.py", "test_it.py"])

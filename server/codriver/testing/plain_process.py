@@ -48,8 +48,10 @@ LINGER_S: Final = 10.0
 """The time for a process to end after its last test: threads are joined, and exit handlers run."""
 OUTPUT_BYTES: Final = 2**20
 """The output read at once."""
-GUARD: Final = 'read -r line || kill -s KILL -- "-$1"'
-"""A shell that kills a process group when its standard input ends without a line: the server is gone."""
+GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
+"""A shell that kills a process group, and removes its files, when its standard input ends without a line: the server is
+gone.
+"""
 SOURCES: Final = "sources"
 """The directory of a run with the contents that it sees in place of files."""
 KEPT: Final = "kept process"
@@ -366,7 +368,7 @@ async def start_with(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[
         run = PlainRun(spec, folder, process)
         is_given_away = False
         try:
-            run.guard = await _guard(process.pid)
+            run.guard = await _guard(process.pid, folder)
             yield run
             is_given_away = run.is_given_away
         finally:
@@ -505,13 +507,13 @@ async def open_plain(spec: RunSpec, command: Sequence[str], folder: Path) -> Pro
         )
 
 
-async def _guard(pid: int) -> Process | None:
+async def _guard(pid: int, folder: Path) -> Process | None:
     """A process that kills a group when the server is gone; on Windows the tree ends with the server by itself."""
     if not HAS_GROUPS:
         return None
     try:
         return await anyio.open_process(
-            ["/bin/sh", "-c", GUARD, "sh", str(pid)],
+            ["/bin/sh", "-c", GUARD, "sh", str(pid), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

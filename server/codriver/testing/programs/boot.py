@@ -22,7 +22,7 @@ def compiled(sources: str) -> "list[tuple[str, CodeType]]":
     cache = ".".join((sources, *version))
     try:
         with open(cache, "rb") as file:
-            found: list[tuple[str, CodeType]] = marshal.load(file)
+            found: list[tuple[str, CodeType]] = marshal.loads(file.read())
             return found
     except (OSError, EOFError, ValueError, TypeError):
         pass
@@ -30,7 +30,9 @@ def compiled(sources: str) -> "list[tuple[str, CodeType]]":
         texts = eval(file.read(), {})
     flags = 0x1000000  # `from __future__ import annotations`, which as a statement would import a module
     # Names in angle brackets are no files: coverage does not measure them.
-    codes = [(name, compile(text, "<" + name + ">", "exec", flags, dont_inherit=True)) for name, text in texts]
+    codes = [
+        (name, compile(text, "<" + name + ">", "exec", flags, dont_inherit=True, optimize=2)) for name, text in texts
+    ]
     new = cache + "." + str(os.getpid())
     try:
         with open(new, "wb") as file:
