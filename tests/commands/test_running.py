@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import forked
-import junitparser
 import pytest
 from forked import can_fork
 from live_server import own_settings, serving, until
@@ -95,31 +94,6 @@ def test_status_says_who_is_busy_with_what_and_who_waits_for_whom(live, tmp_path
         bob.answer(waits)
     assert re.search(r" ann since \d+ s: import waiting \([0-9a-f]+-\d+\)\n", shown)
     assert re.search(r"bob waits .*: the session is held by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", shown)
-
-
-def test_a_terminal_is_told_how_many_tests_are_over_and_how_many_are_red(live, tmp_path):
-    gate = live.workspace / "gate"
-    gate.unlink(missing_ok=True)
-    report = tmp_path / "report.xml"
-    command = live.command("test", "--junit", str(report), "--images", str(tmp_path), "test_gate.py")
-    with Terminal(command, live.environ) as terminal:
-        terminal.shows("codriver: tests: 2 of 3, 1 red (")
-        gate.touch()
-        until(lambda: b"\x1b[c" in terminal.output or terminal.read(0.1), "the question for pictures")
-        assert terminal.end() == 1
-    assert b"3 tests: 2 passed, 1 failed in" in terminal.output
-    assert "tests: 2 of 3" not in "\n".join(terminal.grid.text()), "the line is taken back"
-    assert [case.name for suite in junitparser.JUnitXml.fromfile(str(report)) for case in suite] == [
-        "test_first", "test_red", "test_waits",
-    ]  # fmt: skip
-    assert [file.read_bytes()[:4] for file in tmp_path.glob("*.png")] == [b"\x89PNG"]
-
-
-def test_tests_that_draw_name_the_command_that_shows_what_they_drew(live):
-    (live.workspace / "gate").touch()
-    done = live.run("test", "test_gate.py")
-    assert re.search(r"the tests showed a picture: codriver image [0-9a-f]+-\d+\n", done.stderr)
-    assert "base64" not in done.stdout + done.stderr + live.run("log").stdout
 
 
 def test_a_replay_tells_a_terminal_which_evaluation_runs_again(live, tmp_path):

@@ -437,10 +437,10 @@ def test_tests_are_seen_while_they_run(live, client, tmp_path):
     with watching(live, columns=160) as terminal:
         terminal.shows("live")
         asked = client.begin_call("run_tests", namespace="test_watched.py", who="tester", timeoutMs=60_000)
-        terminal.until(lambda lines: any("test_watched.py" in one and "… 1 of 2" in one for one in lines), "it")
+        terminal.until(lambda lines: any("test_watched.py" in one and "…" in one for one in lines), "it")
         gate.touch()
         client.answer(asked)
-        terminal.until(lambda lines: any("test_watched.py" in one and "= 2 passed" in one for one in lines), "it")
+        terminal.until(lambda lines: any("test_watched.py" in one and "2 passed" in one for one in lines), "it")
 
 
 def test_what_a_killed_server_ran_is_over_on_the_screen(tmp_path):

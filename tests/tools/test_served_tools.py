@@ -57,6 +57,15 @@ class Cases:
         identity = self.python("print('kept')")["evaluationId"]
         assert self.call("get_evaluation", evaluationId=identity, part="stdout")["text"] == "kept\n"
 
+    def status(self):
+        assert {"py", "lpy", "jup"} <= {row["key"] for row in self.call("status", about="sessions")["sessions"]}
+        self.python("'for the activity'")
+        assert self.call("status", about="activity", by="me")["events"][0]["result"] == "'for the activity'"
+
+    def connect_repl(self):
+        (basilisp,) = [row for row in self.call("list_sessions")["sessions"] if row["key"] == "lpy"]
+        assert self.call("connect_repl", address=basilisp["address"])["sessionKey"] == "lpy"
+
     def interrupt_evaluation(self):
         running = self.python("import time\nwhile True: time.sleep(0.01)", timeoutMs=100)
         ended = self.call("interrupt_evaluation", evaluationId=running["evaluationId"])

@@ -186,7 +186,7 @@ def test_hy_runs_what_python_runs(hy):
         assert ask(client, namespace="test_orders", timeoutMs=60_000)["ok"]
         assert ask(client, namespace="test_orders", test="test-given")["tests"] == 1
         assert ask(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
-        assert counts(ask(client, namespace="test_orders", fresh=True, timeoutMs=60_000)) == (4, 4, 0, 0)
+        assert ask(client, namespace="test_orders", fresh=True)["reason"] == "capability-missing"
 
 
 def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(hy):
@@ -198,7 +198,6 @@ def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(hy):
         assert "give the test file, as tests/test_core.hy, as namespace" in none["hint"]
         assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 1, 3, 0)
         assert ask(client, namespace="tests/test_orders.hy::test-plain")["tests"] == 1
-        assert ask(client, namespace="tests/test_orders.hy", fresh=True, timeoutMs=60_000)["tests"] == 4
         (hy.workspace / "tests" / "test_orders.hy").write_text(HY.replace("3", "2"))
         client.call("evaluate_code", code="(import tests.test_orders)")
         assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 4, 0, 0)
