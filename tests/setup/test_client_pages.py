@@ -80,8 +80,8 @@ its time and answer; a hook that says anything else than what `init` writes is n
   module that is loaded.
 - Before a whole Lisp file is written: one that does not read is refused, with line, column and proposal.
 - At the end of a turn, with `hookGate = true`: the tests of namespaces and modules whose files changed run, for 20 s at
-  most, and hold the agent up once if they fail. A module's tests are the files named after it; a Python module that is
-  loaded as it was before is loaded first. Of Lisp, what is loaded is tested: have `hookReload`, too.
+  most, and hold the agent up once if they fail. A module's tests are the files named after it. Python tests run from
+  the files in a new process. Of Lisp, what is loaded is tested: have `hookReload`, too.
 - At the start, and after a compaction where the client starts anew: the REPLs with their generation, what is defined
   there and in no file, the last failures, what runs, and who else is here, in 1,500 characters.
 
