@@ -94,6 +94,25 @@ def test_a_load_gives_effect_to_what_changed_and_makes_nothing_anew(python):
     assert [(row["name"], row["kind"]) for row in rows if row["module"] == name] == [("cached", "emptied")]
 
 
+DOCUMENTED = """
+def plain(): "old"; return 1
+def bare(): return "text"
+class Shape:
+    def area(self): "old"; return __class__
+"""
+
+
+def test_load_renews_docstrings(python, tmp_path):
+    path = tmp_path / "documented.py"
+    path.write_text(DOCUMENTED, encoding="utf-8")
+    python.evaluate(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport documented\nplain = documented.plain")
+    text = DOCUMENTED.replace("old", "new").replace('"text"', '"other"')
+    path.write_text(text, encoding="utf-8")
+    python.answer(python.send("load-file", file=text, **{"file-path": str(path), "file-name": path.name}))
+    docs = "plain.__doc__, documented.bare.__doc__, documented.bare(), documented.Shape.area.__doc__"
+    assert texts(python.evaluate(docs), "value") == ["('new', None, 'other', 'new')"]
+
+
 def test_it_loads_files_and_knows_names(python):
     file = python.folder / "parcel.py"
     source = "def inc(n):\n    'One more.'\n    return n + 1\ninc(1)"

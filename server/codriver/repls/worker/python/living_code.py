@@ -43,8 +43,6 @@ EMPTY_CELL = types.CellType()
 CACHED = type(functools.lru_cache()(int))
 NEW_LOCALS, NESTED = 0x2, 0x10
 """Flags of codes: of functions, and of those within functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
-HAS_DOCSTRING = 0x4000000
-"""A flag of codes from Python 3.13 on. Source: `inspect.CO_HAS_DOCSTRING`."""
 RUNNING = {
     types.GeneratorType: ("gi_code", "generator"),
     types.CoroutineType: ("cr_code", "coroutine"),
@@ -253,10 +251,9 @@ def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None
 
 
 def _doc_of(code: types.CodeType) -> str | None:
-    if sys.version_info >= (3, 13) and not code.co_flags & HAS_DOCSTRING:
-        return None
-    first = code.co_consts[0] if code.co_consts else None
-    return first if type(first) is str else None
+    """Return the docstring that the interpreter gives to a function of this code."""
+    cells = tuple(types.CellType() for _ in code.co_freevars)
+    return types.FunctionType(code, {}, closure=cells).__doc__
 
 
 def _as_loaded(code: types.CodeType, file: str, places: dict[Place, list[types.CodeType]]) -> types.CodeType | None:
