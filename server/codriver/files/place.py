@@ -211,14 +211,15 @@ class Place:
 
     def _copy_attributes(self, to: int) -> None:
         """Give a new file the extended attributes of the one with the name, as far as the system allows."""
-        if not hasattr(os, "listxattr"):
-            return
+        list_names, read, write = (getattr(os, f"{verb}xattr", None) for verb in ("list", "get", "set"))
+        if list_names is None or read is None or write is None:
+            return  # of Linux alone
         with contextlib.suppress(OSError):
             descriptor = self._folder.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
             try:
-                for attribute in os.listxattr(descriptor):
+                for attribute in list_names(descriptor):
                     with contextlib.suppress(OSError):
-                        os.setxattr(to, attribute, os.getxattr(descriptor, attribute))
+                        write(to, attribute, read(descriptor, attribute))
             finally:
                 os.close(descriptor)
 

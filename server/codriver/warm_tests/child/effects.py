@@ -28,7 +28,7 @@ def entries() -> dict[tuple[str, Any], Effect]:
     last = len(sys.meta_path) - 1
     for place, finder in enumerate(sys.meta_path):
         found["finder", id(finder)] = "finder", (finder, place < last and place == 0)
-    for name, value in os.environ._data.items():  # type: ignore[attr-defined]
+    for name, value in os.environ._data.items():
         found["variable", (name, value)] = "variable", (name, value)
     if logging := loaded_module("logging"):
         for name, logger in logging.root.manager.loggerDict.items():

@@ -52,4 +52,4 @@ def native_variables(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 def current_environment() -> dict[bytes, bytes]:
     """Return the encoded variables of this process, without being noticed by whoever watches `os.environ`."""
-    return dict(os.environ._data)  # type: ignore[attr-defined]
+    return dict(os.environ._data)

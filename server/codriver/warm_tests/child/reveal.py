@@ -144,7 +144,7 @@ class Revealer:
             is_namespace = type(getattr(module, "__path__", None)).__name__ == "_NamespacePath"
             if is_namespace and not parent:
                 found = external.PathFinder.find_spec(name)
-                if found is None or list(found.submodule_search_locations or ()) != module.__path__._path:  # type: ignore[attr-defined]
+                if found is None or list(found.submodule_search_locations or ()) != module.__path__._path:
                     return "namespace", name
             return None
         if not parent or (path and not getattr(owner, "__file__", None)):
