@@ -19,7 +19,10 @@ KNOWING = {
     "server/codriver/repls/worker/serving/embedded.py": "an application's own",
     "server/codriver/repls/worker/tries": "tries in forks, on Linux alone",
     "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
-    "server/codriver/repls/programs/python/new_process.py": "a program that is sent to a REPL as a whole",
+    "server/codriver/testing/programs": "programs of test processes, without ours",
+    "server/codriver/warm_tests/child": "forks, on Linux alone",
+    "server/codriver/editing/vscode.py": "the folders in which VS Code keeps its state",
+    "server/codriver/repls/jupyter/connection_files.py": "who may write a connection file",
 }
 """The places that may ask, and why."""
 CALLS = {
@@ -105,7 +108,11 @@ def test_folders_are_held_open_by_the_one_room_that_opens_files():
 
 
 REMOVING = ("unlink", "rename", "rmtree", "removedirs")
-AT_ONCE = {"net/relay_install.py": "a file that somebody holds says that its folder is in use"}
+AT_ONCE = {
+    "net/relay_install.py": "a file that somebody holds says that its folder is in use",
+    "testing/plain_process.py": "the directory of a run that is over",
+    "warm_tests/starter.py": "the directory of a run that is over",
+}
 """The modules that remove a file without waiting for whoever holds it, and why."""
 ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/")
 """The room that waits, and what runs in a REPL, without it."""

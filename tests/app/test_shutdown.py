@@ -37,6 +37,7 @@ STEPS = (
     "close the long texts",
     "delete the kernels that servers started for us",
     "end the REPLs",
+    "end the test runs",
     "part with the clients",
     "end the tasks",
     "send what waits for the clients",

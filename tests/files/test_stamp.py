@@ -63,7 +63,9 @@ def test_relay_and_server_stamp_a_file_alike(tmp_path):
 ASKS_FOR_TIMES = {
     "files/whole_files.py": "the one shape, and what may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
-    "tools/acts/test_runs.py": "the newest edit of all files of Python",
+    "testing/changed_files.py": "the files that changed during a run of tests",
+    "warm_tests/stamps.py": "the packages that were imported before",
+    "warm_tests/child/process_state.py": "the files that an import read",
     "tools/answers/conflicts.py": "who wrote a file last",
     "net/relay_install.py": "the oldest goes first",
     "repls/jupyter/connection_files.py": "the newest kernel, and a folder within its clock's step",

@@ -123,4 +123,4 @@ def test_an_edit_by_the_clients_own_tool_reaches_the_log_and_what_is_wrong_its_m
     assert "REPLs: py (python, connected" in heard
     if name in BLOCKED_TURNS:
         assert heard.count("tests of what was changed fail") > 0
-        assert "test_never.py/test_never (test_never.py:2)" in heard
+        assert "test_never.py::test_never" in heard

@@ -71,8 +71,7 @@ REASONS: dict[str, dict[str, str]] = {
     "settings/test_trust.py": {
         LINKS: "test_a_link_to_settings_within_the_workspace_is_followed "
         "test_the_users_own_link_to_settings_is_followed",
-        MODES: "test_a_record_that_is_not_the_users_own_file_accepts_nothing "
-        "test_what_is_kept_is_private_and_outside_the_workspace",
+        MODES: "test_what_is_kept_is_private_and_outside_the_workspace",
         PLACES: "test_a_settings_file_that_is_no_regular_file_of_the_workspace_is_refused "
         "test_no_command_runs_what_a_checkout_asks_for",
     },

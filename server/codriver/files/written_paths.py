@@ -6,7 +6,6 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,4 +51,6 @@ def _path_of_uri(uri: str) -> str:
     if parts.netloc.lower() not in _LOCAL or not parts.path:
         return uri
     position = f"#{parts.fragment}" if parts.fragment else ""
+    from urllib.request import url2pathname  # noqa: PLC0415  # few callers write a URI, and it loads much
+
     return url2pathname(parts.path) + position

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +78,8 @@ def _normalized(name: str) -> str:
 
 
 def _project_name(directory: Path) -> str:
+    import tomllib  # noqa: PLC0415  # no server needs it to start
+
     for folder in (directory, *directory.parents):
         try:
             data = tomllib.loads(_text(folder / "pyproject.toml"))

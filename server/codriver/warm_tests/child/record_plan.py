@@ -27,6 +27,7 @@ def record(path: str) -> None:
         del sys.modules["atexit"]
 
 
-record(sys.argv[1])
-_code = code_of_script(sys.argv[2])
-exec(_code, new_main(sys.argv[2], sys.argv[3:]))
+if __name__ == "__main__":
+    record(sys.argv[1])
+    _code = code_of_script(sys.argv[2])
+    exec(_code, new_main(sys.argv[2], sys.argv[3:]))
