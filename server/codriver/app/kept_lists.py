@@ -21,7 +21,7 @@ from codriver import files
 from codriver.files.own_folders import state_folder
 from codriver.net.client_sessions import OWN_NAMES
 from codriver.net.tasks import BackgroundWrites
-from codriver.settings import layers, trust
+from codriver.settings import layers, machine_policy, trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +97,8 @@ def forget(workspace: Path) -> None:
 
 def circumstances(workspace: Path) -> dict[str, object]:
     """The circumstances under which a workspace's kept list counts: each has to be the same."""
-    stamped = (*layers.files(workspace), trust.record_path(workspace), Path(codriver.__file__))
+    own = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
+    stamped = (*layers.files(workspace), *own)
     named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
     ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
     return {

@@ -38,6 +38,11 @@ class PageDoor:
 
     async def open(self, host: str) -> Mapping[str, object]:
         """Open the page, unless it is open; return a new address under a host, or the reason why there is none."""
+        settings = self._parts.services.live.settings
+        if not settings.enable_page:
+            policy = settings.policy_of("enable_page")
+            by = f"on this machine by {policy}" if policy else "by the setting enablePage"
+            return {"problem": f"the page is switched off {by}"}
         try:
             async with self._opening:
                 page = self._page or await self._open()
@@ -47,8 +52,16 @@ class PageDoor:
             logger.exception("the page cannot be opened")
             return {"problem": f"the page cannot be opened: {error}"}
 
+    async def watch_settings(self) -> None:
+        """Close the page when the settings switch it off, until cancelled."""
+        live = self._parts.services.live
+        while True:
+            await live.changed.wait()
+            if not live.settings.enable_page:
+                self.close()
+
     def close(self) -> None:
-        """Close the page as the server ends."""
+        """Close the page as the server ends, or as it is switched off."""
         self._scope.cancel()
 
     async def _open(self) -> PageServer:

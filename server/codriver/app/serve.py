@@ -213,6 +213,7 @@ class Server:
         self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
+        self._tasks.start_soon(self._page.watch_settings)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._core.report(*parts.reports, start, *parts.cut_off)
         with parts.protocol.log_messages.hearing_records():

@@ -24,7 +24,7 @@ from codriver.repls.kinds import JUPYTER, KINDS, PYTHON, kind_of
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python_text
-from codriver.settings import trust
+from codriver.settings import machine_policy, trust
 from codriver.settings.layers import load
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ class FreshRuns:
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts; `tell` gets its output."""
         words = words or self.words
+        policy = machine_policy.read(machine_policy.policy_file())
+        if "enable_mcp_repl_evaluation" in policy.off:
+            raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
         how = recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_asked=True, python=python)

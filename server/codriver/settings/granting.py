@@ -50,6 +50,8 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "allow_edits_of_client_files": True,
         "allow_sensitive_reads": True,
         "enable_mcp_repl_evaluation": True,
+        "enable_edits": True,
+        "enable_page": True,
         "require_token": False,
         "watch": True,  # a watcher runs the code that is saved, or checked out
         "hook_reload": True,  # as above

@@ -1,8 +1,9 @@
 """The layers that settings are loaded from, each value with the layer it comes from, and their reload.
 
 Defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in `pyproject.toml`; the first
-wins where both have a key) < environment (`CODRIVER_…`) < command line. Anybody may have written the workspace's file:
-a setting that would grant something counts there once the user has accepted the file. While a server runs, some changes
+wins where both have a key) < environment (`CODRIVER_…`) < command line < the machine's policy, which can only
+turn off. Anybody may have written the workspace's file: a setting that would grant something counts there once the user
+has accepted its value. While a server runs, some changes
 take effect at once, others wait for a restart.
 """
 
@@ -23,7 +24,7 @@ from codriver.files.own_folders import user_settings_file
 from codriver.files.toml_file import TomlFileError
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout
-from codriver.settings import granting, trust
+from codriver.settings import granting, machine_policy, trust
 from codriver.settings.model import (
     GROWING,
     NEED_RESTART,
@@ -41,6 +42,8 @@ from codriver.settings.workspace_tables import WorkspaceTables, own_file, projec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from codriver.settings.machine_policy import MachinePolicy
 
 
 T = TypeVar("T")
@@ -102,7 +105,10 @@ class SettingsError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a value: `default`, `user`, `workspace`, `environment` or `command line`, and which place."""
+    """The origin of a value, and its place.
+
+    The origin is `default`, `user`, `workspace`, `environment`, `command line` or `machine`.
+    """
 
     layer: str
     place: str = ""
@@ -154,6 +160,7 @@ class Loaded:
     warnings: tuple[str, ...] = ()
     withheld: tuple[Withheld, ...] = ()
     granting: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    policy: MachinePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +216,12 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
                 values[name], origins[name] = counting, layer.origin
     if errors:
         raise SettingsError.of_all(errors, warnings)
-    settings = Settings.model_validate(values)
-    return Loaded(settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted))
+    policy = machine_policy.read(machine_policy.policy_file())
+    origins |= dict.fromkeys(policy.off, Origin("machine", str(policy.path)))
+    settings = Settings.model_validate(values).restricted(policy)
+    return Loaded(
+        settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted), policy
+    )
 
 
 def held_back(withheld: Withheld, workspace: Path | None = None) -> str:
@@ -400,7 +411,12 @@ class Reloader:
     def _read_files(self) -> tuple[object, ...]:
         """Read what the settings depend on: the user's file, the workspace's files, and the acceptances."""
         user, *own = self._files
-        contents = [self._content(user, None), *(self._content(file, self._workspace) for file in own)]
+        machine = machine_policy.policy_file()
+        contents = [
+            self._content(machine, None),
+            self._content(user, None),
+            *(self._content(file, self._workspace) for file in own),
+        ]
         return (*contents, tuple(self._cached(path, read) for path, read in self._records))
 
     def _content(self, file: Path, root: Path | None) -> object:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
@@ -21,6 +22,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     StringConstraints,
     ValidationError,
     field_validator,
@@ -41,7 +43,9 @@ from codriver.repls.jupyter.named_kernels import (
 from codriver.settings import granting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from codriver.settings.machine_policy import MachinePolicy
 
 
 GIVEN: Final = "CODRIVER_DURATIONS"
@@ -253,6 +257,19 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
 
+    _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    """For each setting that the machine's policy turns off, the path of that policy."""
+
+    def restricted(self, policy: MachinePolicy) -> Settings:
+        """Return these settings with those turned off that the machine's policy turns off."""
+        restricted = self.model_copy(update=dict.fromkeys(policy.off, False))
+        restricted._turned_off = dict.fromkeys(policy.off, str(policy.path))  # noqa: SLF001  # of this class
+        return restricted
+
+    def policy_of(self, name: str) -> str | None:
+        """Return the path of the machine's policy if that turns a setting off."""
+        return self._turned_off.get(name)
+
     host: Text = Field("127.0.0.1", description="Address to listen on; beyond loopback needs a token.")
     mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 means any free port.")
     auto_start_mcp_server: bool = Field(
@@ -266,6 +283,8 @@ class Settings(BaseModel):
         description="Stop a server started on demand when nobody was connected this long; 0 means never.",
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
+    enable_edits: bool = Field(default=True, description="Offer the tools that change files of the workspace.")
+    enable_page: bool = Field(default=True, description="Let `codriver watch --web` open the page.")
     toolset: Literal["default", "full", "lean"] = Field(
         "default", description="Which tools clients get: the usual ones, all, or five by which an agent reaches all."
     )

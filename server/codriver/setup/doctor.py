@@ -31,6 +31,7 @@ from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_of
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
+from codriver.settings.machine_policy import SWITCHES
 from codriver.setup.doctor_checks import (
     NAME,
     SEAM,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
     from codriver.settings.model import Settings
     from codriver.setup.clients import Environment, Launch
-    from codriver.setup.doctor_checks import Support
+    from codriver.setup.doctor_checks import State, Support
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
@@ -142,6 +143,12 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
         yield Check("settings", "note", warning, "codriver config check")
     for one in loaded.withheld:
         yield Check("settings", "note", held_back(one), trust.command_for(workspace))
+    if loaded.policy is not None and loaded.policy.off:
+        names = ", ".join(key for key, name in SWITCHES.items() if name in loaded.policy.off)
+        text = f"{loaded.policy.path} turns off on this machine: {names}"
+        how = "an administrator of this machine can change that file"
+        state: State = "note" if loaded.policy.problem is None else "wrong"
+        yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.problem)}", how)
     lapsed = trust.environment_lapse(workspace, environment.variables, loaded.settings.python)
     if lapsed is not None:
         yield Check("acceptance", "note", trust.lapse_sentence(lapsed), trust.command_for(workspace))
@@ -149,6 +156,10 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
         places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
         yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
     yield from _check_skills(workspace, loaded.settings)
+
+
+def _in_brackets(problem: str | None) -> str:
+    return f", all it can, as it cannot be understood ({problem})" if problem else ""
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:

@@ -21,7 +21,6 @@ from codriver.core.values import NO_LIMITS, Request
 from codriver.log.logbook import near
 from codriver.log.transcripts import read
 from codriver.repls.dialects import seam_providers
-from codriver.settings.model import spelled
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
@@ -69,7 +68,7 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     """The seam's answer, in lines."""
     shows_told = arguments.include_sensitive
     if shows_told and not call.services.live.settings.allow_sensitive_reads:
-        raise switched_off_by("includeSensitive", spelled("allow_sensitive_reads"))
+        raise switched_off_by("includeSensitive", "allow_sensitive_reads", call.services.live.settings)
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
     asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})

@@ -25,7 +25,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import TEXTS, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.gate import to_have_kernel
+from codriver.tools.calls.gate import check_may_edit, to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
 from codriver.tools.edit_files import find_open_notebook
 from codriver.tools.ledgers.ledger import Write, digest_of
@@ -80,6 +80,7 @@ def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], wh
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     """Run one cell or all of them. Outputs are written at the end of each cell, also after this call."""
+    check_may_edit("run_cell", call.services.live.settings)
     notebook = await _open(call, arguments)
     target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
     check_tree(call, target, notebook.who, arguments.repl_session_key)

@@ -31,6 +31,7 @@ from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
+from codriver.tools.calls.gate import check_may_edit
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditArguments, EditFilesArguments, dry_edit, edit_files
 from codriver.tools.evaluate_code import EvaluateArguments, evaluate_code
@@ -112,6 +113,8 @@ class TryArguments(Evaluating):
 async def try_code(call: Call, arguments: TryArguments) -> Answer:
     """Try each candidate in a fork, tell the outcomes, and apply the one to keep."""
     who = call.who(arguments.who)
+    if arguments.keep is not None and any(one.edits for one in arguments.candidates):
+        check_may_edit("keep", call.services.live.settings)
     target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.repl_session_key is None:

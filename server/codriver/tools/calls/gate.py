@@ -43,8 +43,15 @@ SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
 
 
-def switched_off_by(tool: str, setting: str, outcome: str = "") -> RefusedError:
-    """A setting has switched the tool off."""
+def switched_off_by(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
+    """The refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
+    setting, policy = spelled(name), settings.policy_of(name)
+    if policy is not None:
+        return refused(
+            "switched-off",
+            f"{tool} is switched off on this machine by {policy}{outcome}",
+            hint="only an administrator of this machine can switch it on, by that file",
+        )
     return refused(
         "switched-off",
         f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
@@ -92,7 +99,17 @@ def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedErro
     """The refusal of a `tool` that is switched off; `by`: the act that would do the same, and did nothing."""
     if tool.setting is None or getattr(settings, tool.setting):
         return None
-    return switched_off_by(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
+    return switched_off_by(by or tool.name, tool.setting, settings, ": nothing was written" if by else "")
+
+
+def check_may_edit(act: str, settings: Settings) -> None:
+    """Refuse an act that would write files of the workspace, where edits are switched off.
+
+    Raises:
+        RefusedError: edits are switched off.
+    """
+    if not settings.enable_edits:
+        raise switched_off_by(act, "enable_edits", settings)
 
 
 def on_offer(

@@ -1,0 +1,156 @@
+"""A machine's policy turns off the page, evaluation or edits, and nothing that a user says overrides it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from live_server import WAIT_S, environ, serving
+
+from codriver.commands.fresh_runs import FreshRuns
+from codriver.errors import StartError
+from codriver.settings import machine_policy
+from codriver.settings.layers import Reloader, as_rows, load
+from codriver.settings.machine_policy import SWITCHES, read
+
+EVERYTHING = tuple(SWITCHES.values())
+
+UNDER_POLICY = """
+import sys
+from pathlib import Path
+from codriver.commands.fresh_runs import FreshRuns
+from codriver.errors import StartError
+from codriver.settings import machine_policy
+policy = Path(sys.argv.pop(1))
+machine_policy.policy_file = lambda: policy
+from codriver.commands.cli import main
+main()
+"""
+"""Codriver on a machine whose policy is a file that tests may write."""
+
+
+@pytest.fixture
+def policy(tmp_path, monkeypatch):
+    """The machine's policy, for this process."""
+    for name in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    file = tmp_path / "etc" / "policy.toml"
+    file.parent.mkdir()
+    monkeypatch.setattr(machine_policy, "policy_file", lambda: file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "off"),
+    [
+        (None, ()),
+        ("", ()),
+        ("page = true\nevaluation = true\nedits = true\n", ()),
+        ("page = false\n", ("enable_page",)),
+        ("evaluation = false\nedits = false\n", ("enable_mcp_repl_evaluation", "enable_edits")),
+    ],
+)
+def test_a_policy_turns_off_what_it_names(policy, text, off):
+    if text is not None:
+        policy.write_text(text)
+    assert (read(policy).off, read(policy).problem) == (off, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["evaluation", "evaluations = false\n", "page = 0\n", "page = 'false'\n", "[page]\n", "\xff"]
+)
+def test_a_policy_that_cannot_be_understood_turns_off_everything(policy, text):
+    policy.write_bytes(text.encode("latin-1"))
+    assert read(policy).off == EVERYTHING
+    assert read(policy).problem
+
+
+def test_a_policy_that_is_no_file_turns_off_everything(policy):
+    policy.mkdir()
+    assert read(policy).off == EVERYTHING
+
+
+def test_the_policy_is_where_users_cannot_write():
+    if sys.platform == "linux":
+        assert str(machine_policy.policy_file()) == "/etc/codriver/policy.toml"
+    assert machine_policy.policy_file().is_absolute()
+
+
+def test_no_other_layer_overrides_it(policy, tmp_path):
+    policy.write_text("page = false\nevaluation = false\nedits = false\n")
+    user = tmp_path / "config" / "codriver"
+    user.mkdir(parents=True)
+    (user / "codriver.toml").write_text("enablePage = true\nenableEdits = true\n")
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    environment = {f"CODRIVER_{name.upper()}": "true" for name in EVERYTHING}
+    loaded = load(workspace, environ=environment, overrides=dict.fromkeys(EVERYTHING, True))
+    assert [getattr(loaded.settings, name) for name in EVERYTHING] == [False] * 3
+    assert [loaded.settings.policy_of(name) for name in EVERYTHING] == [str(policy)] * 3
+    assert ("enableEdits", "false", f"machine ({policy})") in as_rows(loaded)
+
+
+def test_it_counts_at_once_for_a_server_that_runs(policy, tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
+    assert reloader.settings.enable_edits
+    policy.write_text("edits = false\n")
+    news = reloader.look()
+    assert (news.settings.enable_edits, news.settings.policy_of("enable_edits")) == (False, str(policy))
+    policy.unlink()
+    assert reloader.look().settings.enable_edits
+
+
+def codriver(tmp_path, policy, *words):
+    command = [sys.executable, "-c", UNDER_POLICY, str(policy), *words]
+    given = {"env": environ(tmp_path), "cwd": tmp_path / "workspace", "capture_output": True, "text": True}
+    return subprocess.run(command, check=False, timeout=WAIT_S, **given)
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["turned off", "not turned off"])
+def test_tools_page_commands_and_doctor_follow_it_and_name_the_file(tmp_path, is_there):
+    policy = tmp_path / "policy.toml"
+    if is_there:
+        policy.write_text("page = false\nevaluation = false\nedits = false\n")
+    with serving(tmp_path, "--repl", "none") as live:  # for its folders and its clients' environment
+        live.run("stop")
+    (live.workspace / "app.py").write_text("x = 1\n")
+    given = {"env": live.environ, "stdout": subprocess.PIPE, "text": True, "cwd": live.workspace}
+    serve = [sys.executable, "-c", UNDER_POLICY, str(policy), "serve", "--port", "0", "--repl", "python"]
+    edit = {"edits": [{"filePath": "app.py", "oldText": "x = 1", "newText": "x = 2"}], "who": "tester"}
+    with subprocess.Popen(serve, **given) as server:
+        try:
+            assert "listens" in server.stdout.readline()
+            refusals = {
+                tool: json.loads(live.run("call", tool, json.dumps(arguments)).stdout)
+                for tool, arguments in (("evaluate_code", {"code": "1+2", "timeoutMs": 60_000}), ("edit_files", edit))
+            }
+            page = live.run("watch", "--web")
+            doctor = codriver(tmp_path, policy, "doctor")
+        finally:
+            live.run("stop")
+    told = [*map(str, refusals.values()), page.stdout + page.stderr, " ".join(doctor.stdout.split())]
+    assert [str(policy) in words for words in told] == [is_there] * 4, told
+    assert [answer["ok"] for answer in refusals.values()] == [not is_there] * 2
+    assert [answer.get("reason") for answer in refusals.values()] == ["switched-off" if is_there else None] * 2
+    assert (live.workspace / "app.py").read_text() == ("x = 1\n" if is_there else "x = 2\n")
+
+
+def test_a_policy_that_cannot_be_understood_is_wrong_in_doctor(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    policy = tmp_path / "policy.toml"
+    policy.write_text("evaluations = false\n")
+    done = codriver(tmp_path, policy, "doctor", "--json")
+    (check,) = [check for check in json.loads(done.stdout)["checks"] if check["area"] == "policy"]
+    assert (check["state"], done.returncode) == ("wrong", 1)
+    assert all(word in check["text"] for word in (str(policy), "page", "evaluation", "edits", "evaluations"))
+
+
+def test_export_and_replay_start_no_repl_where_evaluation_is_turned_off(policy, tmp_path):
+    runs = FreshRuns(tmp_path, "python", timeout_s=1)
+    assert runs.repl() is not None
+    policy.write_text("evaluation = false\n")
+    with pytest.raises(StartError, match="switched off on this machine") as caught:
+        runs.repl()
+    assert str(policy) in str(caught.value)
