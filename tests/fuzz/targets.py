@@ -309,6 +309,8 @@ class _Nothing:
     """A client session whose outbox keeps what it is given, and what takes its calls."""
 
     max_open_requests = 10
+    handshake_version = "2025-11-25"
+    sends_envelopes = False
 
     def __init__(self):
         self.outbox, self.lines, self.open_requests = self, [], OpenRequests()

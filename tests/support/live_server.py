@@ -98,9 +98,10 @@ FULL = 'toolset = "full"\n'
 
 def list_all_tools(folder):
     """Have the servers under `folder` list every tool, unless the user's own settings are there already."""
-    file = own_settings(folder)
-    if not file.exists():
-        file.write_text(FULL)
+    with contextlib.suppress(OSError):  # some tests leave a server no room for it
+        file = own_settings(folder)
+        if not file.exists():
+            file.write_text(FULL)
 
 
 class Live:

@@ -74,4 +74,6 @@ def test_memory_stays_within_its_bound_and_no_socket_is_left_open(seen):
     assert seen.clients_after == 1
     # Fewer is well: what the start had open may be closed by now.
     left = "\n".join(seen.files_after)
-    assert len(seen.files_after) <= seen.files_before, f"{seen.files_before} were open before, and now:\n{left}"
+    # The history keeps its file open once something was evaluated.
+    kept = [one for one in seen.files_after if not one.endswith("eval-history.transit.json")]
+    assert len(kept) <= seen.files_before, f"{seen.files_before} were open before, and now:\n{left}"
