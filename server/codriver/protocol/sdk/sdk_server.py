@@ -363,6 +363,9 @@ class SdkConnection:
                 for _, messages in (self._session_era, self._stateless_era):
                     loops.start_soon(partial(serve, read_stream=messages))
         finally:
+            for to_sdk, messages in (self._session_era, self._stateless_era):
+                to_sdk.close()
+                messages.close()
             self._forget(self._session)
 
     def end(self) -> None:
