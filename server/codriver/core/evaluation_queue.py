@@ -370,8 +370,8 @@ def _told(evaluation: Evaluation, action: EvaluationEnded, session_key: str) -> 
     else:
         return ()
     category: Literal["otherOutput", "otherErrorOutput"] = "otherErrorOutput" if is_wrong else "otherOutput"
-    told = Append(category=category, text=text, who=evaluation.who, session_key=session_key, evaluation=evaluation.id)
-    return (told if action.data is None else replace(told, kind=evaluation.kind, data=action.data),)
+    entry = Append(category=category, text=text, who=evaluation.who, session_key=session_key, evaluation=evaluation.id)
+    return (entry if action.data is None else replace(entry, kind=evaluation.kind, data=action.data),)
 
 
 def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> State:
