@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from .own_code import ALL_TAKEN, TOOL_IDS, TOOL_NAME, OwnCode, is_function
+from .own_code import ALL_TAKEN, OwnCode, is_function, take_tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,11 +59,10 @@ class FunctionsRecorder:
         if monitoring is None:
             self._problem = TOO_OLD
             return
-        self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        self._tool = take_tool(monitoring)
         if self._tool < 0:
             self._problem = ALL_TAKEN
             return
-        monitoring.use_tool_id(self._tool, TOOL_NAME)
         events = monitoring.events
         for event, callback in zip(self._events(), self._callbacks()):
             monitoring.register_callback(self._tool, event, callback)

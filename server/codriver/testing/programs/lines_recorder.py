@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .own_code import ALL_TAKEN, OPTIMIZED, TOOL_IDS, TOOL_NAME
+from .own_code import ALL_TAKEN, OPTIMIZED, take_tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,12 +45,11 @@ class LinesRecorder:
         if monitoring is None:
             self._problem = TOO_OLD
             return
-        self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        self._tool = take_tool(monitoring)
         if self._tool < 0:
             self._problem = ALL_TAKEN
             return
         events = monitoring.events
-        monitoring.use_tool_id(self._tool, TOOL_NAME)
         monitoring.register_callback(self._tool, events.PY_START, self._started)
         monitoring.register_callback(self._tool, events.LINE, self._line)
         monitoring.set_events(self._tool, events.PY_START)

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import CodeType
+    from typing import Any
 
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 OPTIMIZED = 1
@@ -46,3 +47,11 @@ class OwnCode:
 def is_function(code: CodeType) -> bool:
     """Whether a code is that of a named function: the body of a class has no variables of its own."""
     return code.co_name[0] != "<" and bool(code.co_flags & OPTIMIZED)
+
+
+def take_tool(monitoring: Any) -> int:
+    """Return a free tool id of `sys.monitoring`, which is taken now; -1 if there is none."""
+    tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+    if tool >= 0:
+        monitoring.use_tool_id(tool, TOOL_NAME)
+    return tool
