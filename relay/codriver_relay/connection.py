@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 
 LOST = (
-    "{} before this request was answered. It is not sent again, and a tool call may have run, in whole or in part: see "
-    "what has run before you call it again, by get_evaluation or repl_output_log. A server that was started since has "
-    "only the code of before, but for its last half second: repl_output_log with query [:find ?line ?code :where "
-    "[$history ?e :output/line ?line] [$history ?e :output/text ?code]]. The relay reconnects by itself"
+    "{} before this request was answered. It is not sent again, and a tool call may have run, in whole or in part. "
+    'Check what ran before you repeat it: status with about: "activity" lists it, also after a new server has started. '
+    "The relay reconnects by itself"
 )
 
 

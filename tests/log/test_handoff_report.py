@@ -115,7 +115,7 @@ def test_what_was_defined_before_a_repl_was_connected_anew_is_told_apart(log):
     log.connect(generation=2)
     log.evaluate("def new(): pass", "e2")
     assert log.line("Defined and in no file") == "user/new (ann e2)"
-    assert log.line("Defined in no file before their REPL was connected anew") == "user/old (ann e1)"
+    assert log.line("Defined in no file before their REPL was reconnected") == "user/old (ann e1)"
 
 
 def test_what_was_defined_in_an_earlier_run_of_the_server_is_told_apart():

@@ -108,5 +108,5 @@ def test_it_survives_the_server(tmp_path):
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:
         told = read(client, "codriver://handoff?who=claude")
         check(told)
-        assert "Defined in no file before their REPL was connected anew: price (" in told
+        assert "Defined in no file before their REPL was reconnected: price (" in told
         assert "Others since" not in told

@@ -70,7 +70,7 @@ def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
         # Two windows of one agent's product have the same name.
         ask(other, replSessionKey="py", timeoutMs=60_000)
-        note = "py was started anew since your last answer (bare asked for it): what was defined in it is gone"
+        note = "py was restarted since your last answer (bare asked for it): what was defined in it is gone"
         assert evaluated(client, "kept") == [note]
         looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
         assert (looked["generation"], restart_notes(looked)) == (1, [])
@@ -140,7 +140,7 @@ def test_a_repl_of_others_that_is_connected_anew_may_be_another_process(tmp_path
         proxy.cut()
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
         (note,) = evaluated(client, "kept")
-        assert "py was connected anew since your last answer (" in note
+        assert "py was reconnected since your last answer (" in note
         assert "in a new process, what was defined is gone" in note
 
 
@@ -161,7 +161,7 @@ def test_a_repl_whose_port_file_went_and_came_is_another_one(tmp_path):
             until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
             answer = client.call("evaluate_code", code="kept", timeoutMs=60_000)
             (note,) = restart_notes(answer)
-            assert "was connected anew since your last answer" in note
+            assert "was reconnected since your last answer" in note
 
 
 def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):

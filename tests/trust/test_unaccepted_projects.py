@@ -67,7 +67,7 @@ def test_a_project_with_an_environment_answers_says_whose_python_it_is_and_is_it
         assert "codriver trust" not in str(row)
         again = client.call("evaluate_code", code="import sys, app; sys.path[0]")
         assert again["result"] == repr(str(workspace))
-        assert any("was started anew" in note and "accepted" in note for note in again["notes"])
+        assert any("was restarted" in note and "accepted" in note for note in again["notes"])
         assert (tmp_path / "ran").exists()
         (workspace / "json.py").unlink()  # as in a shell, pytest would import it
         assert client.call("run_tests", namespace="test_app", timeoutMs=60_000)["ok"]

@@ -363,7 +363,7 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     yield Section("Tests green", tuple(map(_short, green)))
     yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
     yield Section("Defined and in no file", living)
-    yield Section("Defined in no file before their REPL was connected anew", former)
+    yield Section("Defined in no file before their REPL was reconnected", former)
     yield Section("Data", tuple(_data(story)))
     yield Section("Edited", tuple([_short(f"{path} ({who})") for who, path in reversed(story.edits)]))
     yield Section("Running", tuple(map(_short, present.running)))

@@ -203,7 +203,7 @@ def with_original_id(line: bytes, name: str, identity: str) -> bytes:
 
 MOST_WITHHELD = 5
 """Settings that do not count, named in a first answer: a longer list would drown the answer."""
-NEW_SERVER = "this server has taken another's place: what was defined in the REPLs that one had started is gone"
+NEW_SERVER = "a new server has replaced the previous one: what was defined in the REPLs that it had started is gone"
 RESULT = '{"content":%s%s,"isError":%s%s}'
 STRUCTURE = ',"structuredContent":%s'
 WHOLE_DIGITS = 21

@@ -128,8 +128,8 @@ def notes_of_generation(asking: Asking) -> list[str]:
     why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""
     since = f"since your last answer ({why})" if why else "since your last answer"
     if repl.owned:
-        return [f"{repl.key} was started anew {since}: what was defined in it is gone"]
-    return [f"{repl.key} was connected anew {since}: in a new process, what was defined is gone"]
+        return [f"{repl.key} was restarted {since}: what was defined in it is gone"]
+    return [f"{repl.key} was reconnected {since}: it is a new process, and what was defined in the old one is gone"]
 
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
