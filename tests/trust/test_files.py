@@ -246,12 +246,16 @@ def errors_of(client):
     return {error["code"]: error["message"] for error in client.call("server_health")["errors"]}
 
 
+LARGER_THAN_A_PAGE = f"len('{'x' * 20_000}')"
+"""Code that the history cannot append to a full disk: a shorter one fits into the last page of its file."""
+
+
 def test_a_history_that_cannot_be_written_any_more_is_an_error_until_it_can_be(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         assert errors_of(client) == {}
         filler = fill(disk)
-        assert client.call("evaluate_code", code="'not written'")["ok"]
+        assert client.call("evaluate_code", code=LARGER_THAN_A_PAGE)["ok"]
         words = until(lambda: errors_of(client).get("history-unwritable"), "the server to say so")
         assert "No space left on device" in words
         assert "make room on its disk" in words
@@ -264,7 +268,7 @@ def test_a_stop_says_that_the_last_code_may_not_be_kept(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         fill(disk)
-        assert client.call("evaluate_code", code="'not written'")["ok"]
+        assert client.call("evaluate_code", code=LARGER_THAN_A_PAGE)["ok"]
         until(lambda: errors_of(client), "the server to say so")
         done = live.run("stop")
         assert done.returncode == 0
