@@ -388,7 +388,8 @@ def test_pictures_are_dimmed_in_dark_mode_alone(browser, served_page, client):
 
 def test_pictures_stand_in_their_place_and_in_a_strip_and_can_be_had_large(page, client):
     evaluate(client, PICTURE)
-    page.until("document.querySelector('.row .media img')?.naturalWidth === 1", "the picture in its row")
+    newest = "[...document.querySelectorAll('.row .media img')].at(-1)"
+    page.until(f"{newest}?.naturalWidth === 1", "the picture in its row")
     page.until("document.querySelector('#strip img')?.naturalWidth === 1", "the picture in the strip")
     page.click(".media .picture")
     page.until("document.querySelector('#large').open")
