@@ -209,6 +209,8 @@ class Load:
         seen, plan, began = self.seen, self.plan, time.monotonic()
         self.watcher = await Peer("watcher").connect(self.live.port)
         await self.watcher.call("evaluate_code", code="done = 0", timeoutMs=60_000)
+        # The history keeps its file open from the second code on.
+        await self.watcher.call("evaluate_code", code="done", timeoutMs=60_000)
         seen.rss_before, seen.files_before = self.rss("VmRSS"), len(self.files())
         self.evaluators = await self.connect("evaluates", plan.evaluating)
         self.listeners = await self.connect("listens", plan.listening)

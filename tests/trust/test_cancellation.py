@@ -182,7 +182,8 @@ def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, lo
     def client(inside):
         with inside.client() as watcher, inside.client() as caller:
             until(lambda: watcher.call("evaluate_code", code="1")["ok"], "the REPL")
-            # Once without, as the first call of a kind may open what stays.
+            # Once without, as the first call of a kind may open what stays; the second code opens the history's file.
+            assert watcher.call("evaluate_code", code="6 * 7")["result"] == "42"
             params = {"name": name.rpartition(" ")[2], "arguments": CALLS[name]}
             caller.request("tools/call", params)
             before = inside.held()
