@@ -24,7 +24,7 @@ TESTS: Final = "run-tests"
 """A test run ended: `job`, its id, `tests`, the command, the counts, and `failures`, the names of failed tests."""
 MOST_FAILURES: Final = 50
 
-FILE_DIFF_CHARACTERS: Final = 8000
+FILE_DIFF_CHARACTERS: Final = 20_000
 """Maximum length of the diff of one file."""
 DIFF_CHARACTERS: Final = 32_000
 """Maximum length of all diffs of one entry, so that a large edit does not push other entries out of the log."""

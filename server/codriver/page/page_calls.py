@@ -22,6 +22,7 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import cut
+from codriver.log.facts import facts_of
 from codriver.log.output_log import Question
 from codriver.page.page_admission import FRAMES
 from codriver.page.table_markup import without_connections
@@ -103,8 +104,9 @@ class PageCalls:
             case "code":
                 return self._code(given.text("evaluation"))
             case "diffs":
-                found = services.ledger.diffs.of_line(given.number("line"))
-                return {"files": [{"file": file, "diff": diff} for file, diff in found]}
+                line = given.number("line")
+                entries = services.log.entries(since=line - 1, until=line)
+                return {"files": [one for entry in entries for one in facts_of(entry).get("files", ())]}
             case "shown":
                 return await self._shown(given.text("evaluation"), client)
             case "handoff":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
 from codriver.errors import CodriverError
+from codriver.log.facts import facts_of
 from codriver.log.handoff_report import LOADED, RAN, error_line
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
@@ -158,7 +159,7 @@ class RowReader:
         }  # fmt: skip
         if entry.category == "otherErrorOutput":
             row["status"] = "failed"
-        if files := self._services.ledger.diffs.of_line(entry.line):
+        if files := facts_of(entry).get("files"):
             row |= {"kind": "edit", "files": len(files)}
         return row
 

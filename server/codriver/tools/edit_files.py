@@ -388,7 +388,6 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
         diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets)
         call.dispatch(Say(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))
-        call.services.ledger.diffs.keep(call.services.log.last_line or 0, [(one.shown, one.diff) for one in results])
 
 
 def _rows(

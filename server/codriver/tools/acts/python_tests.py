@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
 from codriver.core.values import HELD, Request
@@ -26,7 +25,7 @@ from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import Telling
 from codriver.tools.answers.lean_answers import wants_detail
-from codriver.tools.answers.source_lines import excerpt
+from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.answers.trace_answers import with_trace
 from codriver.tools.calls.base import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
@@ -53,8 +52,6 @@ OUTPUT_CHARACTERS: Final = 300
 DETAILS_CHARACTERS: Final = 4000
 """Characters of a failure as pytest prints it, in a report."""
 MAX_FRAMES: Final = 5
-SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
-"""The rules for a source file of which an answer shows a part."""
 SOURCE_CHARACTERS: Final = 1200
 """Characters of source for one failure, from which on a second function is left out."""
 MOST_CALLED: Final = 2
@@ -290,12 +287,8 @@ def failure_sources(call: Call, kept: JobReport) -> dict[str, list[str]]:
             name = _shown(place.file, workspace)
             if name in changed:
                 continue
-            try:
-                lines = files.read_text(Path(place.file), SOURCE).splitlines()
-            except (OSError, UnicodeDecodeError, ValueError):
-                continue
             is_statement = test.failure is not None and place in test.failure.frames
-            text = excerpt(lines, place.line, is_marked=is_statement)
+            text = excerpt_of(Path(place.file), place.line, is_marked=is_statement)
             # A function is never cut: of two functions the second is left out if both are too long.
             if text and (not shown or len(text) <= left):
                 shown.append(f"{name}:{place.line} in {place.function}\n{call.services.log.without_secrets(text)}")

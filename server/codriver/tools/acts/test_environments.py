@@ -66,7 +66,7 @@ async def project_environment(call: Call) -> TestEnvironment:
     services = call.services
     recipe = await services.work.files.run(call.client, partial(services.recipe_of, PYTHON_KIND.repl))
     if why := recipe.withheld.get("test"):
-        raise CapabilityMissingError("test", why)
+        raise CapabilityMissingError("test", why, message="no test was run, as this workspace is not accepted")
     return TestEnvironment(recipe.command[0], services.workspace, recipe.env, caution=recipe.caution)
 
 

@@ -148,7 +148,8 @@ async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEn
     target = in_lane(call, target, who) if key is None else target
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
-        raise CapabilityMissingError("test", profile.missing.get("test"))
+        message = f"no test was run, as {target.key} cannot run tests"
+        raise CapabilityMissingError("test", profile.missing.get("test"), message=message)
     return target
 
 

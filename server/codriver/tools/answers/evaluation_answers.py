@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
-from codriver import files
 from codriver.core import callers, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
@@ -45,7 +44,7 @@ from codriver.tools.answers.lean_answers import (
     reader_of,
     wants_detail,
 )
-from codriver.tools.answers.source_lines import excerpt
+from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
@@ -78,8 +77,6 @@ EVALUATION: dict[str, Schema | str] = {
 }
 """The schema of an answer about an evaluation, by the keys of its fields."""
 
-SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
-"""The rules for a source file of which an answer shows a part."""
 SOURCE_LINES: Final = 10
 """Lines of a function that the answer about an error shows whole."""
 SOURCE_AROUND: Final = 2
@@ -184,7 +181,8 @@ async def _with_source(
     place = innermost_place(error, str(call.services.workspace))
     if place is None or not place[0].endswith(".py") or await _is_edited(call, evaluation, Path(place[0])):
         return shown
-    text = await call.services.work.files.run(call.client, partial(_source_around, *place))
+    source = partial(excerpt_of, Path(place[0]), place[1], most=SOURCE_LINES, around=SOURCE_AROUND)
+    text = await call.services.work.files.run(call.client, source)
     return {**shown, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else shown
 
 
@@ -193,15 +191,6 @@ async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
     if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
         return True  # nobody can tell
     return any(is_of(file, one.module) for one in await drift_or_none(call, repl, "edited"))
-
-
-def _source_around(file: str, line: int) -> str:
-    """Return the lines around a place; empty for a file that cannot be read. Blocks."""
-    try:
-        lines = files.read_text(Path(file), SOURCE).splitlines()
-    except (OSError, ValueError):
-        return ""
-    return excerpt(lines, line, most=SOURCE_LINES, around=SOURCE_AROUND)
 
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:

@@ -8,9 +8,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from codriver import files
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+
+SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
+"""The rules for a source file of which an answer shows a part."""
 
 MOST_LINES: Final = 25
 """A longer function is shown in part."""
@@ -25,6 +31,15 @@ QUOTE_END: Final = {
 }
 """By the opening quote: the rest of a string, up to its end."""
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
+
+
+def excerpt_of(file: Path, line: int, *, is_marked: bool = True, most: int = MOST_LINES, around: int = AROUND) -> str:
+    """Return an excerpt of a file, as `excerpt` does; empty for a file that cannot be read. Blocks."""
+    try:
+        lines = files.read_text(file, SOURCE).splitlines()
+    except (OSError, ValueError):
+        return ""
+    return excerpt(lines, line, is_marked=is_marked, most=most, around=around)
 
 
 def excerpt(

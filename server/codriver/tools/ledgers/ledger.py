@@ -80,7 +80,6 @@ MOST_EDITS_NOTED: Final = 200
 MOST_RUNS: Final = 200
 MOST_ACTS: Final = 20
 MOST_ACT_BYTES: Final = 2**20
-MOST_DIFF_CHARACTERS: Final = 20_000
 
 
 @dataclass(slots=True)
@@ -121,21 +120,6 @@ class TestsRun:
 
 
 @dataclass(slots=True)
-class Diffs:
-    """The diffs of the newest batches of edits, by the line of the log that tells of each; as long as the server."""
-
-    kept: Recent[int, tuple[tuple[str, str], ...]] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
-
-    def keep(self, line: int, diffs: Iterable[tuple[str, str]]) -> None:
-        """Keep the diffs of a batch: by file, as people name it, the first characters of its diff."""
-        self.kept[line] = tuple((file, diff[:MOST_DIFF_CHARACTERS]) for file, diff in diffs)
-
-    def of_line(self, line: int) -> tuple[tuple[str, str], ...]:
-        """The diffs of the batch that this line tells of; none for another line, or for forgotten ones."""
-        return self.kept.get(line, ())
-
-
-@dataclass(slots=True)
 class Acts:
     """The newest changes of files by `edit_files` and `undo_edit`, for the life of one server."""
 
@@ -168,8 +152,6 @@ class Ledger:
     """Edits, in the form in which they can be taken back."""
     conflicts: Conflicts = field(default_factory=Conflicts)
     """Code by REPL and edits by file, and the places in which one caller's meet another's."""
-    diffs: Diffs = field(default_factory=Diffs)
-    """The diffs of edits."""
     edits: EditsNoted = field(default_factory=EditsNoted)
     """Files that were edited and not tested since."""
     notebooks: NotebookReads = field(default_factory=NotebookReads)
