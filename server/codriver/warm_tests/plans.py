@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 ObstacleKind = Literal[
     "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger", "replaced",
-    "subclasses",
 ]  # fmt: skip
 
 _REASONS: Final[Mapping[str, str]] = {
@@ -26,7 +25,6 @@ _REASONS: Final[Mapping[str, str]] = {
     "warning": "its import warns, and warnings are errors: {about}",
     "logger": "the logger {about}, which its import makes, exists already",
     "replaced": "something has replaced functions of {about}",
-    "subclasses": "{about} looks for its classes, and it was not imported",
 }
 
 

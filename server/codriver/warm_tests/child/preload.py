@@ -63,8 +63,6 @@ class Preloader:
         """The functions of the modules in `PATCHED`."""
         self.generators: list[Any] = []
         """Unseeded random number generators made by imports."""
-        self.subclasses: list[tuple[str, str]] = []
-        """Modules that look for subclasses of a class, each with a module of another package that defines one."""
         self._importing: list[str] = []
         self._attributed: set[tuple[str, Any]] = set()
         self._always: Any = None
@@ -356,7 +354,6 @@ class Preloader:
             if (module := sys.modules.get(name)) is not None:
                 found = {key: value for key, value in vars(module).items() if callable(value) and key != "excepthook"}
                 self.functions[name] = found
-        self._find_subclasses()
         for record in reversed(self.records.values()):
             for effect in reversed(record.effects):
                 withdraw_effect(*effect)
@@ -394,22 +391,6 @@ class Preloader:
                 for key in present.keys() - former.keys():
                     if not key.startswith("_"):
                         del present[key]
-
-    def _find_subclasses(self) -> None:
-        """Find the modules that look for subclasses of classes which other packages define."""
-        lookers: dict[str, str] = {}
-        for name, record in self.records.items():
-            top = name.partition(".")[0]
-            is_candidate = record.origin.endswith(".py") and top not in sys.stdlib_module_names and top not in lookers
-            if is_candidate and mentions_subclasses(record.origin):
-                lookers[top] = name
-        for name in [name for name in sys.modules if lookers and name not in self.base]:
-            for value in list(getattr(sys.modules[name], "__dict__", {}).values()):
-                if issubclass(type(value), type) and value.__module__ == name:
-                    for base in value.__mro__[1:]:
-                        top = str(base.__module__).partition(".")[0]
-                        if top in lookers and top != name.partition(".")[0]:
-                            self.subclasses.append((lookers[top], name))
 
 
 class MissedModules:
@@ -499,12 +480,3 @@ def changed_attributes(former: dict[str, Any], present: dict[str, Any]) -> list[
         if is_replaced or is_added:
             changed.append(key)
     return changed
-
-
-def mentions_subclasses(path: str) -> bool:
-    """Return whether a source file calls `__subclasses__`."""
-    try:
-        with open(path, "rb") as file:
-            return b"__subclasses__()" in file.read()
-    except OSError:
-        return False
