@@ -355,7 +355,6 @@ OPENERS = {
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
     "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",
     "warm_tests/child/__main__.py": "runs in the project's own Python, without ours: what the server wrote for it",
-    "warm_tests/child/preload.py": "runs in the project's own Python, without ours: the sources of packages",
     "warm_tests/child/process_state.py": "runs in the project's own Python, without ours: the kernel's word in /proc",
     "warm_tests/child/scripts.py": "runs in the project's own Python, without ours: a script, what a run imported",
     "warm_tests/stamps.py": "what is installed in the project's environment, and the project's own name",

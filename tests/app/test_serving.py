@@ -647,8 +647,9 @@ def test_a_server_that_restarts_under_a_call_is_reported_and_found_again(tmp_pat
         with serving(tmp_path, "--repl", "python"):
             client.await_notification("notifications/tools/list_changed")
             assert client.call("evaluate_code", code="'again'", timeoutMs=30_000)["result"] == "'again'"
-            (query,) = re.findall(r"\[:find .*\]\]", answer["error"]["message"])
-            assert "while True: pass" in [code for _, code in client.call("repl_output_log", query=query)["result"]]
+            assert 'status with about: "activity"' in answer["error"]["message"]
+            listed = client.call("status", about="activity")
+            assert "while True: pass" in json.dumps(listed)
 
 
 def _running(live):

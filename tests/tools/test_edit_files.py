@@ -129,7 +129,7 @@ def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client,
 
 def test_a_wrong_argument_is_answered_with_the_arguments_of_the_tool(client):
     assert client.call("edit_files", edit=[])["hint"] == (
-        "the arguments of edit_files are: edits, dryRun, load, test, onFailure, limitMs, who, detail"
+        "the arguments of edit_files are: edits, dryRun, load, test, onFailure, limitMs, replSessionKey, who, detail"
     )
 
 

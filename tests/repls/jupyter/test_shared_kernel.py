@@ -18,6 +18,7 @@ from live_server import Live, own_settings, until
 
 SECONDS = float(os.environ.get("CODRIVER_TESTS_SHARED_KERNEL_S", "6"))
 HUMAN = "jupyter"
+KERNEL = "sales-ipynb"  # is named in each call, as somebody else started it
 SEED = 20
 
 pytestmark = pytest.mark.slow
@@ -72,7 +73,7 @@ def act_as_agent(live, actor, until_s):
     with live.client(name=actor.name) as client:
         while time.monotonic() < until_s:
             due = actor.next()
-            answer = client.call("evaluate_code", code=due.code, who=actor.name, timeoutMs=60_000)
+            answer = client.call("evaluate_code", code=due.code, who=actor.name, timeoutMs=60_000, replSessionKey=KERNEL)
             others |= set(answer.get("otherWhosSinceLast", ()))
             value = answer.get("result") if due.value else ""
             found = (answer.get("stdout", ""), value, answer.get("error", {}).get("message", ""))

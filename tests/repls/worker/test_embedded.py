@@ -41,7 +41,7 @@ def test_an_evaluation_sees_and_changes_what_the_program_has(program):
 
 def test_describe_names_the_process_and_the_program(program):
     (about,) = texts(program.ask("describe"), "codriver/app")
-    assert about == {"pid": program.process.pid, "program": "shop.py"}
+    assert about == {"pid": program.process.pid, "program": "shop.py", "name": "shop"}
 
 
 def test_a_session_is_closed_and_the_repl_goes_on(program):
