@@ -73,7 +73,8 @@ def act_as_agent(live, actor, until_s):
     with live.client(name=actor.name) as client:
         while time.monotonic() < until_s:
             due = actor.next()
-            answer = client.call("evaluate_code", code=due.code, who=actor.name, timeoutMs=60_000, replSessionKey=KERNEL)
+            given = {"code": due.code, "who": actor.name, "replSessionKey": KERNEL, "timeoutMs": 60_000}
+            answer = client.call("evaluate_code", **given)
             others |= set(answer.get("otherWhosSinceLast", ()))
             value = answer.get("result") if due.value else ""
             found = (answer.get("stdout", ""), value, answer.get("error", {}).get("message", ""))
