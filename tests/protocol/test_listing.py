@@ -1,5 +1,6 @@
 """What a client finds that lists the tools once, as soon as the server that it started is there."""
 
+import pytest
 from live_server import serving
 
 OF_A_REPL = {"evaluate_code", "load_file", "symbol_info", "complete_symbol", "run_tests", "send_input"}
@@ -10,9 +11,16 @@ def test_the_tools_of_a_repl_on_its_way_are_listed_to_who_asks_at_once(tmp_path)
         assert set(client.tools()) >= OF_A_REPL
 
 
-def test_a_repl_that_does_not_come_holds_no_list_for_long_and_nothing_else(tmp_path):
-    with serving(tmp_path, "--repl", "sleep 300", durations="settling_s=0.3") as live, live.client() as client:
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [("opencode", {"evaluate_code", "load_file", "run_tests"}), ("a client that lists once", OF_A_REPL)],
+)
+def test_a_repl_that_does_not_come_holds_no_list_for_long_and_nothing_else(tmp_path, name, listed):
+    with (
+        serving(tmp_path, "--repl", "sleep 300", durations="settling_s=0.3") as live,
+        live.client(name=name) as client,
+    ):
         listing = client.begin("tools/list")
         assert client.request("ping")["result"] == {}
         names = {tool["name"] for tool in client.answer(listing)["result"]["tools"]}
-        assert OF_A_REPL & names == {"evaluate_code", "load_file"}
+        assert OF_A_REPL & names == listed

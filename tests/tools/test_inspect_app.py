@@ -86,7 +86,7 @@ def change(client, what, *, detail=False, **arguments):
 
 
 def test_without_an_application_nothing_is_listed_and_a_call_is_told_how_to_show_one(tmp_path):
-    assert not {tool.name for tool in on_offer(MANIFEST, State(), Settings(), lists_once=True)} & APP_TOOLS
+    assert not {tool.name for tool in on_offer(MANIFEST, State(), Settings(), lists_again=False)} & APP_TOOLS
     with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
         client.call("evaluate_code", code="1")
         before = client.tools()

@@ -180,8 +180,8 @@ def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
         assert set(client.tools()) >= LISP_TOOLS
 
 
-@pytest.mark.parametrize("name", ["codex-mcp-client", "qwen-cli-mcp-client-codriver"])
-def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
+@pytest.mark.parametrize("name", ["codex-mcp-client", "a client that nobody knows"])
+def test_a_client_not_known_to_list_again_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
     with tools_in_memory.serving(tmp_path, has_repl=False) as live:
         with live.client(name=name) as client:
             elsewhere = LISP_TOOLS | EDIT_TOOLS | NOTEBOOK_TOOLS | APP_TOOLS | {"macroexpand", "try_code"}
@@ -189,7 +189,7 @@ def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cur
             refused = client.call("symbol_info", symbol="map")
             assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
             assert "start one" in refused["hint"]
-        with live.client() as other:
+        with live.client(name="opencode") as other:
             assert "symbol_info" not in other.tools()
 
 

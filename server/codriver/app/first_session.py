@@ -34,7 +34,6 @@ from codriver.settings import trust
 from codriver.settings.layers import load
 from codriver.settings.model import named_kernels
 from codriver.skills import Connected, SkillLibrary, instructions
-from codriver.tools.calls.base import traits_of
 from codriver.tools.calls.gate import to_name_one
 from codriver.tools.manifest import tools_offered
 
@@ -60,7 +59,7 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     without_secrets = Redactor.from_environment(os.environ)
     for name, protocol in clients:
         words = instructions_for(state, settings, skills, name, are_starting=True)
-        offered = tools_offered(state, settings, name, lists_once=traits_of(name).lists_once)
+        offered = tools_offered(state, settings, name)
         kept = first.to_keep(name, protocol, without_secrets, words, offered)
         kept_lists.write(workspace, kept, only_new=True)
 
@@ -109,7 +108,7 @@ def instructions_for(
         Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)))
         for repl in known
     ]
-    offered = {tool.name for tool in tools_offered(state, settings, client_name)}
+    offered = {tool.name for tool in tools_offered(state, settings, client_name, expected=False)}
     evaluates = settings.enable_mcp_repl_evaluation
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
     to_have_one = to_name_one(state) if is_told else ""

@@ -226,8 +226,7 @@ class Results:
         await await_languages(repls)
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        lists_once = traits_of(client.name).lists_once
-        offered = tools_offered(repls.state, self._services.live.settings, client.name, lists_once=lists_once)
+        offered = tools_offered(repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
         takes_tasks = client.takes_tasks and not is_modern
         listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)

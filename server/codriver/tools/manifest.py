@@ -31,7 +31,7 @@ from codriver.tools import (
     symbol_info,
     try_code,
 )
-from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema, traits_of
 from codriver.tools.calls.gate import on_offer, refusal, run
 from codriver.tools.evaluate_code import GetArguments
 
@@ -199,11 +199,14 @@ def is_lean(settings: Settings, client_name: str) -> bool:
     return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
 
 
-def tools_offered(state: State, settings: Settings, client_name: str, *, lists_once: bool = False) -> tuple[Tool, ...]:
-    """Return the tools to list to the client of this name now, from its set. `lists_once`: see `on_offer`."""
+def tools_offered(state: State, settings: Settings, client_name: str, *, expected: bool = True) -> tuple[Tool, ...]:
+    """Return the tools to list to the client of this name now, from its set.
+
+    `expected`: whether a client that lists once also gets those that a REPL would make usable: see `on_offer`.
+    """
     usual = MANIFEST if settings.toolset == "full" else DEFAULT
     tools = LEAN if is_lean(settings, client_name) else usual
-    return on_offer(tools, state, settings, lists_once=lists_once)
+    return on_offer(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
 
 
 def tool_called(

@@ -78,25 +78,27 @@ class Traits:
     """Whether answers about evaluations have every field, unless the call says otherwise."""
     shows_images: bool = True
     """Whether the client hands image content on to its model; else the text names a file, which its own tool opens."""
-    lists_once: bool = False
-    """Whether the client asks for the list of tools only once, whatever changes it is told of."""
+    lists_again: bool = False
+    """Whether the client is known to list the tools again when it is notified that they changed."""
     who: str = ""
     """The `who` of the client's callers that give none; empty for the client's own name in kebab-case."""
 
 
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
-        "claude-code": Traits(answer_characters=50_000, lifts_limit=True, who="claude-code"),
-        "copilot-cli": Traits(answer_characters=20_000, shows_images=False, who="copilot-cli"),
-        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, lists_once=True, who="codex"),
-        "gemini-cli-mcp-client": Traits(answer_characters=40_000, who="gemini"),
-        "opencode": Traits(answer_characters=48_000, shows_images=False, who="opencode"),
-        "qwen-cli-mcp-client": Traits(answer_characters=20_000, shows_images=False, lists_once=True, who="qwen"),
+        "claude-code": Traits(answer_characters=50_000, lifts_limit=True, lists_again=True, who="claude-code"),
+        "copilot-cli": Traits(answer_characters=20_000, shows_images=False, lists_again=True, who="copilot-cli"),
+        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, who="codex"),
+        "gemini-cli-mcp-client": Traits(answer_characters=40_000, lists_again=True, who="gemini"),
+        "opencode": Traits(answer_characters=48_000, shows_images=False, lists_again=True, who="opencode"),
+        "qwen-cli-mcp-client": Traits(answer_characters=20_000, shows_images=False, who="qwen"),
         "@cline/": Traits(takes_structure=False, who="cline"),
         "factory-cli": Traits(who="droid"),
         "augment-mcp-client": Traits(who="auggie"),
-        "codriver-page": Traits(answer_characters=LIFTED_CHARACTERS, wants_detail=True, who="human"),
-        "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, reads_whole=True, wants_detail=True),
+        "codriver-page": Traits(answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"),
+        "codriver-": Traits(
+            answer_characters=OWN_CHARACTERS, lists_again=True, has_budget=False, reads_whole=True, wants_detail=True
+        ),
     }
 )
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,

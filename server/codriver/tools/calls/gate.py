@@ -113,23 +113,29 @@ def check_may_edit(act: str, settings: Settings) -> None:
 
 
 def on_offer(
-    tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_once: bool = False
+    tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_again: bool = True
 ) -> tuple[Tool, ...]:
-    """The tools to list now, in the given order: the usable ones, for the workspace's languages.
+    """Return the tools to list now, in the given order: the usable ones, for the workspace's languages.
 
-    The tools of a REPL that is started again stay. A client that `lists_once` also gets the tools that a REPL will make
-    usable. A tool of another language still answers calls: the call may create the first file of that language.
+    The tools of a REPL that is being restarted stay. A client that is not known to list again also gets the tools
+    that a REPL would make usable, as long as none is connected or one is still to come: it would never see them
+    otherwise. Until then a call of one is refused. A tool of another language still answers calls: the call may create
+    the first file of that language.
     """
     languages, promised = state.languages(), state.promised()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
     spoken = (tool if tool.elsewhere is None or LISP in languages else tool.elsewhere for tool in spoken)
+    repls = state.repls.values()
+    are_known = any(repl.phase == "connected" for repl in repls) and not any(repl.is_coming for repl in repls)
 
     def may_be_listed(tool: Tool) -> bool:
         obstacle = refusal(tool, state, settings)
         if not isinstance(obstacle, CapabilityMissingError):
             return obstacle is None
         # An application is seldom there, and its tools are dear.
-        return bool(promised.intersection(tool.needs)) or (lists_once and obstacle.capability != "seam")
+        return bool(promised.intersection(tool.needs)) or (
+            not (lists_again or are_known) and obstacle.capability != "seam"
+        )
 
     return tuple(filter(may_be_listed, spoken))
 
