@@ -9,6 +9,7 @@ from process_runs import follow, lay, spec_of
 
 from codriver.errors import RefusedError
 from codriver.testing.plain_process import start_plain
+from codriver.testing.programs.kept_process import NO_FRAMES, Keeper
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -66,7 +67,8 @@ def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
             "output": "[4, 5]\n",
         }
         assert (await kept.evaluate("items", 1, timeout_s=30))["value"] == "[4, 5]"
-        assert (await kept.evaluate("1 / 0", 0, timeout_s=30))["error"] == "ZeroDivisionError: division by zero"
+        failed = {"type": "ZeroDivisionError", "error": "division by zero", "output": ""}
+        assert await kept.evaluate("1 / 0", 0, timeout_s=30) == failed
         assert "there is no frame 9" in (await kept.evaluate("1", 9, timeout_s=30))["error"]
 
     anyio.run(kept_of, project, ask)
@@ -85,7 +87,7 @@ def test_the_process_is_stopped_between_questions(project):
 def test_code_that_goes_on_is_interrupted(project):
     async def ask(kept, ran):
         answer = await kept.evaluate("import time; time.sleep(600)", 0, timeout_s=0.5)
-        assert answer["error"] == "KeyboardInterrupt"
+        assert answer["type"] == "KeyboardInterrupt"
         assert (await kept.evaluate("number", 0, timeout_s=30))["value"] == "4"
 
     anyio.run(kept_of, project, ask)
@@ -117,10 +119,39 @@ def test_a_process_with_something_of_others_is_not_kept(tmp_path, line, reason):
 
 def test_no_frames_are_kept_of_workers(project):
     report = process_runs.run(project, "--pdb", "-n", "1").report
-    assert "workers of pytest-xdist" in report.finished.not_kept
+    assert "worker of pytest-xdist" in report.finished.not_kept
     assert report.counts.failed == 2
 
 
 def test_a_kept_process_ends_with_its_context_unless_it_is_taken(project):
     report = process_runs.run(project, keeps_failed_process=True).report
     assert report.finished.is_kept
+
+
+class Written:
+    def __init__(self):
+        self.events = []
+
+    def write(self, event, **fields):
+        self.events.append((event, fields))
+
+
+def trace_of(function):
+    try:
+        function()
+    except ZeroDivisionError as error:
+        return error.__traceback__
+
+
+def test_a_test_that_runs_once_more_is_no_failure_to_keep(tmp_path):
+    events = Written()
+    keeper = Keeper(events, str(tmp_path))
+    keeper.note("first", trace_of(lambda: 1 / 0))
+    keeper.forget("other")
+    keeper.note("second", trace_of(lambda: 2 / 0))
+    assert keeper._nodeid == "first"
+    keeper.forget("first")
+    keeper.wait()
+    assert events.events == [("not-kept", {"reason": NO_FRAMES})]
+    keeper.note("second", trace_of(lambda: 2 / 0))
+    assert keeper._nodeid == "second"

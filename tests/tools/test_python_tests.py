@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import forked
 import pytest
@@ -362,3 +363,53 @@ def test_a_project_without_pytest_runs_unittest(tmp_path):
         assert "test_wrong" in row["test"]
         assert "2 != 3" in row["message"]
         assert run(client, "test_sums.py::Sums::test_right")["ok"]
+
+
+def test_code_is_evaluated_in_the_frames_of_the_last_failed_test(client):
+    run(client, "tests/test_shop.py::test_wrong")
+    trace = client.call("stacktrace", locals=True)
+    (frame, *_) = trace["frames"]
+    assert (frame["function"], frame["frame"], frame["locals"]["basket"]) == ("test_wrong", 0, "[1, 2, 3]")
+    seen = client.call("evaluate_code", frame=0, code="print(len(basket)); basket")
+    assert (seen["ok"], seen["result"], seen["stdout"]) == (True, "[1, 2, 3]", "3\n"), seen
+    assert client.call("evaluate_code", frame=0, code="more = basket + [4]")["ok"]
+    assert client.call("evaluate_code", frame=0, code="more")["result"] == "[1, 2, 3, 4]"
+    failed = client.call("evaluate_code", frame=0, code="basket[9]")
+    assert (failed["reason"], failed["error"]["class"]) == ("evaluation-failed", "IndexError"), failed
+    assert client.call("stacktrace")["frames"][0]["frame"] == 0, "the failed test is still the last failure"
+    named = client.call("stacktrace", evaluationId=client.call("get_evaluation", detail=True)["evaluationId"])
+    assert (named["class"], named["message"]) == ("IndexError", "list index out of range"), named
+    refused = client.call("evaluate_code", frame=9, code="1")
+    assert (refused["reason"], "the failure has 1" in refused["message"]) == ("no-frame", True), refused
+
+
+def test_code_in_a_frame_can_be_interrupted(client):
+    run(client, "tests/test_shop.py::test_wrong")
+    answer = client.call("evaluate_code", frame=0, code="import time; time.sleep(600)", timeoutMs=1000)
+    assert answer["status"] == "running", answer
+    stopped = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"], detail=True)
+    assert (stopped["ok"], stopped["status"]) == (True, "interrupted"), stopped
+    assert client.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"
+
+
+def test_the_process_of_a_failed_run_ends_before_the_next_one_begins(client):
+    run(client, "tests/test_shop.py::test_wrong")
+    pid = client.call("evaluate_code", frame=0, code="os.getpid()")["result"]
+    run(client, "tests/test_shop.py::test_total")
+    assert not Path("/proc", pid).exists()
+    refused = client.call("evaluate_code", frame=0, code="1")
+    assert (refused["reason"], "until the next run" in refused["message"]) == ("no-frame", True), refused
+    assert "until the next run" in str(client.call("stacktrace")["notes"])
+
+
+def test_the_debugger_is_a_kept_process_and_breakpoints_say_so(live, client):
+    answer = run(client, "tests/test_shop.py::test_wrong", args=["--pdb"])
+    assert "frame: 0" in str(answer["notes"]), answer
+    file = live.workspace / "tests" / "test_stops.py"
+    file.write_text("def test_stops():\n    price = 7\n    breakpoint()\n")
+    try:
+        (row,) = run(client, "tests/test_stops.py")["results"]
+        assert "remove breakpoint()" in row["message"], row
+        assert client.call("evaluate_code", frame=0, code="price")["result"] == "7"
+    finally:
+        file.unlink()

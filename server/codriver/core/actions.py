@@ -292,7 +292,10 @@ class Evaluate(Action):
 
 @dataclass(frozen=True)
 class StartJob(Action):
-    """Accept a test run in a process of its own, to start when no other one runs. `head`: its command, to be shown."""
+    """Accept a job, to start when its queue is free: a test run in a process of its own, or code in a failed one.
+
+    `head`: its command, to be shown.
+    """
 
     request: Request
     head: str = ""

@@ -131,7 +131,10 @@ def accept(state: State, action: Evaluate) -> Outcome:
 
 
 def accept_job(state: State, action: StartJob) -> Outcome:
-    """Start a test run now if no other one runs, else queue it."""
+    """Start a job now if its queue is free, else queue it.
+
+    Test runs have one queue, and code in the frames of a failed run another: they do not wait for each other.
+    """
     client = state.clients.get(action.client or "")
     job = Evaluation(
         id=action.request.id,
@@ -146,22 +149,33 @@ def accept_job(state: State, action: StartJob) -> Outcome:
         turn=state.turns + 1,
         previous=client.since if client else 0,
         kind=action.request.kind,
+        is_in_frame=action.request.frame is not None,
     )
     if state.life.phase in ("stopping", "stopped"):
-        why = "the server stops, so these tests never started"
+        why = "the server stops, so this never started"
         return Outcome(_with_new(state, job), follow_ups=(_lost(job, why, "server-stopped"),))
     if holder(state, job) is not None:
         return callers.end_unwanted(_with_new(state, job))
     job = replace(job, status="running", started_at=action.now)
-    return Outcome(_with_new(state, job), (RunJob(request=action.request),))
+    return Outcome(_with_new(state, job), _run_job(job, action.request))
+
+
+def _run_job(job: Evaluation, request: Request) -> tuple[Effect, ...]:
+    """The effects that start a job. The log gets the code of one that evaluates, and the end of a test run."""
+    run = RunJob(request=request)
+    if request.kind in TOLD_IN_WORDS:
+        return (run,)
+    text = request.text
+    code = Append(category="evaluatedCode", text=text, who=job.who, session_key=TEST_JOBS, evaluation=job.id)
+    return (code, run)
 
 
 def _next_job(state: State, now: int) -> Outcome:
-    """Start the next test run, if none runs."""
+    """Start the next job of each queue."""
     effects: list[Effect] = []
     for job in next_in(state, TEST_JOBS):
         if job.request is not None:
-            effects.append(RunJob(request=job.request))
+            effects += _run_job(job, job.request)
             state = with_evaluation(state, replace(job, status="running", started_at=now))
     return Outcome(state, tuple(effects))
 

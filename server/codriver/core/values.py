@@ -347,8 +347,13 @@ class Evaluation:
 
     @property
     def is_job(self) -> bool:
-        """Whether this is a test run in a process of its own, and no evaluation of a REPL."""
+        """Whether this is a test run in a process of its own, or code in the frames of a failed run."""
         return self.repl == TEST_JOBS
+
+    @property
+    def is_test_job(self) -> bool:
+        """Whether this is a test run in a process of its own."""
+        return self.is_job and self.kind == "run-tests"
 
     @property
     def over(self) -> bool:

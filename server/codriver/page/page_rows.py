@@ -188,7 +188,7 @@ async def tests_under_way(services: Services) -> Mapping[str, Row]:
     """
     found: dict[str, Row] = {}
     for one in services.core.state.unfinished():
-        if one.is_job and one.status == "running":
+        if one.is_test_job and one.status == "running":
             kept = services.tests.report(one.id)
             if kept is not None:
                 counts = kept.report.counts

@@ -193,6 +193,7 @@ class KeptRun:
         self._nodeid, self._frames = read_kept(kept)
         self._is_closed = False
         self._lock = anyio.Lock()
+        self._interrupted = anyio.Event()
         self._number = 0
 
     @property
@@ -218,16 +219,21 @@ class KeptRun:
         """
         async with self._lock:
             number, self._number = self._number, self._number + 1
+            self._interrupted = anyio.Event()
             await to_thread.run_sync(self._ask, number, (frame, code))
             answer = await self._answer(number, timeout_s)
             if answer is None and self._process.returncode is None:
                 send_interrupt(self.pid, is_group=False)
+                self._interrupted = anyio.Event()
                 answer = await self._answer(number, QUIT_S)
         if answer is None:
             await self.aclose()
-            message = f"the process of {self._nodeid} is gone"
-            raise refused("no-frame", message, hint="run the test again, with --pdb")
+            raise refused("no-frame", f"the process of {self._nodeid} is gone", hint="run the test again")
         return answer
+
+    async def interrupt(self) -> None:
+        """Interrupt the code that is evaluated; its process is ended if that takes longer than 2 s."""
+        self._interrupted.set()
 
     def _ask(self, number: int, question: tuple[int | None, str]) -> None:
         """Write a question. Blocks."""
@@ -240,12 +246,13 @@ class KeptRun:
         """Let the process go on until it answers."""
         path = self._folder / f"answer-{number}"
         with anyio.move_on_after(timeout_s):
-            while self._process.returncode is None:
+            while self._process.returncode is None and not self._interrupted.is_set():
                 self._continue()
                 if path.exists():
                     found = literal_eval(path.read_text("ascii"))
                     return found if isinstance(found, dict) else None
-                await anyio.sleep(STOPPED_S)
+                with anyio.move_on_after(STOPPED_S):
+                    await self._interrupted.wait()
         return None
 
     def _continue(self) -> None:

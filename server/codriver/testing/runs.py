@@ -261,6 +261,10 @@ class KeptProcess(Protocol):
         """Evaluate code in a frame, 0 being the innermost; `value` or `error`, and `output`, as texts."""
         ...
 
+    async def interrupt(self) -> None:
+        """Interrupt the code that is evaluated; the process is ended if that takes too long."""
+        ...
+
     async def aclose(self) -> None:
         """End the process and everything that it started."""
         ...

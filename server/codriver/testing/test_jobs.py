@@ -19,6 +19,7 @@ from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
 from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
+from codriver.testing.kept_failure import FrameCode, KeptFailure
 from codriver.testing.recordings import lines_not_run
 from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
 
@@ -125,6 +126,7 @@ class TestJobs:
         self._start_plain = start_plain
         self._start = start or start_plain
         self.changed_since = changed_since
+        self.failure = KeptFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
         self._reports: Recent[str, JobReport] = Recent(KEPT_REPORTS)
 
@@ -146,8 +148,11 @@ class TestJobs:
             self._reports[job] = replace(kept, is_undone=True)
 
     def begin(self, effect: RunJob) -> None:
-        """Start a run. Its end is always reported."""
+        """Start a job. Its end is always reported."""
         job = effect.request.job
+        if isinstance(job, FrameCode):
+            self.failure.begin(effect)
+            return
         assert isinstance(job, TestJob)  # noqa: S101  # whoever makes the request gives it
         running = self._running[effect.request.id] = _Running(job)
         self._tasks.start_soon(self._run, effect.request.id, running, effect.max_run_ms / 1000)
@@ -157,6 +162,8 @@ class TestJobs:
         try:
             with running.scope:
                 try:
+                    if running.job.purpose == "tests":
+                        await self.failure.drop()
                     await self._follow(job_id, running, most_s)
                 except CodriverError as error:
                     failure = Failure(getattr(error, "reason", "evaluation-failed"), str(error))
@@ -190,6 +197,8 @@ class TestJobs:
                 await process.interrupt()
             async for event in process.events():
                 self._heard(job_id, running, event)
+            if running.job.purpose == "tests" and (kept := process.keep()) is not None:
+                self.failure.keep(job_id, kept)
 
     async def _end_overlong(self, running: _Running, limit_s: float) -> None:
         await anyio.sleep(limit_s)
@@ -264,7 +273,9 @@ class TestJobs:
                 del self._reports[name]
 
     async def stop(self, job: Evaluation, why: str, *, settle_s: float = KILL_S) -> tuple[str, ...]:
-        """Interrupt a run as Ctrl-C does, and wait for its end; what was done, in words."""
+        """Interrupt a run as Ctrl-C does, or code in a frame, and wait for its end; what was done, in words."""
+        if not job.is_test_job:
+            return await self.failure.stop(job, why)
         running = self._running.get(job.id)
         if running is None:
             return ("it was over already",)
@@ -285,11 +296,12 @@ class TestJobs:
                 self._tasks.start_soon(running.process.kill)
 
     def interrupt(self, job: Evaluation, why: str) -> None:
-        """Interrupt a run for which nobody waits."""
+        """Interrupt a job for which nobody waits."""
         self._tasks.start_soon(self.stop, job, why)
 
     async def end_all(self) -> None:
         """End every run, and wait until their processes are gone."""
+        await self.failure.drop()
         runs = list(self._running.values())
         for running in runs:
             running.scope.cancel()

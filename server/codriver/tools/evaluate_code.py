@@ -20,6 +20,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.acts.test_runs import describe_run, run_tests
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.answer_texts import difference, excerpt, matching
@@ -51,7 +52,7 @@ class EvaluateArguments(Evaluating):
     code: str
     namespace: str | None = Field(None, description="Run inside this namespace; in Python inside this module.")
     frame: int | None = Field(
-        None, ge=0, description="Run in a frame of the last error: 0 is where it was raised, 1 its caller."
+        None, ge=0, description="Run in a frame of the last error or failed test: 0 is its place."
     )
     """The frame of the last failure in which the code is evaluated."""
     repl_session_key: str | None = Field(
@@ -87,6 +88,10 @@ BACKGROUND_MS: Final = 100
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and tell the evaluation's standing."""
     who, core = call.who(arguments.who), call.services.core
+    if arguments.frame is not None:
+        run = last_failed_run(call, who, arguments.repl_session_key)
+        if run is not None:
+            return await _evaluate_in_test(call, who, run, arguments)
     state = core.state
     target = chosen(call, arguments.repl_session_key, who)  # a wrong key is told before the code is checked
     repl, readers = target.repl, meant(state, arguments.repl_session_key, target)
@@ -119,8 +124,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         trace=arguments.trace,
         profiles=arguments.profile,
     )
-    settings = call.services.live.settings
-    timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
+    timeout_ms = _timeout_ms(call, arguments)
     begin(call, target, who, request)
     current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
@@ -132,6 +136,28 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     images = arguments.max_images
     answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=own)
     return await with_trace(call, answer, current.id) if is_recorded else answer
+
+
+async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
+    """Evaluate in a frame of a failed test, whose process is kept, and wait."""
+    if arguments.trace is not None or arguments.profile:
+        raise refused(
+            "bad-arguments",
+            "calls are not recorded in the frames of a failed test",
+            hint='run_tests with trace: "true" records the calls of the test',
+        )
+    code, frame = arguments.code, arguments.frame or 0
+    identity = begin_in_frame(call, who, run, code, frame, arguments.description)
+    timeout_ms = _timeout_ms(call, arguments)
+    current = await wait(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
+    if current.status == "running" and arguments.on_timeout == "interrupt":
+        return await _interrupt_late(call, identity, timeout_ms, arguments)
+    return await describe(call, current, arguments, own_session=TEST_JOBS)
+
+
+def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
+    usual_ms = BACKGROUND_MS if arguments.background else call.services.live.settings.evaluate_timeout_ms
+    return arguments.timeout_ms or usual_ms
 
 
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
@@ -424,7 +450,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     why = f"{call.who(arguments.who)} asked for it with interrupt_evaluation"
     did = await stop(call, evaluation, why, allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
-    if current.is_job:
+    if current.is_test_job:
         described = await describe_run(call, current, arguments)
         return replace(described, ok=current.over)
     described = await describe(call, current, arguments, notes=did)

@@ -14,6 +14,7 @@ from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import folded, read_frame
 from codriver.tools.acts.python_tests import trace_of_tests
 from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
+from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
@@ -76,25 +77,21 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
-    """The test run that is asked about, by its id or as the last failure of the caller."""
+    """The job of the given id; otherwise the test run that is the caller's last failure."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None
-    if arguments.repl_session_key is not None:
-        return None
-    who = call.who(arguments.who)
-    runs = dict(call.services.tests.finished())
-    failed = [
-        one
-        for one in call.state.evaluations.values()
-        if one.status == "failed" and call.is_own(one, who) and (not one.is_job or one.id in runs)
-    ]
-    last = max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
-    return last if last is not None and last.is_job else None
+    return last_failed_run(call, call.who(arguments.who), arguments.repl_session_key)
 
 
 def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
     """The answer about the first failure of a test run, whose frames and locals are those at the failure."""
+    if not job.is_test_job:
+        trace = _trace_of(job.failure) if job.failure is not None else None
+        fields = {"frames": [], "count": 0, "notes": ["the code has not failed"]}
+        if trace is not None:
+            fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call))
+        return Answer({**fields, **_whose(call, job)})
     trace = trace_of_tests(call, job.id)
     if trace is None:
         words = "no test has failed in this run" if job.over else "this run is not over"
@@ -102,7 +99,8 @@ def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=said)
+    why = why_no_frames(call, job.id)
+    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=(*said, *([why] if why else [])))
     return Answer({**fields, **_whose(call, job)})
 
 

@@ -7,15 +7,13 @@ while nobody asks for anything. A question is a file that the server writes befo
 from __future__ import annotations
 
 import ast
-import contextlib
 import io
 import os
 import signal
 import sys
-import traceback
 
-from ...repls.worker.basics.frame_spaces import FrameError, FrameSpaces, check
-from .failures import class_name, cut, entries, frames_of
+from ...repls.worker.basics.frame_spaces import FrameSpaces, check
+from .failures import class_name, cut, entries, frames_of, message_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2**30
 """Memory of its own above which a process is not kept."""
+NO_FRAMES = "no test failed in code of its own"
 DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
 TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
 """Tables of sockets: the column of the state, that of the socket's number, and the state of one that listens.
@@ -42,7 +41,8 @@ class Keeper:
         self._frames: list[FrameType] = []
         self._shown: list[dict[str, Any]] = []
         self._spaces = FrameSpaces()
-        self.obstacle = "no test failed"
+        self.obstacle = ""
+        """Why there are no frames to keep, if that is known before the end."""
 
     def note(self, nodeid: str, trace: TracebackType | None) -> None:
         """Keep the frames of a failure, if it is the first one."""
@@ -50,46 +50,57 @@ class Keeper:
             self._nodeid = nodeid
             self._frames = [frame for frame, _ in entries(trace)]
             self._shown = frames_of(trace)
-            self.obstacle = "" if self._frames else "the failure has no frames of its own"
+
+    def forget(self, nodeid: str) -> None:
+        """Forget a failure, as the test runs once more."""
+        if self._nodeid == nodeid:
+            self._nodeid, self._frames, self._shown = "", [], []
 
     def wait(self) -> None:
         """Answer questions until the server ends the process, or has no further use for it."""
-        obstacle = self.obstacle or obstacle_in(os.getpid())
+        obstacle = self.obstacle or ("" if self._frames else NO_FRAMES) or obstacle_in(os.getpid())
         if obstacle:
             self._events.write("not-kept", reason=obstacle)
             return
         self._events.write("kept", nodeid=self._nodeid, frames=self._shown)
         number = 0
         while True:
-            path = os.path.join(self._folder, "question-" + str(number))
             try:
-                with open(path, encoding="utf-8") as file:
-                    frame, code = eval(file.read(), {})
-            except OSError:
-                with contextlib.suppress(KeyboardInterrupt):
+                question = self._question(number)
+                if question is None:
                     os.kill(os.getpid(), signal.SIGSTOP)
-                continue
-            if frame is None:
-                return
-            answer = self.answer(frame, code)
-            target = os.path.join(self._folder, "answer-" + str(number))
-            with open(target + ".new", "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(ascii(answer))
-            os.replace(target + ".new", target)
-            number += 1
+                    continue
+                frame, code = question
+                if frame is None:
+                    return
+                number += 1
+                self._write(number - 1, self.answer(frame, code))
+            except KeyboardInterrupt:
+                continue  # an interrupt of code that was over already
+
+    def _question(self, number: int) -> tuple[int | None, str] | None:
+        try:
+            with open(os.path.join(self._folder, "question-" + str(number)), encoding="utf-8") as file:
+                found: tuple[int | None, str] = eval(file.read(), {})
+                return found
+        except OSError:
+            return None
+
+    def _write(self, number: int, answer: dict[str, str]) -> None:
+        target = os.path.join(self._folder, "answer-" + str(number))
+        with open(target + ".new", "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(ascii(answer))
+        os.replace(target + ".new", target)
 
     def answer(self, number: int, code: str) -> dict[str, str]:
-        """Return the value of code in a frame, or its error, and what it printed."""
+        """Return the value of code in a frame, or the class and message of its error, and what it printed."""
         output = io.StringIO()
         streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = output
         try:
             answer = self._evaluated(number, code)
-        except FrameError as error:
-            answer = {"error": str(error)}
         except BaseException as error:
-            lines = traceback.format_exception_only(type(error), error)
-            answer = {"error": "".join(lines).strip() or class_name(type(error))}
+            answer = {"type": class_name(type(error)), "error": message_of(error)}
         finally:
             sys.stdout, sys.stderr = streams
         return {key: cut(text) for key, text in dict(answer, output=output.getvalue()).items()}

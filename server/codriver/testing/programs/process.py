@@ -72,8 +72,10 @@ def prepared(
         try:
             run()
         except SystemExit as error:
-            events.write("status", status=error.code if isinstance(error.code, int) else 1 if error.code else 0)
-            keeper.wait()
+            status = int(error.code) if isinstance(error.code, int) else 1 if error.code else 0
+            if status:
+                events.write("status", status=status)
+                keeper.wait()
             raise
 
     return run_and_wait

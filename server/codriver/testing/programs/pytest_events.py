@@ -38,8 +38,8 @@ MOST_WARNINGS = 20
 RANKS = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 """The outcomes of the phases of a test: the first one of these is the outcome of the test."""
 NO_DEBUGGER = (
-    "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(). The "
-    "variables of a failed test are part of its failure"
+    "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(), and "
+    "evaluate code in a frame of the failure instead"
 )
 WORKER = """
 try:
@@ -105,13 +105,15 @@ class FailurePlugin:
 
     def __init__(self, keeper: Any) -> None:
         self.keeper = keeper
+        self.config: Any = None
         self.count = 0
 
     @early
     def pytest_sessionstart(self, session: Any) -> None:
         """Note that there will be no frames where workers run the tests."""
+        self.config = session.config
         if self.keeper is not None and session.config.pluginmanager.has_plugin("dsession"):
-            self.keeper.obstacle = "its tests ran in workers of pytest-xdist, which are gone"
+            self.keeper.obstacle = "it ran in a worker of pytest-xdist"
 
     @early_wrapper
     def pytest_runtest_makereport(self, item: Item, call: Any) -> Iterator[None]:
@@ -124,6 +126,12 @@ class FailurePlugin:
             self.describe(report, call.excinfo)
             if self.keeper is not None:
                 self.keeper.note(printed_id(item.config, item.nodeid), call.excinfo.tb)
+
+    @early
+    def pytest_runtest_logreport(self, report: Report) -> None:
+        """Forget the failure of a test that runs once more."""
+        if self.keeper is not None and report.outcome == "rerun":
+            self.keeper.forget(printed_id(self.config, report.nodeid))
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     Values = dict[str, Any]
 
-NO_DEBUGGER = "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace()"
+NO_DEBUGGER = (
+    "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(), and "
+    "evaluate code in a frame of the failure instead"
+)
 
 
 def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:

@@ -257,7 +257,7 @@ class LiveSteps:
         pytest runs nothing if one of the names does not exist, as a test that the edit adds: then their files run.
         """
         for paths in (names, files_of(names)):
-            spec = replace(job.spec, arguments=tuple(paths), sources=sources or {})
+            spec = replace(job.spec, arguments=tuple(paths), sources=sources or {}, keeps_failed_process=False)
             _, kept = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
             if kept is None:
                 return {}

@@ -21,6 +21,7 @@ from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import TestJob
 from codriver.tools.acts.submission import check_room
 from codriver.tools.acts.test_arguments import command_of, run_directory, unittest_arguments
+from codriver.tools.acts.test_frames import QUERY, why_no_frames
 from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import Telling
@@ -61,6 +62,7 @@ MAX_FILES: Final = 5
 """Changed files that an answer names."""
 MANAGE: Final = "manage.py"
 """The file by which a Django project runs its tests."""
+DEBUGGER: Final = "--pdb"
 ALWAYS: Final = ("passed", "failed")
 COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
 """The counts of an answer, in this order. Zero ones are left out, except passed and failed."""
@@ -69,6 +71,7 @@ SILENT: Final = frozenset({
     "--new-first", "--sw", "--stepwise", "--stepwise-skip", "--deselect", "--ignore", "--ignore-glob", "-p", "-n",
     "--numprocesses", "--dist", "-q", "--quiet", "--no-cov", "--strict-markers", "--runxfail", "--pyargs", "--rootdir",
     "--confcutdir", "--import-mode", "-c", "--count", "--reruns", "--timeout", "-o", "--override-ini", "--junitxml",
+    "--pdb",
 })  # fmt: skip
 """Options of pytest that do not ask for text on the terminal."""
 STOP_S: Final = 8.0
@@ -122,6 +125,7 @@ async def make_job(
             traces=arguments.trace,
             covers=changed_lines(workspace) if arguments.coverage else None,
             roots=(str(workspace),),
+            keeps_failed_process=True,
         )
         limit_ms = arguments.run_limit_ms
         runner: Runner = "django" if (directory / MANAGE).is_file() else "unittest"
@@ -158,7 +162,7 @@ def command_words(spec: RunSpec) -> str:
 async def _end_outdated(call: Call, who: str) -> None:
     """End the caller's own run if files changed since it began: its outcome is of no use."""
     for one in call.state.unfinished():
-        if not (one.is_job and one.status in HELD and call.is_own(one, who)):
+        if not (one.is_test_job and one.status in HELD and call.is_own(one, who)):
             continue
         if await call.services.tests.changed_since(one.started_at or 0):
             await stop(call, one.id, "files changed since it began, and its caller started a new run")
@@ -196,7 +200,7 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
     if kept.changed_files:
         fields["changedDuring"] = list(kept.changed_files[:MAX_FILES])
     found = call.services.ledger.tests.take_differences(call.who(asked.who), job.id)
-    fields = with_notes(fields, [*job.notes, *found])
+    fields = with_notes(fields, [*job.notes, *found, *_way_to_debug(call, job, kept)])
     if is_detailed:
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
         fields |= {"sessionKey": kept.job.session_key} if kept.job.session_key else {}
@@ -204,6 +208,13 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
         return await with_trace(call, Answer(fields, handed_out=telling.handed_out), job.id)
     fields = {"evaluationId": job.id, **_end(call, job, kept), **fields}
     return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), job.id)
+
+
+def _way_to_debug(call: Call, job: Evaluation, kept: JobReport) -> list[str]:
+    """The note for a caller who asked for the debugger."""
+    if DEBUGGER not in kept.job.spec.arguments or not kept.report.failures:
+        return []
+    return [why_no_frames(call, job.id) or QUERY]
 
 
 def _refusal(job: Evaluation) -> Answer:
@@ -444,19 +455,30 @@ def _output(call: Call, job: Evaluation, telling: Telling, *, whole: bool) -> di
 
 
 def trace_of_tests(call: Call, job: str) -> StackTrace | None:
-    """Return the stack trace of the first failure of a run; None without one."""
-    kept = call.services.tests.report(job)
-    failures = kept.report.failures if kept is not None else ()
-    found = next((one for one in failures if one.failure is not None), None)
+    """Return the stack trace of the first failure of a run; None without one.
+
+    If code can be evaluated in the frames of a failure, it is that one, and its frames have numbers.
+    """
+    kept, process = call.services.tests.report(job), call.services.tests.failure.of(job)
+    failures = [one for one in kept.report.failures if one.failure is not None] if kept is not None else []
+    found = next((one for one in failures if process is not None and one.nodeid == process.nodeid), None)
+    found = found or next(iter(failures), None)
     if found is None or found.failure is None:
         return None
     failure, workspace = found.failure, call.services.workspace
     chain = [StackTrace(one.type, one.message, _frames(one.frames, workspace), relation=one.relation)
              for one in failure.chain]  # fmt: skip
     frames = _frames(failure.frames, workspace)
+    if process is not None and process.nodeid == found.nodeid:
+        frames = _numbered(frames, len(frames) - len(process.frames))
     return StackTrace(
         failure.type or found.outcome, failure.message, frames, f"test {found.nodeid}", chain=tuple(chain)
     )
+
+
+def _numbered(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...]:
+    """Number frames from 0 on. Those before `start` are no frames: the place of a syntax error is one."""
+    return tuple(replace(one, number=at - start if at >= start else None) for at, one in enumerate(frames))
 
 
 def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame, ...]:

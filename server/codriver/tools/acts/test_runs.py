@@ -227,7 +227,7 @@ async def describe_run(
 
     `passed`: the passed tests, too. `whole`: all facts for a report of the run.
     """
-    if evaluation.is_job:
+    if evaluation.is_test_job:
         return await describe_job(call, evaluation, asked, whole=whole)
     if not evaluation.over:
         return await _running(call, evaluation, asked)

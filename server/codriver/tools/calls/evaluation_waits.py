@@ -148,7 +148,7 @@ def _progress(call: Call, evaluation: str) -> str:
     current = evaluation_of(call.state, evaluation)
     if current.status == "queued":
         return "; ".join(queue_notes(call, current))
-    if current.is_job:
+    if current.is_test_job:
         return f"test run {evaluation}: {tests_done(call, current)}"
     transcript = call.services.transcripts.get(evaluation)
     # The code in memory in any case: blank space beyond that hides the line, which is only for a glance.
@@ -171,7 +171,7 @@ def way_to_end(call: Call, evaluation: Evaluation) -> str:
 def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     """The reasons why a queued evaluation does not run yet, and the ways out."""
     state = call.state
-    if evaluation.is_job:
+    if evaluation.is_test_job:
         return _notes_of_waiting_job(call, evaluation)
     repl = state.repls.get(evaluation.repl)
     if repl is not None and repl.phase != "connected":

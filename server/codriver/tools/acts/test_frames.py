@@ -1,0 +1,75 @@
+"""Code in the frames of the last failed test of Python: the process of its run is kept for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.core import evaluation_queue
+from codriver.core.actions import StartJob
+from codriver.core.values import TEST_JOBS, Request
+from codriver.errors import refused
+from codriver.testing.kept_failure import FrameCode
+from codriver.tools.acts.submission import check_room
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
+    from codriver.errors import RefusedError
+    from codriver.tools.calls.base import Call
+
+QUERY = "evaluate_code with frame: 0 evaluates code where it failed, frame: 1 in its caller"
+GONE = "its process has ended: it is kept until the next run of tests, for ten minutes at most"
+
+
+def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Evaluation | None:
+    """Return the test run that is a caller's last failure; None if that is an evaluation, or there is none.
+
+    `session_key`: a session to which the failure belongs; None for any.
+    """
+
+    def is_candidate(one: Evaluation) -> bool:
+        if one.status != "failed" or one.is_in_frame or not call.is_own(one, who):
+            return False
+        if not one.is_job:
+            return session_key is None or call.state.key_of(one) == session_key
+        kept = call.services.tests.report(one.id)
+        return (
+            kept is not None and kept.job.purpose == "tests" and session_key in (None, TEST_JOBS, kept.job.session_key)
+        )
+
+    failed = [one for one in call.state.evaluations.values() if is_candidate(one)]
+    last = max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
+    return last if last is not None and last.is_job else None
+
+
+def why_no_frames(call: Call, run: str) -> str:
+    """Return why code cannot be evaluated in the frames of a run; nothing if it can."""
+    if call.services.tests.failure.of(run) is not None:
+        return ""
+    kept = call.services.tests.report(run)
+    finished = kept.report.finished if kept is not None else None
+    return f"no frames: {(finished.not_kept if finished is not None else '') or GONE}"
+
+
+def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:
+    """Start to evaluate code in a frame of a failed run; the id of the evaluation.
+
+    Raises:
+        RefusedError: the process of the run is not kept, or has fewer frames.
+    """
+    process = call.services.tests.failure.of(run.id)
+    if process is None:
+        raise _no_frame(why_no_frames(call, run.id))
+    if frame >= len(process.frames):
+        raise _no_frame(f"there is no frame {frame}: the failure has {len(process.frames)}, 0 is the innermost")
+    identity = evaluation_queue.next_id(call.state)
+    job = FrameCode(run.id, frame, code)
+    request = Request(identity, code, frame=frame, description=description, job=job)
+    check_room(call.state.unfinished(), call.client, request)
+    call.evaluations.append(identity)
+    transcript = call.services.transcripts.open(identity, code=code)
+    call.dispatch(StartJob(request, transcript.head), who=who)
+    return identity
+
+
+def _no_frame(why: str) -> RefusedError:
+    return refused("no-frame", why, hint="run the failed test alone, then stacktrace numbers its frames")
