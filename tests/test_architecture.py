@@ -85,6 +85,7 @@ DOORS = {
     "pydantic_core": {"protocol", "log"},
     "jupyter_client": {"repls"},
     "websockets": {"repls"},
+    "yaml": {"skills"},
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.

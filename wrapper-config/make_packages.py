@@ -28,6 +28,8 @@ from codriver.setup.clients import RELAY
 ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"
 PLUGIN: Final = Path("wrapper-config/plugin")
+NO_SKILLS: Final = "--no-skills"
+"""The relay's option in the plugin's entries: the plugin has the skills as files, and clients would show them twice."""
 CODEX_ENTRY: Final = ".codex-plugin/mcp.json"
 MANIFEST: Final = Path("wrapper-config/mcpb/manifest.json")
 BUNDLED: Final = ("pyproject.toml", "README.md", "LICENSE", "server", "relay", "skills", "wrapper-config")
@@ -80,10 +82,10 @@ def as_json(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def command_line() -> dict[str, Any]:
+def command_line(*more: str) -> dict[str, Any]:
     """The relay's command line in the shape that most clients share."""
     command, *words = RELAY
-    return {"command": command, "args": words}
+    return {"command": command, "args": [*words, *more]}
 
 
 def marketplace(about: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def plugin_entry() -> dict[str, Any]:
     Copilot CLI 1.0.102 starts the server in the plugin's own folder, where no project is found, unless `cwd` is said;
     then in that of the project, as Claude Code always does.
     """
-    return {"type": "stdio", **command_line(), "cwd": "."}
+    return {"type": "stdio", **command_line(NO_SKILLS), "cwd": "."}
 
 
 def codex_entry(about: dict[str, Any]) -> dict[str, Any]:
@@ -115,13 +117,13 @@ def codex_entry(about: dict[str, Any]) -> dict[str, Any]:
     Source: Codex 0.169.0, observed.
     """
     seconds = {"startup_timeout_sec": about["start-seconds"], "tool_timeout_sec": about["call-seconds"]}
-    return {**command_line(), **seconds, "env_vars": about["variables"]}
+    return {**command_line(NO_SKILLS), **seconds, "env_vars": about["variables"]}
 
 
 def gemini_extension(about: dict[str, Any]) -> dict[str, Any]:
     """The manifest by which the plugin's folder is an extension too. Source: Gemini CLI, extensions reference."""
     same = {key: about[key] for key in ("name", "version", "description")}
-    return {**same, "mcpServers": {about["name"]: {**command_line(), "timeout": about["call-seconds"] * 1000}}}
+    return {**same, "mcpServers": {about["name"]: {**command_line(NO_SKILLS), "timeout": about["call-seconds"] * 1000}}}
 
 
 def debugging(about: dict[str, str]) -> dict[Path, str]:

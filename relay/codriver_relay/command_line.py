@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 USAGE = """\
-usage: codriver-relay <port | port-file> [host] [--start] [--workspace DIR] [--verbose]
+usage: codriver-relay <port | port-file> [host] [--start] [--workspace DIR] [--no-skills] [--verbose]
 
 Connects stdin and stdout to a Codriver server: a number is its port, anything else the file that holds it.
   --start          start a server for the workspace when none is running
@@ -31,6 +31,7 @@ Connects stdin and stdout to a Codriver server: a number is its port, anything e
                    codriver.toml, a project file or .git, else the client's first root that is such a folder, else its
                    first; once chosen, it stays. Never home, /, a folder for temporary files, one of another user or
                    to which others may write. A folder of the name is ./auto
+  --no-skills      get no skills from the server, as the client has them as files
   --verbose        say on stderr what happens to the connection
 """
 
@@ -72,7 +73,7 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
         word = rest.pop(0)
         if word == "--workspace" and rest:
             given = rest.pop(0)
-        elif word in ("--start", "--verbose", "--help", "-h"):
+        elif word in ("--start", "--no-skills", "--verbose", "--help", "-h"):
             flags.add(word)
         elif word.startswith("-"):
             raise WrongUsageError(f"unknown option, or one without its value: {word}")
@@ -106,7 +107,8 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
         os._exit(1)
     if not words and workspace:
         words = [os.path.join(workspace, *PLACE, "port")]
-    target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", durations, starts="--start" in flags)
+    host, takes_skills = words[1] if len(words) > 1 else "127.0.0.1", "--no-skills" not in flags
+    target = Target(words[0], host, durations, starts="--start" in flags, takes_skills=takes_skills)
     workspace = workspace or workspace_of(target.file)
     if "--start" in flags and workspace is None:
         raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")

@@ -43,8 +43,9 @@ class KeptAnswers:
     They live from the first time that a server is started for the client. Each protocol era has its own.
     """
 
-    def __init__(self, starter: Starter) -> None:
+    def __init__(self, starter: Starter, *, takes_skills: bool = True) -> None:
         self.starter = starter
+        self.takes_skills = takes_skills
         self.of_session = KeptEra(b'"codriver-relay-list"')
         self.of_stateless = KeptEra(b'"codriver-relay-stateless-list"')
         self.owes_change = False
@@ -76,7 +77,7 @@ class KeptAnswers:
         era = self.of_session
         if is_behind or handshake.initialize is not None:
             return None
-        era.kept = read_kept(self.starter.workspace, message.line)
+        era.kept = read_kept(self.starter.workspace, message.line, takes_skills=self.takes_skills)
         if era.kept is None:
             return None
         handshake.initialize = message
@@ -86,7 +87,9 @@ class KeptAnswers:
         """Return the kept answer to a request that describes its client itself. It is stale at once for any cache."""
         era = self.of_stateless
         if era.kept is None:
-            era.kept = read_kept(self.starter.workspace, message.line, is_handshake=False)
+            era.kept = read_kept(
+                self.starter.workspace, message.line, is_handshake=False, takes_skills=self.takes_skills
+            )
             if era.kept is None:
                 return None
             era.params = {"_meta": envelope_of(message.line)}
@@ -202,7 +205,9 @@ def is_stateless(line: bytes) -> bool:
         return False
 
 
-def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict[str, dict[str, object]] | None:
+def read_kept(
+    workspace: str, line: bytes, *, is_handshake: bool = True, takes_skills: bool = True
+) -> dict[str, dict[str, object]] | None:
     """The kept greeting and list of tools of a workspace, for the client that sent `line`: its `initialize`, or any.
 
     `greeting` and `tools` are the answers to `initialize`, or `server/discover`, and to `tools/list`. None without any,
@@ -237,7 +242,8 @@ def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict
         for client in kept["clients"]:
             found = {part: client[part] for part in ("greeting", "tools")}
             is_sound = all(isinstance(part, dict) for part in found.values()) and shape in found["greeting"]
-            if is_sound and (client["name"], client["protocol"]) == (name, version):
+            is_same = (client["name"], client["protocol"]) == (name, version)
+            if is_sound and is_same and ("withoutSkills" not in client) is takes_skills:
                 return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

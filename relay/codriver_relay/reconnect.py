@@ -82,12 +82,12 @@ class Conversation:
         server.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self.connection.socket = server
 
-    def answer_meanwhile(self, starter: Starter) -> None:
+    def answer_meanwhile(self, starter: Starter, *, takes_skills: bool) -> None:
         """Answer the client what is kept, as long as a server is being started."""
         if self.kept is None and starter.is_starting:
             from codriver_relay.kept_lists import KeptAnswers
 
-            self.kept = KeptAnswers(starter)
+            self.kept = KeptAnswers(starter, takes_skills=takes_skills)
 
     def pause(self, seconds: float) -> None:
         """Wait so long, while reading the client. The end of all work also ends the wait."""
@@ -355,7 +355,7 @@ class Relay:
         if self.starter:
             self.starter.start()
             self.starter.check_process()
-            self.conversation.answer_meanwhile(self.starter)
+            self.conversation.answer_meanwhile(self.starter, takes_skills=self.target.takes_skills)
 
     def give_up(self, problem: str, start: float) -> None:
         """Answer all that waits for a server, and end the round."""

@@ -44,9 +44,12 @@ class UnreachableError(Exception):
 class Target:
     """The server's place: `given` is a port, or its file, which is read anew at every attempt."""
 
-    def __init__(self, given: str, host: str, durations: Durations, *, starts: bool = False) -> None:
+    def __init__(
+        self, given: str, host: str, durations: Durations, *, starts: bool = False, takes_skills: bool = True
+    ) -> None:
         self.durations = durations
         self.starts = starts  # whether missing servers are started, as running ones are told
+        self.takes_skills = takes_skills  # whether the client gets skills from the server
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
         self.workspace = workspace_of(self.file)
@@ -177,6 +180,7 @@ class Target:
             "before": before if before != self.met else "",
             "workspace": ours,
             "starts": "relay" if self.starts else "",
+            "withoutSkills": "" if self.takes_skills else "relay",
         }
         members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
         if members:

@@ -23,6 +23,7 @@ LATER = (
     "mcp",
     "tomllib",
     "urllib.request",
+    "yaml",
 )
 
 

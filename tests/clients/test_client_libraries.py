@@ -1,5 +1,6 @@
 """The Python libraries that agents are built with as clients, each in an environment of its own."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -49,3 +50,5 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
     assert set(seen["tools"]) == usual - {"inspect_app", "change_app", "watch_app", "run_cell"}
     assert (seen["result"], seen["failed"]) == ("42", True)
     assert seen["skill"].startswith("---\nname: live-repl")
+    if "digests" in seen:
+        assert seen["digests"] == [f"sha256:{hashlib.sha256(seen['skill'].encode()).hexdigest()}"]

@@ -25,17 +25,27 @@ def inspect(tmp_path_factory):
     shared = {key: value for key, value in environ(folder).items() if not key.startswith("XDG_")}
     env = {**shared, "HOME": str(folder), "NO_COLOR": "1"}
 
-    def inspect(*options):
+    def inspect(*options, is_many=False):
         done = subprocess.run(
             [inspector, "--cli", "-e", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", *relay, *options],
             cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_S, check=False,
         )  # fmt: skip
         assert done.returncode in (0, 5), done.stderr
-        return json.loads(done.stdout), done.stderr
+        found = several(done.stdout)
+        return found if is_many else found[0], done.stderr
 
     yield inspect
     stopped = forked.run(["stop", "--workspace", str(folder / "workspace")], env=env, timeout=RUN_S)
     assert stopped.returncode == 0, stopped
+
+
+def several(text):
+    """The JSON values in a text, one after the other."""
+    decoder, values, at = json.JSONDecoder(), [], 0
+    while (at := at + len(text[at:]) - len(text[at:].lstrip())) < len(text):
+        value, at = decoder.raw_decode(text, at)
+        values.append(value)
+    return values
 
 
 def evaluate(inspect, code, *options):
@@ -54,6 +64,18 @@ def test_it_finds_no_schema_that_some_client_could_refuse(inspect):
     listed, said = inspect("--method", "tools/list", "--strict")
     assert "evaluate_code" in [tool["name"] for tool in listed["tools"]]
     assert "Issue" not in said, said
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_it_verifies_every_skill(inspect, era):
+    reports, said = inspect("--method", "skills/list", "--verify", "--protocol-era", era, is_many=True)
+    assert {report["outcome"] for report in reports} == {"verified"}, reports
+    assert "no conformance errors" in said
+    entry, _ = inspect("--method", "skills/get", "--uri", reports[0]["uri"], "--protocol-era", era)
+    assert entry["skill"]["uri"] == reports[0]["uri"]
+    root = reports[0]["uri"].removesuffix("/SKILL.md")
+    folder, _ = inspect("--method", "resources/directory/read", "--uri", root, "--protocol-era", era)
+    assert reports[0]["uri"] in [child["uri"] for child in folder["resources"]]
 
 
 def test_it_reads_what_is_listed(inspect):

@@ -11,7 +11,7 @@ import pytest
 from codriver.app import kept_lists
 from codriver.files import stamp_of
 from codriver.log import memory
-from codriver.skills import library
+from codriver.skills import folders
 from codriver.tools.answers import conflicts
 from codriver_relay import kept_lists as of_relay
 
@@ -23,7 +23,7 @@ READERS = {
     "kept lists": kept_lists.stamp_of,
     "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
     "memory": memory._stamp,
-    "skills": library._stamp,
+    "skills": folders.file_stamp,
 }
 
 

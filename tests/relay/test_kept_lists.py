@@ -119,6 +119,14 @@ def test_what_does_not_fit_any_more_is_ignored(cold, monkeypatch, spoil):
     assert relay.receive() == answer("first")
 
 
+def test_a_client_without_skills_has_an_answer_of_its_own(cold, monkeypatch):
+    file = cold.keep(monkeypatch)
+    assert read_kept(str(cold.workspace), encode(INITIALIZE), takes_skills=False) is None
+    rewrite(file, clients=[{**kept(file), "withoutSkills": True}])
+    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
+    assert read_kept(str(cold.workspace), encode(INITIALIZE), takes_skills=False) is not None
+
+
 def test_another_python_may_have_another_version(cold, monkeypatch):
     monkeypatch.delenv("CODRIVER_SERVER_COMMAND", raising=False)
     del cold.environment["CODRIVER_SERVER_COMMAND"]

@@ -116,10 +116,11 @@ project's folder, and runs `uv` for what else it needs |
 LM Studio knows no project: put its folder in place of `auto` there |
 | MCP registry | `server.json`, to be published with a release on PyPI, which there is none of yet |
 
-The plugin and the extension bring the skills too. For other clients `codriver init --skills` writes them as files:
-Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read `.agents/skills`, Claude Code `.claude/skills`. A file that
-you change stays as it is. `codriver init --agents-md` writes six lines between marks into `AGENTS.md`, for clients that
-do not show what a server says of itself, such as Copilot CLI. With `--remove` both go again.
+The plugin and the extension bring the skills as files, so they start the relay with `--no-skills`, and no client shows
+a skill twice. For other clients `codriver init --skills` writes them as files: Codex, Gemini CLI, Qwen Code, Copilot
+CLI and opencode read `.agents/skills`, Claude Code `.claude/skills`. A file that you change stays as it is. `codriver
+init --agents-md` writes six lines between marks into `AGENTS.md`, for clients that do not show what a server says of
+itself, such as Copilot CLI. With `--remove` both go again.
 """
 PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
 WHERE = {"workspace": "in the project", "user": "for you"}

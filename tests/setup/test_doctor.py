@@ -303,8 +303,10 @@ def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path
     accept(launch.workspace)
     (check,) = of(examine(), "skills")
     assert check.text == "skillSources names toolbx, which has no skills here; there are: codriver, workspace"
-    file.write_text("nothing")
-    assert "no front matter" in of(examine(), "skills")[-1].text
+    file.write_text("---\nname: ours\ndescription: How: we do it.\n---\n")
+    check = of(examine(), "skills")[-1]
+    assert check.text.startswith(f"left out: {file.parent}: SKILL.md has front matter that is not YAML")
+    assert "in line 3" in check.text
 
 
 @pytest.mark.parametrize(

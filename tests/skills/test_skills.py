@@ -1,6 +1,5 @@
 """Skills: where they are found, what is served, and what is kept in."""
 
-import json
 import os
 import re
 import zipfile
@@ -12,7 +11,6 @@ from refusals import refused_as
 from codriver.files.own_folders import shipped_folder
 from codriver.skills import (
     EDITING,
-    INDEX_URI,
     INSTRUCTIONS_CHARS,
     LIVE_REPL,
     Connected,
@@ -23,11 +21,11 @@ from codriver.skills import (
     read_front_matter,
     switched_off,
 )
-from codriver.skills.library import jar_name
+from codriver.skills.discovery import jar_name
 from codriver.tools.manifest import BY_NAME
 
 
-def guide(name="x", description="What it is for.", body="text"):
+def guide(name, description="What it is for.", body="text"):
     return f"---\nname: {name}\ndescription: {description}\n---\n\n{body}\n"
 
 
@@ -72,32 +70,60 @@ def names(library):
 
 def test_the_shipped_skills_are_offered_in_their_order(library):
     assert names(library()) == [LIVE_REPL, EDITING]
-    assert [entry.uri for entry in library().list()] == [
-        INDEX_URI, "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md",
+    assert [skill.uri for skill in library().shown()] == [
+        "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md",
     ]  # fmt: skip
+    assert [skill.id for skill in library().shown([LIVE_REPL])] == [EDITING]
 
 
 def test_a_skill_is_read_by_its_full_and_its_bare_address(library):
     for uri in ("skill://live-repl/SKILL.md", "skill://live-repl", "skill://live-repl/"):
-        assert library().read(uri) == ("text/markdown", guide(LIVE_REPL))
+        assert library().read(uri) == ("SKILL.md", guide(LIVE_REPL).encode())
 
 
 def test_the_files_beside_a_guide_can_be_read(library, shipped):
     write(shipped / LIVE_REPL / "more" / "a b.json", "{}")
     write(shipped / LIVE_REPL / "x.clj", "(x)")
-    assert library().read("skill://live-repl/more/a%20b.json") == ("application/json", "{}")
-    assert library().read("skill://live-repl/x.clj") == ("text/plain", "(x)")
+    assert library().read("skill://live-repl/more/a%20b.json") == ("more/a b.json", b"{}")
+    assert library().read("skill://live-repl/x.clj") == ("x.clj", b"(x)")
 
 
-def test_the_index_names_every_skill_on_offer(library, workspace):
-    write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide(description="Ours."))
-    mime, text = library(disabled=[EDITING]).read(INDEX_URI)
-    assert mime == "application/json"
-    index = json.loads(text)
-    assert index["count"] == 2
-    assert index["skills"][1] == {
-        "name": "ours", "description": "Ours.", "uri": "skill://ours/SKILL.md", "source": "workspace",
-    }  # fmt: skip
+@pytest.mark.parametrize("path", ["a b/ä%20+?#.md", "SKILL.md", "x"])
+def test_an_address_leads_back_to_its_file(library, shipped, path):
+    write(shipped / LIVE_REPL / path, "content")
+    subject = library()
+    (skill,) = [skill for skill in subject.skills() if skill.id == LIVE_REPL]
+    assert subject.find(skill.address(path)) == (skill, path)
+    assert subject.read(skill.address(path)) == (path, b"content")
+
+
+def test_a_skill_names_all_its_files_and_folders(library, shipped):
+    folder = shipped / LIVE_REPL
+    write(folder / "references" / "deep" / "a.md", "abc")
+    (folder / "empty").mkdir()
+    (folder / "linked.md").symlink_to(folder / "SKILL.md")
+    (folder / "out.md").symlink_to(shipped.parent)
+    write(folder / "a\\b", "no address leads here")
+    (skill,) = [skill for skill in library().skills() if skill.id == LIVE_REPL]
+    tree = skill.folder.tree()
+    assert list(tree.files) == ["SKILL.md", "linked.md", "references/deep/a.md"]
+    assert tree.files["references/deep/a.md"] == 3
+    assert tree.folders == {"empty", "references", "references/deep"}
+
+
+def test_a_skill_with_more_than_every_client_reads_is_left_out(library, workspace):
+    skills = workspace / ".codriver" / "skills"
+    for name, files, size in (("many", 512, 1), ("large", 1, 16 << 20), ("just", 511, 1)):
+        write(skills / name / "SKILL.md", guide(name))
+        for number in range(files):
+            with (skills / name / f"{number}.txt").open("wb") as file:
+                file.truncate(size)
+    subject = library()
+    assert names(subject) == [LIVE_REPL, EDITING, "just"]
+    assert [problem.partition(":")[0].rpartition("/")[2] for problem in subject.find_all().problems] == [
+        "large",
+        "many",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -127,13 +153,13 @@ def test_a_link_that_leads_out_is_refused_and_one_that_stays_in_is_followed(libr
     for path in ("out.md", "outside/secret.md"):
         with refused_as("path-refused"):
             library().read(f"skill://live-repl/{path}")
-    assert library().read("skill://live-repl/in.md")[1] == guide(LIVE_REPL)
+    assert library().read("skill://live-repl/in.md")[1] == guide(LIVE_REPL).encode()
     with refused_as("no-such-skill", "path-refused"):
         library().read("skill://live-repl/loop")
 
 
 def test_a_linked_skill_folder_that_leads_out_is_no_skill(library, workspace, tmp_path):
-    write(tmp_path / "elsewhere" / "SKILL.md", guide())
+    write(tmp_path / "elsewhere" / "SKILL.md", guide("linked"))
     (workspace / ".codriver" / "skills").mkdir(parents=True)
     (workspace / ".codriver" / "skills" / "linked").symlink_to(tmp_path / "elsewhere")
     assert "linked" not in names(library())
@@ -153,30 +179,22 @@ def test_what_is_not_there_is_told_with_what_is(library, shipped, uri):
     assert "live-repl, editing-lisp-files" in caught.value.hint
 
 
-def test_what_is_no_text_or_too_long_is_not_read(library, shipped):
+def test_a_file_that_is_no_text_is_read_and_one_that_is_too_long_is_not(library, shipped):
     (shipped / LIVE_REPL / "a.bin").write_bytes(b"\xff\xfe")
-    (shipped / LIVE_REPL / "b.md").write_bytes(b"x" * ((1 << 20) + 1))
-    for name in ("a.bin", "b.md"):
-        with refused_as("no-such-skill"):
-            library().read(f"skill://live-repl/{name}")
+    with (shipped / LIVE_REPL / "b.md").open("wb") as file:
+        file.truncate((16 << 20) + 1)
+    assert library().read("skill://live-repl/a.bin") == ("a.bin", b"\xff\xfe")
+    with refused_as("no-such-skill"):
+        library().read("skill://live-repl/b.md")
 
 
 def test_a_disabled_skill_is_absent_everywhere(library):
     subject = library(disabled=[LIVE_REPL])
     assert names(subject) == [EDITING]
-    assert all(LIVE_REPL not in entry.uri for entry in subject.list())
-    assert LIVE_REPL not in subject.read(INDEX_URI)[1]
     assert LIVE_REPL not in instructions(subject.skills(), [])
     with refused_as("no-such-skill") as caught:
         subject.read("skill://live-repl")
     assert "live-repl," not in caught.value.hint
-
-
-def test_without_any_skill_there_is_no_index(library):
-    subject = library(disabled=[LIVE_REPL, EDITING])
-    assert subject.list() == ()
-    with refused_as("no-such-skill"):
-        subject.read(INDEX_URI)
 
 
 def test_the_switches_of_the_settings_name_the_skills():
@@ -185,17 +203,16 @@ def test_the_switches_of_the_settings_name_the_skills():
 
 
 def test_a_workspace_skill_hides_a_shipped_one_of_its_name(library, workspace):
-    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(body="ours"))
-    assert "ours" in library().read("skill://live-repl")[1]
+    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="ours"))
+    assert b"ours" in library().read("skill://live-repl")[1]
     assert names(library()) == [LIVE_REPL, EDITING]
 
 
 def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shipped):
-    write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide())
+    write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide("ours"))
     subject = SkillLibrary(workspace, shipped=shipped)
     assert names(subject) == [LIVE_REPL, EDITING]
     assert "ours" in [skill.id for skill in subject.find_all().skills]
-    assert "ours" not in subject.read(INDEX_URI)[1]
     with refused_as("no-such-skill"):
         subject.read("skill://ours/SKILL.md")
     assert subject.select(Selection(frozenset({"workspace"})))
@@ -203,17 +220,17 @@ def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shi
 
 
 def test_a_workspace_cannot_replace_a_skill_before_it_is_allowed(workspace, shipped):
-    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(body="theirs"))
-    assert "theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl")[1]
+    write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="theirs"))
+    assert b"theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl")[1]
 
 
 def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, workspace):
     site = workspace / ".venv" / "lib" / "python3.11" / "site-packages"
-    write(site / "toolbox" / "skills" / "saw" / "SKILL.md", guide(description="How to saw."))
-    write(site / "toolbox" / ".codriver" / "skills" / "plane" / "SKILL.md", guide())
+    write(site / "toolbox" / "skills" / "saw" / "SKILL.md", guide("saw"))
+    write(site / "toolbox" / ".codriver" / "skills" / "plane" / "SKILL.md", guide("plane"))
     jar(
         workspace / "lib" / "hammer-1.2.3.jar",
-        {"META-INF/skills/nail/SKILL.md": guide(), "skills/pull/SKILL.md": guide()},
+        {"META-INF/skills/nail/SKILL.md": guide("nail"), "skills/pull/SKILL.md": guide("pull")},
     )
     subject = library()
     assert names(subject) == [LIVE_REPL, EDITING]
@@ -221,64 +238,69 @@ def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, w
         skill.id: skill.source for skill in subject.find_all().skills if skill.source not in ("codriver", "workspace")
     }
     assert found == {
-        "toolbox.saw": "toolbox",
-        "toolbox.plane": "toolbox",
-        "hammer.nail": "hammer",
-        "hammer.pull": "hammer",
+        "lib.toolbox/saw": "toolbox",
+        "lib.toolbox/plane": "toolbox",
+        "lib.hammer/nail": "hammer",
+        "lib.hammer/pull": "hammer",
     }
     with refused_as("no-such-skill"):
-        subject.read("skill://toolbox.saw")
-    assert names(library(sources=["toolbox"])) == [LIVE_REPL, EDITING, "toolbox.plane", "toolbox.saw"]
-    assert library(sources=["hammer"]).read("skill://hammer.nail/SKILL.md") == ("text/markdown", guide())
+        subject.read("skill://lib.toolbox/saw")
+    assert names(library(sources=["toolbox"])) == [LIVE_REPL, EDITING, "lib.toolbox/plane", "lib.toolbox/saw"]
+    assert library(sources=["hammer"]).read("skill://lib.hammer/nail/SKILL.md") == ("SKILL.md", guide("nail").encode())
 
 
 def test_a_dependency_cannot_take_the_place_of_a_skill_of_ours(library, workspace):
     site = workspace / "venv" / "lib" / "python3.11" / "site-packages"
-    write(site / "evil" / "skills" / LIVE_REPL / "SKILL.md", guide(body="evil"))
-    subject = library(sources=["evil"])
-    assert "evil" not in subject.read("skill://live-repl")[1]
-    assert "evil" in subject.read("skill://evil.live-repl")[1]
+    write(site / "evil" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="evil"))
+    write(workspace / ".codriver" / "skills" / "evil" / LIVE_REPL / "SKILL.md", "a page")
+    write(workspace / ".codriver" / "skills" / "evil" / "SKILL.md", guide("evil"))
+    subject = library(sources=["evil", "workspace"])
+    assert b"evil" not in subject.read("skill://live-repl")[1]
+    assert subject.read("skill://evil/live-repl/SKILL.md")[1] == b"a page"
+    assert b"evil" in subject.read("skill://lib.evil/live-repl")[1]
 
 
 def test_a_jar_that_is_replaced_is_looked_into_again(library, workspace):
-    file = jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide()})
+    file = jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=["tool"])
-    assert names(subject) == [LIVE_REPL, EDITING, "tool.a"]
+    assert names(subject) == [LIVE_REPL, EDITING, "lib.tool/a"]
     assert not subject.changed()
     file.unlink()
-    jar(file, {"skills/another/SKILL.md": guide()})
+    jar(file, {"skills/another/SKILL.md": guide("another")})
     assert subject.changed()
-    assert names(subject) == [LIVE_REPL, EDITING, "tool.another"]
+    assert names(subject) == [LIVE_REPL, EDITING, "lib.tool/another"]
 
 
 def test_a_dependency_that_is_allowed_later_is_found_then(library, workspace):
-    jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide()})
+    jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=[])
     assert subject.select(Selection(frozenset({"tool"})))
-    assert names(subject)[-1] == "tool.a"
+    assert names(subject)[-1] == "lib.tool/a"
 
 
 def test_the_jars_of_the_newest_classpath_are_searched(library, workspace, tmp_path):
-    old = jar(tmp_path / "m2" / "old-1.0.jar", {"skills/a/SKILL.md": guide()})
-    new = jar(tmp_path / "m2" / "new-2.0-alpha.jar", {"skills/b/SKILL.md": guide(), "skills/b/more.md": "more"})
+    old = jar(tmp_path / "m2" / "old-1.0.jar", {"skills/a/SKILL.md": guide("a")})
+    new = jar(tmp_path / "m2" / "new-2.0-alpha.jar", {"skills/b/SKILL.md": guide("b"), "skills/b/deep/more.md": "more"})
     for name, path, age in (("1.cp", old, 10), ("2.cp", f"src:{new}:/none.jar", 0)):
         file = write(workspace / ".cpcache" / name, str(path))
         os.utime(file, (file.stat().st_mtime - age,) * 2)
     subject = library(sources=["old", "new"])
-    assert names(subject) == [LIVE_REPL, EDITING, "new.b"]
-    assert subject.read("skill://new.b/more.md") == ("text/markdown", "more")
+    assert names(subject) == [LIVE_REPL, EDITING, "lib.new/b"]
+    assert subject.read("skill://lib.new/b/deep/more.md") == ("deep/more.md", b"more")
+    (skill,) = [skill for skill in subject.skills() if skill.id == "lib.new/b"]
+    assert (list(skill.folder.tree().files), skill.folder.tree().folders) == (["SKILL.md", "deep/more.md"], {"deep"})
     with refused_as("no-such-skill"):
-        subject.read("skill://new.b/none.md")
+        subject.read("skill://lib.new/b/none.md")
     with refused_as("path-refused"):
-        subject.read("skill://new.b/../a/SKILL.md")
+        subject.read("skill://lib.new/b/../a/SKILL.md")
 
 
 def test_a_jar_that_is_none_or_damaged_does_no_harm(library, workspace):
     write(workspace / "lib" / "broken-1.jar", "no zip")
-    damaged = jar(workspace / "lib" / "damaged-1.jar", {"skills/a/SKILL.md": guide()})
+    damaged = jar(workspace / "lib" / "damaged-1.jar", {"skills/a/SKILL.md": guide("a")})
     content = damaged.read_bytes()
     damaged.write_bytes(content.replace(b"What it is for", b"What it was for"[:14]))
-    cut = jar(workspace / "lib" / "cut-1.jar", {"skills/a/SKILL.md": guide()})
+    cut = jar(workspace / "lib" / "cut-1.jar", {"skills/a/SKILL.md": guide("a")})
     cut.write_bytes(cut.read_bytes()[:-30])
     assert names(library(sources=["workspace", "damaged", "cut"])) == [LIVE_REPL, EDITING]
 
@@ -299,26 +321,27 @@ def test_a_jar_is_named_without_its_version(tmp_path, file, name):
 def test_a_skill_that_cannot_be_used_is_told_and_not_offered(library, workspace):
     skills = workspace / ".codriver" / "skills"
     write(skills / "nothing" / "SKILL.md", "no front matter")
-    write(skills / "Bad Name" / "SKILL.md", guide())
+    write(skills / "Bad Name" / "SKILL.md", guide("Bad Name"))
+    write(skills / "other-name" / "SKILL.md", guide("another-name"))
     (skills / "bytes").mkdir()
     (skills / "bytes" / "SKILL.md").write_bytes(b"\xff")
     (skills / "empty").mkdir()
-    write(skills / "long" / "SKILL.md", guide(description="x" * 1025))
+    write(skills / "long" / "SKILL.md", guide("long", description="x" * 1025))
     subject = library()
     assert names(subject) == [LIVE_REPL, EDITING]
     problems = " ".join(subject.find_all().problems)
-    for words in ("no front matter", "small letters", "cannot be read", "longer than 1024"):
+    for words in ("does not begin", "small letters", "other-name: SKILL.md names the skill another-name", "1,024"):
         assert words in problems
-    assert len(subject.find_all().problems) == 4
+    assert len(subject.find_all().problems) == 5
 
 
 def test_changes_are_noticed_once(library, workspace, shipped):
     subject = library()
     assert not subject.changed()
-    file = write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide())
+    file = write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide("new"))
     assert subject.changed()
     assert not subject.changed()
-    write(file, guide(body="longer than before"))
+    write(file, guide("new", body="longer than before"))
     assert subject.changed()
     write(file.parent / "more.md", "")
     assert subject.changed()
@@ -331,7 +354,7 @@ def test_changes_are_noticed_once(library, workspace, shipped):
 
 def test_a_change_of_what_is_not_offered_is_no_change(library, workspace):
     subject = library(sources=[])
-    write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide())
+    write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide("new"))
     assert not subject.changed()
 
 
@@ -342,26 +365,9 @@ def test_another_selection_changes_what_is_on_offer(library):
     assert names(subject) == [LIVE_REPL]
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("---\nname: a\ndescription: b: c\n---\n", {"name": "a", "description": "b: c"}),
-        ("---\r\nname: a\r\n---\r\n", {"name": "a"}),
-        ("\ufeff---\nname: 'a b'\nx: \"y\"\n---", {"name": "a b", "x": "y"}),
-        ("---\ndescription: >-\n  one\n  two\nname: n\n---\n", {"description": "one two", "name": "n"}),
-        ("---\ndescription: one\n  two\n---\n", {"description": "one two"}),
-        ("---\n# note\nname: a\n---\n", {"name": "a"}),
-        ("---\nname: a\n", {}),
-        ("text\n---\nname: a\n---\n", {}),
-        ("", {}),
-    ],
-)
-def test_front_matter_is_read(text, values):
-    assert read_front_matter(text) == values
-
-
 def many(count):
-    return [Skill(f"skill-{n}", "Does many things. " * 40, "x", None) for n in range(count)]
+    text = guide("skill", "Does many things. " * 40).encode()
+    return [Skill(f"skill-{n}", "x", None, text) for n in range(count)]
 
 
 @pytest.mark.parametrize("repls", [0, 1, 2, 50])
@@ -374,7 +380,7 @@ def test_instructions_are_never_too_long(repls, skills, evaluates, away):
     text = instructions(many(skills), connected, evaluates=evaluates)
     assert len(text) <= INSTRUCTIONS_CHARS
     assert ("skill://skill-0/SKILL.md" in text) == (skills > 0)
-    assert (INDEX_URI in text) == (text.count("/SKILL.md") < skills)
+    assert ("more in resources/list" in text) == (text.count("/SKILL.md") < skills)
 
 
 def test_instructions_say_what_is_connected_and_how_to_work():
@@ -423,7 +429,7 @@ def test_instructions_without_evaluation_do_not_ask_for_it():
 @pytest.mark.parametrize("name", [LIVE_REPL, EDITING])
 def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
     text = (shipped_folder("skills") / name / "SKILL.md").read_text(encoding="utf-8")
-    values = read_front_matter(text)
+    values = read_front_matter(text.encode())
     assert values["name"] == name
     assert 60 < len(values["description"]) < 300
     assert len(text) < 8000

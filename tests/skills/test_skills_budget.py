@@ -47,10 +47,11 @@ REPLS = [
     (), (Connected("clj", "clojure"),), (Connected("py", "python", "starting"), Connected("lpy", "basilisp")),
     tuple(Connected(f"a-very-long-session-key-of-somebody-{n}", "clojurescript", "connecting") for n in range(20)),
 ]  # fmt: skip
+LENGTHY = f"---\nname: skill\ndescription: {'What it is for, at length. ' * 30}\n---\n".encode()
 SHIPPED = SkillLibrary(shipped_folder("skills")).skills()
 SKILLS = [
     (), *((skill,) for skill in SHIPPED), SHIPPED,
-    (*SHIPPED, *(Skill(f"dependency.skill-{n}", "What it is for, at length. " * 30, "x", None) for n in range(30))),
+    (*SHIPPED, *(Skill(f"lib.dependency/skill-{n}", "x", None, LENGTHY) for n in range(30))),
 ]  # fmt: skip
 
 

@@ -102,17 +102,17 @@ def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
         assert client.request("resources/read", {"uri": "skill://live-repl"})["result"]["contents"]
 
 
-def test_the_index_and_the_guides_are_listed_and_read_over_the_wire(live):
+def test_the_guides_are_listed_and_read_over_the_wire(live):
     with live.client() as client:
         client.call("restart_repl", replSessionKey="py")
         client.call("evaluate_code", replSessionKey="py", code="1")
         listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
         names = skill_examples.skill_names()
-        for uri in ("skill://index.json", *(f"skill://{name}/SKILL.md" for name in names)):
-            assert (uri in listed) is (uri != GUIDE)
+        skills = [skill["uri"] for skill in client.request("skills/list")["result"]["skills"]]
+        for uri in (f"skill://{name}/SKILL.md" for name in names):
+            assert (uri in listed) is (uri in skills) is (uri != GUIDE)
             (content,) = client.request("resources/read", {"uri": uri})["result"]["contents"]
             assert content["text"]
-            assert uri != "skill://index.json" or "live-app" not in content["text"]
 
 
 def test_the_guide_to_applications_is_offered_where_one_shows_itself(live):
@@ -126,7 +126,6 @@ def test_the_guide_to_applications_is_offered_where_one_shows_itself(live):
         client.call("evaluate_code", replSessionKey="py", code=code)
         client.await_notification("notifications/resources/list_changed")
         assert GUIDE in [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
-        index = client.request("resources/read", {"uri": "skill://index.json"})["result"]["contents"][0]["text"]
-        assert GUIDE in index
+        assert GUIDE in [skill["uri"] for skill in client.request("skills/list")["result"]["skills"]]
         with live.client() as after:
             assert GUIDE in after.about["instructions"]

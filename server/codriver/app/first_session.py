@@ -38,10 +38,11 @@ from codriver.tools.calls.gate import to_name_one
 from codriver.tools.manifest import tools_offered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.settings.model import Settings
+    from codriver.skills import Skill
 
 
 def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
@@ -58,7 +59,7 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     skills, first = SkillLibrary(workspace, selection(settings)), FirstAnswers(__version__)
     without_secrets = Redactor.from_environment(os.environ)
     for name, protocol in clients:
-        words = instructions_for(state, settings, skills, name, are_starting=True)
+        words = instructions_for(state, settings, skills.skills(), name, are_starting=True)
         offered = tools_offered(state, settings, name)
         kept = first.to_keep(name, protocol, without_secrets, words, offered)
         kept_lists.write(workspace, kept, only_new=True)
@@ -95,7 +96,7 @@ def _not_done(effect: object) -> None:
 
 
 def instructions_for(
-    state: State, settings: Settings, skills: SkillLibrary, client_name: str, *, are_starting: bool = False
+    state: State, settings: Settings, skills: Sequence[Skill], client_name: str, *, are_starting: bool = False
 ) -> str:
     """The instructions that a client of this name gets in its handshake.
 
@@ -112,7 +113,7 @@ def instructions_for(
     evaluates = settings.enable_mcp_repl_evaluation
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
     to_have_one = to_name_one(state) if is_told else ""
-    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)
+    return instructions(skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)
 
 
 LOOK_S: Final = 8.0

@@ -42,7 +42,8 @@ NOT_COMPARED: Final = "_TOKEN"
 class KeptLists:
     """Keeps the first answers to clients, for the life of one server. No client waits for it, and no step of it raises.
 
-    A client is its name and the protocol version it asked for, in its handshake or in each request.
+    A client is its name, the protocol version it asked for, in its handshake or in each request, and whether it gets
+    skills.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -51,11 +52,12 @@ class KeptLists:
         self._kept: dict[tuple[object, ...], Answer] = {}
         """The answers that this server wrote, by client."""
 
-    def keep(self, client_name: str, protocol: str, greeting: Answer, tools: Answer) -> None:
+    def keep(self, client_name: str, protocol: str, takes_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
         """Keep the list that this client got, with the greeting that holds while its server starts."""
         if not client_name or client_name.startswith(OWN_NAMES):
             return
-        kept: Answer = {"name": client_name, "protocol": protocol, "greeting": greeting, "tools": tools}
+        who = {"name": client_name, "protocol": protocol, **({} if takes_skills else {"withoutSkills": True})}
+        kept: Answer = {**who, "greeting": greeting, "tools": tools}
         if self._kept.get(_who(kept)) != kept:
             self._kept[_who(kept)] = kept
             self._writes.start(partial(write, self._workspace, kept))
@@ -132,10 +134,10 @@ def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
 
 
 def _who(client: Answer) -> tuple[object, ...]:
-    """Identify the client of an entry: its name, the version that it asks for, and whether it makes a handshake."""
+    """Identify the client of an entry: name, version that it asks for, whether it makes a handshake and gets skills."""
     greeting = client.get("greeting")
     is_handshake = isinstance(greeting, dict) and "protocolVersion" in greeting
-    return client.get("name"), client.get("protocol"), is_handshake
+    return client.get("name"), client.get("protocol"), is_handshake, client.get("withoutSkills", False)
 
 
 def _forget_oldest(folder: Path) -> None:

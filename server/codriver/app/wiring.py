@@ -381,6 +381,14 @@ def _load_sdk() -> MakesSdk:
     return SdkServer
 
 
-def _instructions(services: Services, skills: SkillLibrary, client_name: str, *, are_starting: bool = False) -> str:
+def _instructions(
+    services: Services,
+    library: SkillLibrary,
+    client_name: str,
+    takes_skills: bool,  # noqa: FBT001
+    *,
+    are_starting: bool = False,
+) -> str:
     state, settings = services.core.state, services.live.settings
+    skills = library.skills() if takes_skills else ()
     return instructions_for(state, settings, skills, client_name, are_starting=are_starting)

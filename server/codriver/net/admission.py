@@ -57,6 +57,8 @@ class Admitted:
     """Whether the peer is a relay that starts a server if none runs."""
     had_another: bool = False
     """Whether the peer is a relay that was connected to another server before."""
+    takes_skills: bool = True
+    """Whether the peer's client is to get skills: not by a relay with `--no-skills`."""
     stops_server: bool = False
     """Whether the peer asks the server to stop, and for nothing else."""
     page_host: str | None = None
@@ -227,6 +229,7 @@ class Admission:
             rest,
             starts_server="starts" in said,
             had_another="before" in said,
+            takes_skills="withoutSkills" not in said,
             stops_server="stop" in said,
             page_host=page_host if isinstance(page_host, str) else None,
         )

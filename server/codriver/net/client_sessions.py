@@ -101,6 +101,8 @@ class ClientSession:
         """Whether the client has sent a stateless request."""
         self.takes_tasks = False
         """Whether the client declared tasks in the handshake."""
+        self.takes_skills = True
+        """Whether the client gets skills from this server; not if it has them as files."""
         self.takes_forms = False
         """Whether the client declared in the handshake that it shows forms to its human."""
         self.knows_withheld = False

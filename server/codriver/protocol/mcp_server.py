@@ -85,7 +85,7 @@ class McpServer:
         """`load_sdk` imports the SDK, which takes a moment, and gives the maker of the SDK's side of this server."""
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
-        subscriptions, resources = Subscriptions(), Resources(services, skills)
+        subscriptions, resources = Subscriptions(), Resources(services, skills, redactor)
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         self._questions = TrustQuestions(services)

@@ -48,6 +48,7 @@ from codriver.protocol.error_messages import (
     is_stateless,
 )
 from codriver.protocol.results import Results
+from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -146,6 +147,7 @@ PAGE = _params(known={"cursor": str})
 CALL_SHAPE = _params({"name": str}, {"arguments": dict})
 LEVEL = _params({"level": frozenset(LEVELS)})
 RESOURCE = _params({"uri": str})
+FOLDER = _params({"uri": str}, {"cursor": str})
 KINDS_OF_CHANGE = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
 CHANGES = _params(
     {"notifications": Members(known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ListOf(str)})}
@@ -187,6 +189,9 @@ METHODS: dict[str, Plain] = {
     "prompts/list": Plain(ALL, PAGE, Results.prompts),
     "resources/subscribe": Plain(HANDSHAKE, RESOURCE, Results.subscribe),
     "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE, Results.unsubscribe),
+    LIST: Plain(ALL, PAGE, Results.skills),
+    GET: Plain(ALL, RESOURCE, Results.skill),
+    READ_FOLDER: Plain(ALL, FOLDER, Results.folder),
     "logging/setLevel": Plain(HANDSHAKE, LEVEL, Results.set_level),
 }
 """The requests that may be plain. These functions make their results for both ways."""

@@ -1,6 +1,6 @@
 """Resources for clients to read: the skills, the output log, and the whole text of an evaluation, in parts.
 
-* `skill://NAME/SKILL.md` and its siblings, `skill://index.json`
+* `skill://NAME/SKILL.md` and its siblings
 * `codriver://log`, and `codriver://log?since=LINE` for the entries after a line; a client can subscribe to the log
 * `codriver://handoff`, and `codriver://handoff?who=WHO` for another caller: the standing of the work, in 4,000 bytes
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
@@ -25,8 +25,9 @@ import anyio
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.log.transcripts import read as read_texts
 from codriver.net.client_sessions import OWN_NAMES, ClientSession
-from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
-from codriver.skills import LIVE_APP
+from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
+from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResources
+from codriver.skills import LIVE_APP, SCHEME
 from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import client_slug, slug
 from codriver.tools.manifest import address
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.state import State
+    from codriver.log.redaction import Redactor
     from codriver.log.transcripts import Part
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
@@ -119,10 +121,13 @@ ABOUT = "codriver/"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of a resource. `note` and `about` name the parts that its text lacks, for models and for programs."""
+    """The content of a resource, as text or, where it is no text, as bytes.
+
+    `note` and `about` name the parts that its text lacks, for models and for programs.
+    """
 
     mime_type: str
-    text: str
+    text: str | bytes
     note: str = ""
     about: dict[str, object] = field(default_factory=dict)
 
@@ -130,19 +135,57 @@ class Found:
 class Resources:
     """The resources of one server."""
 
-    def __init__(self, services: Services, skills: SkillLibrary) -> None:
+    def __init__(self, services: Services, skills: SkillLibrary, redactor: Redactor) -> None:
         self._services = services
-        self._skills = skills
+        self._library = skills
+        self._skills = SkillResources(skills, redactor)
 
-    def listed(self) -> list[dict[str, str]]:
-        """The resources that exist now: the log, and the skills on offer."""
-        skills = self._skills.list(hidden_skills(self._services.core.state))
-        of_skills = ((entry.uri, entry.name, entry.description, entry.mime_type) for entry in skills)
-        return [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *of_skills)]
+    async def listed(self, client: ClientSession) -> list[dict[str, str]]:
+        """The resources that exist now: the log, and the skills on offer to this client."""
+        always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in RESOURCES]
+        if not client.takes_skills:
+            return always
+        return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
 
-    def templates(self) -> list[dict[str, str]]:
+    def templates(self, client: ClientSession) -> list[dict[str, str]]:
         """The families of resources that are too many to list."""
-        return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in TEMPLATES]
+        families = TEMPLATES if client.takes_skills else [one for one in TEMPLATES if one[0] != SKILL]
+        return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in families]
+
+    async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
+        """Return a page of the skills on offer to a client.
+
+        Raises:
+            RequestRefusedError: the client has no skills of this server, or the cursor is none of ours.
+        """
+        self._check_takes_skills(client, LIST)
+        return await anyio.to_thread.run_sync(self._skills.list_skills, cursor, self._hidden())
+
+    async def get_skill(self, client: ClientSession, uri: str) -> dict[str, Any]:
+        """Return one skill, by the address of its guide.
+
+        Raises:
+            RequestRefusedError: the client has no skills of this server, or there is none at this address.
+        """
+        self._check_takes_skills(client, GET)
+        return await anyio.to_thread.run_sync(self._skills.get_skill, uri)
+
+    async def read_folder(self, client: ClientSession, uri: str, cursor: str | None) -> dict[str, Any]:
+        """Return a page of what is in a folder.
+
+        Raises:
+            RequestRefusedError: the client has no skills of this server, there is no such folder, or the cursor is none
+                of ours.
+        """
+        self._check_takes_skills(client, READ_FOLDER)
+        return await anyio.to_thread.run_sync(self._skills.read_folder, uri, cursor)
+
+    def _check_takes_skills(self, client: ClientSession, method: str) -> None:
+        if not client.takes_skills:
+            raise RequestRefusedError(METHOD_NOT_FOUND, f"there is no method {method!r}", method)
+
+    def _hidden(self) -> tuple[str, ...]:
+        return hidden_skills(self._services.core.state)
 
     async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
         """The text of a resource, for a client.
@@ -152,11 +195,8 @@ class Resources:
         """
         uri = self._ours(uri)
         try:
-            if is_skill(uri):
-                # Skills are read from the disk.
-                return Found(
-                    *await anyio.to_thread.run_sync(self._skills.read, uri, hidden_skills(self._services.core.state))
-                )
+            if is_skill(uri) and client.takes_skills:
+                return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
             parts = [unquote(part, errors="strict") for part in split.path.split("/")[1:]]
@@ -183,10 +223,10 @@ class Resources:
 
     def _ours(self, uri: str) -> str:
         """The address that stands for one of Backseat Driver's; a skill on offer and any other keep theirs."""
-        name = uri.removeprefix("skill://").partition("/")[0] if is_skill(uri) else ""
-        return uri if any(skill.id == name for skill in self._skills.skills()) else address(uri)
+        name = uri.removeprefix(SCHEME).partition("/")[0] if is_skill(uri) else ""
+        return uri if any(skill.id == name for skill in self._library.skills()) else address(uri)
 
-    async def check(self, uri: str, protocol: str) -> None:
+    async def check(self, uri: str, protocol: str, client: ClientSession) -> None:
         """Check that there is such a resource, without asking a REPL or the network. Skills are read from the disk.
 
         Raises:
@@ -195,7 +235,7 @@ class Resources:
         uri = self._ours(uri)
         split = urlsplit(uri)
         try:
-            if split.scheme == "skill":
+            if is_skill(uri) and client.takes_skills:
                 await anyio.to_thread.run_sync(self._skills.read, uri)
                 return
             match (split.scheme, split.netloc, *split.path.split("/")[1:]):
@@ -265,8 +305,8 @@ def hidden_skills(state: State) -> tuple[str, ...]:
 
 
 def is_skill(uri: str) -> bool:
-    """Whether `uri` is of the skills: their index, or a file of one."""
-    return uri.startswith("skill://")
+    """Whether `uri` is that of a skill's file."""
+    return uri.startswith(SCHEME)
 
 
 def _json(fields: Mapping[str, object]) -> Found:

@@ -17,6 +17,7 @@ import anyio
 from codriver.protocol import resources
 from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
+from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import takes_forms
 from codriver.tools.calls.base import LIFTED_CHARACTERS, LIFTED_TOOLS, Services, Tool, traits_of
 from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
@@ -50,6 +51,7 @@ COMPLETE: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
 """Source: MCP 2026-07-28, results."""
 FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
 """For lists that may change at any time. Source: MCP 2026-07-28, caching."""
+OF_SKILLS: Mapping[str, Any] = MappingProxyType({**FRESH, "ttlMs": TTL_MS})
 
 LIFT = "anthropic/maxResultSizeChars"
 """In the `_meta` of a tool: the longest answer that the client hands on. Source: Claude Code 2.1.330, observed."""
@@ -69,15 +71,16 @@ class FirstAnswers:
         """The result in the form of that version of the protocol. `kept`: for how long the client may keep it."""
         return {**result, **kept, **self.members} if protocol == MODERN else result
 
-    def handshake(self, asked: str) -> Result:
+    def handshake(self, asked: str, *, takes_skills: bool) -> Result:
         """The answer to an `initialize` that asks for this version of the protocol, without instructions."""
         protocol = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        return {"protocolVersion": protocol, "capabilities": {**CAPABILITIES}, "serverInfo": self._info}
+        capabilities = {**CAPABILITIES, **({"extensions": DECLARED} if takes_skills else {})}
+        return {"protocolVersion": protocol, "capabilities": capabilities, "serverInfo": self._info}
 
     @staticmethod
-    def discovered(instructions: str) -> Result:
+    def discovered(instructions: str, *, takes_skills: bool) -> Result:
         """The answer to `server/discover`."""
-        capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
+        capabilities = {**CAPABILITIES, "extensions": {**(DECLARED if takes_skills else {}), TASKS: {}}}
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
     def tools(self, client_name: str, offered: Iterable[Tool], *, takes_tasks: bool) -> list[Result]:
@@ -90,11 +93,11 @@ class FirstAnswers:
             shown = [{name: value for name, value in tool.items() if name != "outputSchema"} for tool in shown]
         return [_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
 
-    def greeting(self, protocol: str, instructions: str, *, is_handshake: bool) -> Result:
+    def greeting(self, protocol: str, instructions: str, *, is_handshake: bool, takes_skills: bool = True) -> Result:
         """The answer to an `initialize` that asks for this version, or to a `server/discover` of it."""
         if is_handshake:
-            return {**self.handshake(protocol), "instructions": instructions}
-        return self.told(protocol, self.discovered(instructions))
+            return {**self.handshake(protocol, takes_skills=takes_skills), "instructions": instructions}
+        return self.told(protocol, self.discovered(instructions, takes_skills=takes_skills))
 
     def to_keep(
         self, client_name: str, protocol: str, redactor: Redactor, instructions: str, offered: Iterable[Tool]
@@ -150,12 +153,13 @@ class About:
     """The server's words that its clients are told first, and that are kept for the next time."""
 
     version: str
-    instructions: Callable[[str], str]
-    """The instructions for a client, by its name."""
-    starting: Callable[[str], str]
-    """The instructions for a client, by its name, while the server starts."""
-    keep: Callable[[str, str, Mapping[str, object], Mapping[str, object]], None]
-    """Keeps a greeting and the answer to `tools/list` for clients of this name and protocol version."""
+    instructions: Callable[[str, bool], str]
+    """The instructions for a client, by its name and whether it gets skills."""
+    starting: Callable[[str, bool], str]
+    """The same while the server starts."""
+    keep: Callable[[str, str, bool, Mapping[str, object], Mapping[str, object]], None]
+    """Keeps a greeting and the answer to `tools/list` for clients of this name, protocol version, and share of skills.
+    """
 
 
 class Results:
@@ -196,7 +200,7 @@ class Results:
     def initialize(self, client: ClientSession, params: Params, _version: str) -> Result:
         """Open the session of a client, and return the version that both speak and how to work here."""
         asked = params["protocolVersion"]
-        about = self._first.handshake(asked)
+        about = self._first.handshake(asked, takes_skills=client.takes_skills)
         client.requested_version, client.handshake_version = asked, about["protocolVersion"]
         client.takes_forms = takes_forms(params["capabilities"].get("elicitation"))
         client.takes_tasks = client.handshake_version == OLDER and "tasks" in params["capabilities"]
@@ -204,7 +208,7 @@ class Results:
         self._clients.introduce(client, name=name, handshake=client.handshake)
         offered = about["capabilities"]
         capabilities = {**offered, "tasks": {**TASKS_OFFERED}} if client.takes_tasks else offered
-        return {**about, "capabilities": capabilities, "instructions": self._redactor(self._about.instructions(name))}
+        return {**about, "capabilities": capabilities, "instructions": self._instructions(client, name)}
 
     def initialized(self, client: ClientSession) -> None:
         """Notify the client of changes from now on, as it knows the result of its handshake."""
@@ -217,7 +221,11 @@ class Results:
 
     def discover(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the versions of stateless requests, and how to work here."""
-        return self.told(version, self._first.discovered(self._redactor(self._about.instructions(client.name))))
+        instructions = self._instructions(client, client.name)
+        return self.told(version, self._first.discovered(instructions, takes_skills=client.takes_skills))
+
+    def _instructions(self, client: ClientSession, name: str) -> str:
+        return self._redactor(self._about.instructions(name, client.takes_skills))
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
         """The tools on offer to this client."""
@@ -232,21 +240,46 @@ class Results:
         listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)
         result = self.told(version, {"tools": listed})
         if is_modern or (client.handshake and not takes_tasks):
-            words = self._redactor(self._about.starting(client.name))
+            takes_skills = client.takes_skills
+            words = self._redactor(self._about.starting(client.name, takes_skills))
             protocol = MODERN if is_modern else client.requested_version
-            greeting = self._first.greeting(protocol, words, is_handshake=not is_modern)
-            self._about.keep(client.name, protocol, greeting, result)
+            greeting = self._first.greeting(protocol, words, is_handshake=not is_modern, takes_skills=takes_skills)
+            self._about.keep(client.name, protocol, takes_skills, greeting, result)
         return result
 
-    def resources(self, _client: ClientSession, _params: Params, version: str) -> Result:
+    async def resources(self, client: ClientSession, _params: Params, version: str) -> Result:
         """The resources that exist now."""
-        told = ("name", "description")
-        listed = [{**one, **{name: self._redactor(one[name]) for name in told}} for one in self._resources.listed()]
-        return self.told(version, {"resources": listed})
+        return self.told(version, {"resources": await self._resources.listed(client)})
 
-    def templates(self, _client: ClientSession, _params: Params, version: str) -> Result:
+    def templates(self, client: ClientSession, _params: Params, version: str) -> Result:
         """The families of resources."""
-        return self.told(version, {"resourceTemplates": self._resources.templates()})
+        return self.told(version, {"resourceTemplates": self._resources.templates(client)})
+
+    async def skills(self, client: ClientSession, params: Params, version: str) -> Result:
+        """A page of the skills, with the digests of their files.
+
+        Raises:
+            RequestRefusedError: the client has no skills of this server, or the cursor is unknown.
+        """
+        return self.told(version, await self._resources.list_skills(client, params.get("cursor")), OF_SKILLS)
+
+    async def skill(self, client: ClientSession, params: Params, version: str) -> Result:
+        """One skill, with the digests of its files.
+
+        Raises:
+            RequestRefusedError: the client has no skills of this server, or none is at this address.
+        """
+        return self.told(version, await self._resources.get_skill(client, params["uri"]), OF_SKILLS)
+
+    async def folder(self, client: ClientSession, params: Params, version: str) -> Result:
+        """A page of what is in a folder of a skill.
+
+        Raises:
+            RequestRefusedError: the client has no skills of this server, there is no such folder, or the cursor is
+                unknown.
+        """
+        found = await self._resources.read_folder(client, params["uri"], params.get("cursor"))
+        return self.told(version, found, OF_SKILLS)
 
     def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """The prompts."""
@@ -259,7 +292,7 @@ class Results:
             RequestRefusedError: there is no such resource.
         """
         self._broadcast.log_known_to(client)
-        await self._resources.check(params["uri"], version)
+        await self._resources.check(params["uri"], version, client)
         client.subscribed.add(params["uri"])
         return {}
 

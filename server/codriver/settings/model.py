@@ -293,7 +293,9 @@ class Settings(BaseModel):
     )
     provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
     provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")
-    disabled_skills: tuple[Text, ...] = Field((), description="Skills that are not offered, by name.")
+    disabled_skills: tuple[Text, ...] = Field(
+        (), description="Skills that are not offered, by name; of a library: lib.LIBRARY/NAME."
+    )
     skill_sources: tuple[Text, ...] = Field(
         (), description="Whose skills are offered beside Codriver's own: workspace, and dependencies by name."
     )

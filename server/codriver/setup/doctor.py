@@ -180,7 +180,7 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
         text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(there))}"
         yield Check("skills", "note", text, "correct skillSources, or leave it if they come later")
     for problem in found.problems:
-        yield Check("skills", "note", problem, "mend it, or take the folder away")
+        yield Check("skills", "note", f"left out: {problem}", "fix it, or remove the folder")
 
 
 def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import cut
-from codriver.skills.library import EDITING, INDEX_URI, LIVE_APP, OWN
+from codriver.skills.discovery import OWN
+from codriver.skills.library import EDITING, LIVE_APP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -138,13 +139,13 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     if not skills:
         return
     head = "Read first:"
-    more = f"- more in {INDEX_URI}"
+    more = "- more in resources/list"
     budget -= len(head) + len(more) + 2
     yield head
     for number, skill in enumerate(skills):
         line = f"- {skill.uri}"
         if skill.source != OWN:  # the names of our own skills tell their content
-            first = re.split(r"(?<=[.!?])\s", skill.description)[0]
+            first = re.split(r"(?<=[.!?])\s", " ".join(skill.description.split()))[0]
             line = cut(f"{line}: {first}", 240)
         budget -= len(line) + 1
         if budget < 0 or number == 8:

@@ -7,6 +7,7 @@ write to the same client. Handlers serve both eras alike. Requests that the SDK 
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from contextlib import contextmanager
@@ -61,6 +62,7 @@ from codriver.protocol.plain_requests import METHODS
 from codriver.protocol.results import NAME, TITLE
 from codriver.protocol.sdk.completions import Completions
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, offered
+from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -78,6 +80,13 @@ logger = logging.getLogger(__name__)
 Context = ServerRequestContext[ClientSession]
 R = TypeVar("R")
 
+
+class FolderParams(types.PaginatedRequestParams):
+    """The parameters of `resources/directory/read`."""
+
+    uri: str
+
+
 SHARED: Mapping[str, type[types.RequestParams]] = MappingProxyType(
     {
         "ping": types.RequestParams,
@@ -89,6 +98,9 @@ SHARED: Mapping[str, type[types.RequestParams]] = MappingProxyType(
         "resources/subscribe": types.SubscribeRequestParams,
         "resources/unsubscribe": types.UnsubscribeRequestParams,
         "logging/setLevel": types.SetLevelRequestParams,
+        LIST: types.PaginatedRequestParams,
+        GET: types.SubscribeRequestParams,
+        READ_FOLDER: FolderParams,
     }
 )
 """The requests whose results are those of the plain way, with the models of their parameters."""
@@ -202,8 +214,11 @@ class SdkServer:
         self._introduce(ctx)
         uri = str(params.uri)
         found = await self._resources.read(uri, ctx.protocol_version, ctx.lifespan_context)
-        text = self._redactor(found.text).encode("utf-8", "replace").decode()
-        contents: list[dict[str, Any]] = [{"uri": uri, "mimeType": found.mime_type, "text": text}]
+        contents: list[dict[str, Any]] = [{"uri": uri, "mimeType": found.mime_type}]
+        if isinstance(found.text, bytes):
+            contents[0]["blob"] = base64.b64encode(found.text).decode()
+        else:
+            contents[0]["text"] = self._redactor(found.text).encode("utf-8", "replace").decode()
         if found.about:
             contents[0]["_meta"] = found.about
         if found.note:

@@ -1,0 +1,248 @@
+"""The Skills extension: skills with their files, digests and sizes, and the folders in which the files are.
+
+Digests and sizes cover the bytes that `resources/read` returns: the file's own, or for a text with a secret of the
+environment the bytes that are left of it. A file that is not UTF-8 is returned as it is. Everything is read from the
+disk when it is requested, so an entry is never older than its answer.
+
+Source: MCP Skills extension (SEP-2640), stable specification.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.errors import RefusedError
+from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
+from codriver.skills import (
+    FILE,
+    OF_DEPENDENCY,
+    SCHEME,
+    FrontMatterError,
+    Skill,
+    SkillLibrary,
+    TooManyFilesError,
+    rank,
+    read_front_matter,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from codriver.log.redaction import Redactor
+
+    Fields = dict[str, Any]
+
+
+EXTENSION: Final = "io.modelcontextprotocol/skills"
+DECLARED: Final = {EXTENSION: {"directoryRead": True}}
+"""The extension's member of a server's capabilities."""
+LIST, GET, READ_FOLDER = "skills/list", "skills/get", "resources/directory/read"
+TTL_MS: Final = 1000
+"""How long a client may keep a list: a changed file is announced only when the server has looked for it."""
+PAGE: Final = 50
+"""Maximum number of skills in one answer, each with up to 512 files."""
+FOLDER_PAGE: Final = 200
+FOLDER_TYPE: Final = "inode/directory"
+BINARY_TYPE: Final = "application/octet-stream"
+TEXT_TYPE: Final = "text/plain"
+TYPES: Final = {
+    "css": "text/css",
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "html": "text/html",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "json": "application/json",
+    "md": "text/markdown",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "py": "text/x-python",
+    "svg": "image/svg+xml",
+    "toml": "application/toml",
+    "txt": "text/plain",
+    "xml": "application/xml",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+}
+
+
+class SkillResources:
+    """The skills of one server as clients get them. Its methods read the disk: call them in a thread."""
+
+    def __init__(self, library: SkillLibrary, redactor: Redactor) -> None:
+        self._library = library
+        self._redactor = redactor
+
+    def listed(self, hidden: Collection[str]) -> list[Fields]:
+        """Return the guides of the skills, but for the `hidden` ones, as `resources/list` has them."""
+        found = []
+        for skill in self._library.shown(hidden):
+            try:
+                found.append(self._resource(skill, FILE))
+            except FrontMatterError:
+                continue
+        return found
+
+    def read(self, uri: str) -> tuple[str, str | bytes]:
+        """Return the type and the content of a file: text, or bytes that are no text.
+
+        Raises:
+            RefusedError: there is no such file, or none that may be read.
+        """
+        path, content = self._library.read(uri)
+        text = self._text(content)
+        kind = TYPES.get(_suffix(path), BINARY_TYPE if text is None else TEXT_TYPE)
+        return kind, content if text is None else text
+
+    def list_skills(self, cursor: str | None, hidden: Collection[str]) -> Fields:
+        """Return a page of the skills, each with everything that a client needs to verify it.
+
+        Raises:
+            RequestRefusedError: the cursor is none of ours.
+        """
+        skills = self._library.shown(hidden)
+        last = None if cursor is None else rank(_key_of(cursor, LIST))
+        start = _position([rank(skill.id) for skill in skills], last)
+        entries: list[Fields] = []
+        for skill in (page := skills[start : start + PAGE]):
+            try:
+                entries.append(self._entry(skill))
+            except (OSError, FrontMatterError, TooManyFilesError):
+                continue  # it has changed since the last look, and the next look reports it
+        more = {"nextCursor": _cursor(page[-1].id, LIST)} if start + PAGE < len(skills) else {}
+        return {"skills": entries, **more}
+
+    def get_skill(self, uri: str) -> Fields:
+        """Return one skill by the address of its guide, whether or not it is listed.
+
+        Raises:
+            RequestRefusedError: there is no skill at this address.
+        """
+        try:
+            skill, path = self._library.find(uri)
+            if path == FILE:
+                return {"skill": self._entry(skill)}
+        except (RefusedError, OSError, FrontMatterError, TooManyFilesError) as error:
+            text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
+            raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
+        text = f"{uri} is not the address of a skill: it ends in /{FILE}"
+        raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
+
+    def read_folder(self, uri: str, cursor: str | None) -> Fields:
+        """Return a page of the files and folders in a folder of a skill, or of the skills of one dependency.
+
+        Raises:
+            RequestRefusedError: there is no such folder, or the cursor is none of ours.
+        """
+        try:
+            children = self._children(uri)
+        except (RefusedError, OSError, TooManyFilesError) as error:
+            text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
+            raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
+        addresses = [str(child["uri"]) for child in children]
+        start = _position(addresses, None if cursor is None else _key_of(cursor, READ_FOLDER))
+        end = start + FOLDER_PAGE
+        more = {"nextCursor": _cursor(addresses[end - 1], READ_FOLDER)} if end < len(children) else {}
+        return {"resources": children[start:end], **more}
+
+    def _children(self, uri: str) -> list[Fields]:
+        prefix = uri.removeprefix(SCHEME) + "/"
+        if uri.startswith(SCHEME + OF_DEPENDENCY) and "/" not in prefix[:-1]:
+            of_dependency = [skill for skill in self._library.skills() if skill.id.startswith(prefix)]
+            if of_dependency:
+                return sorted((_folder(skill.address()) for skill in of_dependency), key=_address)
+        skill, path = self._library.find(uri)
+        tree = skill.folder.tree()
+        if path and path not in tree.folders:
+            raise RequestRefusedError(INVALID_PARAMS, f"{uri} is not a folder of a skill", {"uri": uri})
+        folders = [_folder(skill.address(one)) for one in tree.folders if _parent(one) == path]
+        files = [self._resource(skill, one) for one in tree.files if _parent(one) == path]
+        return sorted([*folders, *files], key=_address)
+
+    def _entry(self, skill: Skill) -> Fields:
+        """Return everything about a skill, all of it by the same reading of its files.
+
+        Raises:
+            OSError, FrontMatterError, TooManyFilesError: the skill cannot be used any more.
+        """
+        resources = []
+        guide = b""
+        for path in skill.folder.tree().files:
+            content = self._served(skill, path)
+            if path == FILE:
+                guide = content
+            digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+            resources.append({"uri": skill.address(path), "digest": digest, "size": len(content)})
+        return {"uri": skill.uri, "frontmatter": read_front_matter(guide), "resources": resources}
+
+    def _resource(self, skill: Skill, path: str) -> Fields:
+        """Return a file as lists of resources have it; without its type if only its content would show it."""
+        if path == FILE:
+            about = read_front_matter(self._redacted(skill.guide))
+            named = {"name": about["name"], "description": about["description"]}
+        else:
+            named = {"name": path.rpartition("/")[2]}
+        known = TYPES.get(_suffix(path))
+        return {"uri": skill.address(path), **named, **({"mimeType": known} if known else {})}
+
+    def _served(self, skill: Skill, path: str) -> bytes:
+        """Return the bytes of a file that clients get. Raises OSError for a file that has gone."""
+        content = skill.folder.read(path)
+        if content is None:
+            raise FileNotFoundError(path)
+        return self._redacted(content)
+
+    def _redacted(self, content: bytes) -> bytes:
+        text = self._text(content)
+        return content if text is None else text.encode()
+
+    def _text(self, content: bytes) -> str | None:
+        """Return the text of a file without secrets; None for what is no text."""
+        try:
+            return self._redactor(content.decode("utf-8"))
+        except UnicodeDecodeError:
+            return None
+
+
+def _suffix(path: str) -> str:
+    return path.rpartition(".")[2].lower()
+
+
+def _folder(address: str) -> Fields:
+    return {"uri": address, "name": address.rpartition("/")[2], "mimeType": FOLDER_TYPE}
+
+
+def _address(resource: Fields) -> str:
+    return str(resource["uri"])
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _position(keys: Sequence[Any], last: Any) -> int:
+    """Return the start of the page behind the key that the page before ended with, even if that one has gone."""
+    return 0 if last is None else bisect_right(keys, last)
+
+
+def _cursor(key: str, method: str) -> str:
+    """Return the cursor of the page that begins behind a key."""
+    return base64.urlsafe_b64encode(f"{method} {key}".encode()).decode()
+
+
+def _key_of(cursor: str, method: str) -> str:
+    """Return the key in a cursor.
+
+    Raises:
+        RequestRefusedError: no answer of this method had such a cursor.
+    """
+    try:
+        given, separator, key = base64.urlsafe_b64decode(cursor).decode().partition(" ")
+    except ValueError:
+        given = separator = key = ""
+    if given != method or not separator:
+        raise RequestRefusedError(INVALID_PARAMS, "unknown cursor: give nextCursor of the page before, or none")
+    return key

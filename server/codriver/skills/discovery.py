@@ -1,0 +1,119 @@
+"""The places where skills are found: the workspace, Codriver itself, and the packages and jars that it depends on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.files import Links, Rules
+from codriver.skills.folders import FILE, DiskFolder, JarFolder, file_stamp, resolved
+from codriver.skills.jars import entry_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from codriver.skills.folders import Folder
+
+
+OWN: Final = "codriver"
+"""The source of the skills that come with the server."""
+WORKSPACE: Final = "workspace"
+MAX_ENTRIES: Final = 1000
+"""Maximum number of skills of one place, and of jars of one project. Any more are left out."""
+WRITTEN_AT: Final = 3
+"""The index of the time of the last change of the content in a stamp."""
+_CLASSPATH: Final = Rules(Links.WITHIN, files.MEBIBYTE)
+_IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
+_IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A folder that looks like a skill: the last part of its name, its files, and its path, for people."""
+
+    source: str
+    name: str
+    folder: Folder
+    path: Path
+
+
+class JarIndex:
+    """The index of the skills in each jar, for the life of a library. A changed jar alone is opened again."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._known: dict[Path, tuple[object, tuple[tuple[str, str], ...]]] = {}
+
+    def skills(self, jar: Path) -> tuple[tuple[str, str], ...]:
+        """Return the folder and the name of each skill in a jar."""
+        stamp = file_stamp(jar)
+        known = self._known.get(jar)
+        if known is None or known[0] != stamp:
+            known = self._known[jar] = (stamp, _in_jar(jar, self._workspace))
+        return known[1]
+
+
+def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
+    """Yield the folders that look like a skill, of the workspace and of Codriver, in the order of precedence."""
+    yield from _on_disk(WORKSPACE, workspace / ".codriver" / "skills", workspace)
+    yield from _on_disk(OWN, shipped, shipped)
+
+
+def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:
+    """Yield the folders that look like a skill in the packages and jars that the workspace depends on."""
+    for packages in _site_packages(workspace):
+        for pattern in _IN_PACKAGE:
+            for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
+                if resolved(file).is_relative_to(resolved(packages)):
+                    source = file.relative_to(packages).parts[0]
+                    yield Candidate(source, file.parent.name, DiskFolder(file.parent, packages), file.parent)
+    for jar in _jars(workspace):
+        for prefix, name in jars.skills(jar):
+            yield Candidate(jar_name(jar), name, JarFolder(jar, prefix, workspace), jar / prefix)
+
+
+def jar_name(jar: Path) -> str:
+    """Return the name of a jar's artifact: its file name without version."""
+    return re.sub(r"-\d.*\Z", "", jar.stem).lower()
+
+
+def _on_disk(source: str, place: Path, within: Path) -> Iterator[Candidate]:
+    """Yield the skills in a folder of skills. Links that lead out of `within` are passed over."""
+    try:
+        entries = sorted(islice(place.iterdir(), MAX_ENTRIES))
+    except OSError:
+        return
+    for entry in entries:
+        root = resolved(entry)
+        if (root / FILE).is_file() and root.is_relative_to(resolved(within)):
+            yield Candidate(source, entry.name, DiskFolder(entry, within), entry)
+
+
+def _site_packages(workspace: Path) -> Iterator[Path]:
+    for venv in (".venv", "venv"):
+        yield from sorted((workspace / venv).glob("lib/python*/site-packages"))
+        yield from sorted((workspace / venv).glob("Lib/site-packages"))
+
+
+def _jars(workspace: Path) -> tuple[Path, ...]:
+    """Return the jars that the newest classpath of the Clojure CLI names, and those in `lib/`."""
+    jars = sorted(islice((workspace / "lib").glob("*.jar"), MAX_ENTRIES))
+    classpaths = list(islice((workspace / ".cpcache").glob("*.cp"), MAX_ENTRIES))
+    classpaths.sort(key=lambda file: file_stamp(file)[1][WRITTEN_AT], reverse=True)
+    for file in classpaths[:1]:
+        try:
+            names = files.read_text(file, _CLASSPATH, root=workspace).strip().split(":")
+        except (OSError, UnicodeDecodeError):
+            continue
+        jars += [workspace / name for name in names if name.endswith(".jar")]
+    return tuple(jars[:MAX_ENTRIES])
+
+
+def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
+    """Return the folder and the name of each skill in a jar."""
+    found = (_IN_JAR.fullmatch(name) for name in entry_sizes(jar, workspace))
+    return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES))

@@ -1,0 +1,186 @@
+"""The folder of one skill, on disk or in a jar: its files and folders, and the content of each file.
+
+A skill that has more than every client has to accept is no skill: clients learn of all its files at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
+
+from codriver import files
+from codriver.files import LinkRefusedError, Links, NotRegularError, Rules, TooLargeError
+from codriver.files.whole_files import MISSING, stamp_of
+from codriver.skills.jars import entry_sizes, read_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from codriver.files import Stamp
+
+
+FILE: Final = "SKILL.md"
+MAX_FILES: Final = 512
+MAX_BYTES: Final = 16 * files.MEBIBYTE
+"""Maximum number of files of a skill, and of their bytes. Source: MCP Skills extension, limits."""
+MAX_FOLDERS: Final = 512
+_FILE_RULES: Final = Rules(Links.WITHIN, MAX_BYTES)
+_UNSERVED: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
+"""Characters of names that no address leads to."""
+
+
+class TooManyFilesError(ValueError):
+    """A skill has more files, or more bytes in them, than clients have to accept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The files of a skill with their sizes, and its folders, by their paths within it, with `/` between names."""
+
+    files: Mapping[str, int]
+    folders: frozenset[str]
+
+
+class Folder(Protocol):
+    """The folder with the files of one skill."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return the file at a relative path, None when there is none.
+
+        Raises:
+            PermissionError: a link leads out.
+        """
+
+    def tree(self) -> Tree:
+        """Return all files and folders that can be read.
+
+        Raises:
+            TooManyFilesError: there are too many.
+        """
+
+    def stamp(self) -> object:
+        """Return a value that differs when a file of the skill has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFolder:
+    """A folder on disk. `within`: where its links have to stay, the workspace for a skill of it."""
+
+    root: Path
+    within: Path
+
+    def read(self, path: str) -> bytes | None:
+        """See `Folder.read`."""
+        try:
+            return files.read(self.root / path, _FILE_RULES, root=self.within)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegularError, TooLargeError):
+            return None
+        except LinkRefusedError as error:
+            raise PermissionError(path) from error
+
+    def tree(self) -> Tree:
+        """See `Folder.tree`. Links to files count as files, links to folders are not followed."""
+        sizes: dict[str, int] = {}
+        folders: set[str] = set()
+        for path, is_folder in self._entries(""):
+            if is_folder:
+                folders.add(path)
+                _check(len(folders) <= MAX_FOLDERS)
+            elif (size := self._size(path)) is not None:
+                sizes[path] = size
+                _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_BYTES)
+        return Tree(dict(sorted(sizes.items())), frozenset(folders))
+
+    def stamp(self) -> object:
+        """See `Folder.stamp`."""
+        try:
+            tree = self.tree()
+        except TooManyFilesError:
+            return None
+        return tuple(file_stamp(self.root / path) for path in (*tree.files, *sorted(tree.folders)))
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """Yield the path of each entry below a folder, and whether it is a folder."""
+        try:
+            with os.scandir(self.root / folder) as entries:
+                few = islice(entries, MAX_FILES + MAX_FOLDERS + 1)
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in few]
+        except OSError:
+            return
+        _check(len(found) <= MAX_FILES + MAX_FOLDERS)
+        for name, is_folder in found:
+            if not _UNSERVED.search(name):
+                path = f"{folder}/{name}" if folder else name
+                yield path, is_folder
+                if is_folder:
+                    yield from self._entries(path)
+
+    def _size(self, path: str) -> int | None:
+        """Return the size of a file; None for what is no regular file within bounds."""
+        file = self.root / path
+        try:
+            status = file.stat()
+        except OSError:
+            return None
+        is_inside = resolved(file).is_relative_to(resolved(self.within))
+        return status.st_size if stat.S_ISREG(status.st_mode) and is_inside else None
+
+
+@dataclass(frozen=True, slots=True)
+class JarFolder:
+    """A folder in a jar."""
+
+    jar: Path
+    prefix: str
+    workspace: Path
+
+    def read(self, path: str) -> bytes | None:
+        """See `Folder.read`."""
+        return read_entry(self.jar, self.workspace, self.prefix + path, MAX_BYTES)
+
+    def tree(self) -> Tree:
+        """See `Folder.tree`."""
+        sizes: dict[str, int] = {}
+        folders: set[str] = set()
+        for name, size in entry_sizes(self.jar, self.workspace).items():
+            path = name.removeprefix(self.prefix)
+            names = path.rstrip("/").split("/")
+            if path in ("", name) or {"", ".", ".."} & {*names} or _UNSERVED.search(path):
+                continue
+            folders.update("/".join(names[:end]) for end in range(1, len(names)))
+            if path.endswith("/"):
+                folders.add(path.rstrip("/"))
+            else:
+                sizes[path] = size
+            _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_BYTES and len(folders) <= MAX_FOLDERS)
+        return Tree(dict(sorted(sizes.items())), frozenset(folders))
+
+    def stamp(self) -> object:
+        """See `Folder.stamp`."""
+        return file_stamp(self.jar)
+
+
+def _check(is_within_limits: bool) -> None:  # noqa: FBT001
+    if not is_within_limits:
+        raise TooManyFilesError(
+            f"it has more than {MAX_FILES} files, {MAX_BYTES >> 20} MiB in them, or {MAX_FOLDERS} folders, which not "
+            "every client reads"
+        )
+
+
+def file_stamp(file: Path) -> tuple[str, Stamp]:
+    """Return the name of a file, and its stamp; zeros for a missing file."""
+    try:
+        return str(file), stamp_of(file.stat())
+    except OSError:
+        return str(file), MISSING
+
+
+def resolved(path: Path) -> Path:
+    """Return the path without links. Unlike `Path.resolve`, it takes a link to itself for a missing file."""
+    return type(path)(os.path.realpath(path))

@@ -1,0 +1,153 @@
+"""The front matter of a `SKILL.md`: YAML between two `---` lines, read as the JSON object that clients get.
+
+YAML is read by the core schema of YAML 1.2, as clients in JavaScript and Go read it: `on` and `2026-01-31` are text. A
+client compares the object with its own reading of the file, so whatever two readers may read in two ways is an error:
+keys that repeat or are not text, aliases, and values that JSON has no form for.
+
+Source: Agent Skills specification; MCP Skills extension, frontmatter; YAML 1.2.2, section 10.3.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_BYTES: Final = 8 * 1024
+"""Maximum size of front matter, which takes the parser at most 0.2 s. Descriptions have at most 1,024 characters."""
+MAX_DEPTH: Final = 16
+"""Maximum nesting of mappings and lists."""
+MAX_INTEGER: Final = 2**53
+"""Larger integers are read as other numbers by JavaScript."""
+MAX_NAME_CHARACTERS: Final = 64
+MAX_DESCRIPTION_CHARACTERS: Final = 1024
+"""Source: Agent Skills specification. Clients read the descriptions of all skills before they read any skill."""
+NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_BLOCK: Final = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)(?:(?<=\n)|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_KEPT: Final = 256
+"""Parsed front matters that are cached: those of every skill on offer, in most projects."""
+
+
+class FrontMatterError(ValueError):
+    """A `SKILL.md` has no usable front matter. The message says why, as a clause with the file as its subject."""
+
+
+@lru_cache(maxsize=_KEPT)
+def read_front_matter(guide: bytes) -> Mapping[str, Any]:
+    """Return the front matter of a `SKILL.md`, with everything that its author wrote.
+
+    Raises:
+        FrontMatterError: there is none, it does not parse, or it has no valid `name` and `description`.
+    """
+    found = _BLOCK.match(guide)
+    if found is None:
+        raise FrontMatterError("does not begin with front matter between two --- lines")
+    if len(found.group(1)) > MAX_BYTES:
+        raise FrontMatterError(f"has more than {MAX_BYTES:,} bytes of front matter")
+    try:
+        text = found.group(1).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FrontMatterError("is not UTF-8") from error
+    fields = _parse(text)
+    name, description = fields.get("name"), fields.get("description")
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
+        raise FrontMatterError(
+            f"needs a name of at most {MAX_NAME_CHARACTERS} small letters, digits and single hyphens between them"
+        )
+    if not isinstance(description, str) or not description.strip():
+        raise FrontMatterError("has no description")
+    if len(description) > MAX_DESCRIPTION_CHARACTERS:
+        raise FrontMatterError(f"has a description of more than {MAX_DESCRIPTION_CHARACTERS:,} characters")
+    return fields
+
+
+def _parse(text: str) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415  # importing it takes a tenth of a server's start, which does without
+
+    try:
+        value = yaml.load(text, _loader())  # noqa: S506  # a safe loader, with fewer types
+    except yaml.MarkedYAMLError as error:
+        where = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
+        raise FrontMatterError(f"has front matter that is not YAML: {error.problem}{where}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise FrontMatterError(f"has front matter that cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise FrontMatterError("has front matter that is no mapping")
+    fields: dict[str, Any] = _as_json(value)
+    return fields
+
+
+@cache
+def _loader() -> Any:
+    """Return the loader class for the core schema of YAML 1.2."""
+    import yaml  # noqa: PLC0415
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
+        """Loads JSON values, and refuses what two readers may read in two ways."""
+
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # the library's own form
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            problem = "an alias is not allowed" if self.check_event(yaml.AliasEvent) else ""
+            if self.depth > MAX_DEPTH:
+                problem = f"it nests more than {MAX_DEPTH} deep"
+            if problem:
+                raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
+            self.depth += 1
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.depth -= 1
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002
+            pairs = [(key, self.construct_object(key, deep=True), value) for key, value in node.value]
+            fields: dict[str, Any] = {}
+            for key, name, value in pairs:
+                if not isinstance(name, str) or name in fields:
+                    problem = f"the key {name!r} repeats" if isinstance(name, str) else "a key is not text"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                fields[name] = self.construct_object(value, deep=deep)
+            return fields
+
+    def construct_integer(_loader: Any, node: Any) -> int:
+        return int(node.value, 0) if node.value[:2] in ("0o", "0x") else int(node.value)
+
+    def construct_float(_loader: Any, node: Any) -> float:
+        return float(node.value.replace(".inf", "inf").replace(".nan", "nan"))
+
+    plain = (
+        ("null", r"~|null|Null|NULL|", "~nN\0"),
+        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+        ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+        ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
+    )
+    for kind, pattern, first in plain:
+        letters = [letter.replace("\0", "") for letter in first]
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"(?:{pattern})\Z"), letters)
+    Loader.add_constructor("tag:yaml.org,2002:int", construct_integer)
+    Loader.add_constructor("tag:yaml.org,2002:float", construct_float)
+    return Loader
+
+
+def _as_json(value: Any) -> Any:
+    """Return a loaded value with whole characters, and nothing that JSON cannot write."""
+    if isinstance(value, dict):
+        return {_as_json(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise FrontMatterError("has front matter with half of a surrogate pair") from error
+    is_whole = isinstance(value, int) and abs(value) <= MAX_INTEGER
+    if value is None or is_whole or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise FrontMatterError(f"has front matter with a value that not every client can read: {value!r}")

@@ -1,0 +1,81 @@
+"""Entries of jars, read within bounds: a jar is a stranger's file, and may be damaged or made to exhaust the reader."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.files import Links, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+UNREADABLE: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
+"""The errors of reading a jar: damaged, cut short, encrypted, or packed in a way that is not known."""
+PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""The compressions that are unpacked: the library unpacks all others whole, and makes 3 GB of 1.3 KB."""
+MAX_LISTED_BYTES: Final = 4 * files.MEBIBYTE
+"""Maximum number of bytes read of a jar to list its entries, about 40,000: a JDK's own has fewer."""
+
+
+def entry_sizes(jar: Path, workspace: Path) -> dict[str, int]:
+    """Return the unpacked sizes of a jar's entries by name; empty for a jar that cannot be read."""
+    try:
+        with _open(jar, workspace, MAX_LISTED_BYTES) as archive:
+            return {entry.filename: entry.file_size for entry in archive.infolist()}
+    except UNREADABLE:
+        return {}
+
+
+def read_entry(jar: Path, workspace: Path, name: str, max_bytes: int) -> bytes | None:
+    """Return one entry of a jar; None if it is missing, larger than `max_bytes`, or cannot be read."""
+    try:
+        # Deflate may make an entry larger by some bytes.
+        with _open(jar, workspace, MAX_LISTED_BYTES + 2 * max_bytes) as archive:
+            entry = archive.getinfo(name)
+            if entry.compress_type not in PACKED or entry.file_size > max_bytes or entry.is_dir():
+                return None
+            with archive.open(entry) as file:
+                data = file.read(max_bytes + 1)
+            return data if len(data) <= max_bytes else None
+    except (KeyError, *UNREADABLE):
+        return None
+
+
+class _BoundedFile(io.FileIO):
+    """A file with a bound on the bytes of all reads together."""
+
+    def __init__(self, descriptor: int, max_bytes: int) -> None:
+        super().__init__(descriptor, "rb")
+        self._left = max_bytes
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """See the base class. Raises OSError beyond the bound."""
+        requested = self._left + 1 if size is None or size < 0 else min(size, self._left + 1)
+        data = super().read(requested) or b""
+        self._left -= len(data)
+        if self._left < 0:
+            raise OSError("more has to be read of this jar than is read of any")
+        return data
+
+
+@contextlib.contextmanager
+def _open(jar: Path, workspace: Path, max_bytes: int) -> Iterator[zipfile.ZipFile]:
+    """Open a jar of the workspace, or a jar elsewhere that is the user's, such as in `~/.m2`."""
+    is_inside = _normal(jar).startswith(f"{_normal(workspace)}{os.sep}")
+    rules = Rules(Links.WITHIN if is_inside else Links.OWN, 0)
+    with files.locate(jar, rules.links, root=workspace if is_inside else None) as place:
+        descriptor = place.open(rules)
+    with _BoundedFile(descriptor, max_bytes) as file, zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+def _normal(path: Path) -> str:
+    return os.path.normpath(path)

@@ -1,0 +1,97 @@
+"""Front matter is read by a YAML parser, as clients read it, and refused where two readers could differ."""
+
+import pytest
+
+from codriver.files.own_folders import shipped_folder
+from codriver.skills import FrontMatterError, read_front_matter
+from codriver.skills.front_matter import MAX_BYTES
+
+NAMED = {"name": "a-b", "description": "x"}
+
+
+def of(yaml):
+    return read_front_matter(f"---\nname: a-b\ndescription: x\n{yaml}\n---\n\ntext\n".encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize(
+    ("yaml", "fields"),
+    [
+        ("note: 'it''s: one'", {"note": "it's: one"}),
+        ("note: >-\n  one\n  two", {"note": "one two"}),
+        ("note: |\n  one\n  --- two", {"note": "one\n--- two"}),
+        ("metadata: {version: '1.0', tags: [a, null, ~]}", {"metadata": {"version": "1.0", "tags": ["a", None, None]}}),
+        ("metadata:\n  io.modelcontextprotocol/x: [1, -2]", {"metadata": {"io.modelcontextprotocol/x": [1, -2]}}),
+        ("# a comment\nallowed-tools: Bash(git:*) Read", {"allowed-tools": "Bash(git:*) Read"}),
+        ('note: "\\ud83d\\ude00"', {"note": "😀"}),
+        ("<<: {a: 1}", {"<<": {"a": 1}}),
+        ("nothing:", {"nothing": None}),
+    ],
+)
+def test_everything_the_author_wrote_is_passed_on(yaml, fields):
+    assert of(yaml) == {**NAMED, **fields}
+
+
+@pytest.mark.parametrize(
+    ("plain", "value"),
+    [
+        ("yes", "yes"), ("on", "on"), ("2026-01-31", "2026-01-31"), ("1:30", "1:30"), ("1_000", "1_000"), ("010", 10),
+        ("0o17", 15), ("0xfF", 255), ("1e3", 1000.0), (".5", 0.5), ("true", True), ("FALSE", False), ("Null", None),
+        ("1.10", 1.1), ("=", "="),
+    ],
+)  # fmt: skip
+def test_plain_values_are_those_of_the_core_schema(plain, value):
+    assert of(f"note: {plain}")["note"] == value
+    assert type(of(f"note: {plain}")["note"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        "note: one: two", "note: [", "note: 'one", "\tnote: x", "- one", "note: &a 1\nother: *a", "note: 1\nnote: 2",
+        "1: x", "? [a]\n: b", "note: !!binary aGk=", "note: !!set {a}", "note: !!python/name:os.system", "note: .inf",
+        "note: .nan", "note: !!int x", "note: 9007199254740993", 'note: "\\ud83d"', "note: \x07",
+        "note: " + "[" * 500, "note: " + "9" * 5000, "note: " + "x" * MAX_BYTES,
+    ],
+)  # fmt: skip
+def test_what_does_not_parse_or_parses_in_two_ways_is_refused(yaml):
+    with pytest.raises(FrontMatterError):
+        of(yaml)
+
+
+def test_the_message_says_what_is_wrong_and_where():
+    with pytest.raises(FrontMatterError, match=r"the key 'note' repeats in line 5"):
+        of("note: 1\nnote: 2")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("rest", ["", "\ntext", "\n---\nname: c\n---\n"])
+def test_line_ends_and_a_byte_order_mark_change_nothing(end, mark, rest):
+    text = f"{mark}---\nname: a-b\ndescription: x\n---{rest}"
+    assert read_front_matter(text.replace("\n", end).encode()) == NAMED
+
+
+@pytest.mark.parametrize(
+    "guide",
+    [
+        "", "text", "---\nname: a-b\ndescription: x\n", " ---\nname: a-b\ndescription: x\n---\n", "---\n---\n",
+        "---\ndescription: x\n---\n", "---\nname: a-b\n---\n", "---\nname: a-b\ndescription: ' '\n---\n",
+        "---\nname: 1\ndescription: x\n---\n", "---\nname: a-b\ndescription: [x]\n---\n",
+    ],
+)  # fmt: skip
+def test_a_guide_without_name_and_description_is_no_skill(guide):
+    with pytest.raises(FrontMatterError):
+        read_front_matter(guide.encode())
+
+
+@pytest.mark.parametrize("name", ["A", "-a", "a-", "a--b", "a_b", "a.b", "a b", "ä", "x" * 65, '"a\\n"'])
+def test_a_name_keeps_to_the_rules_of_agent_skills(name):
+    with pytest.raises(FrontMatterError, match="needs a name"):
+        read_front_matter(f"---\nname: {name}\ndescription: x\n---\n".encode())
+
+
+def test_the_skills_that_come_with_codriver_are_valid():
+    guides = sorted(shipped_folder("skills").glob("*/SKILL.md"))
+    assert len(guides) == 3
+    for guide in guides:
+        assert read_front_matter(guide.read_bytes())["name"] == guide.parent.name
