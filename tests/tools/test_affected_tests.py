@@ -173,3 +173,21 @@ def test_a_test_never_seen_that_fails_without_the_edit_too_takes_no_right_edit_b
         assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
     finally:
         file.unlink()
+
+
+def test_tests_that_executed_the_change_run_before_others_and_new_parameters_are_among_them(live, client):
+    if not live.notes_what_runs:
+        pytest.skip("functions are recorded from Python 3.12 on")
+    # No import leads from this test to the file: only its last run does.
+    test = "def test_kept():\n    import importlib\n    assert importlib.import_module('lo' + 'ne').kept(3) == 3\n"
+    (live.workspace / "test_far.py").write_text(test)
+    try:
+        assert client.call("run_tests", paths=["test_far.py"], timeoutMs=60_000)["passed"] == 1
+        change = {"filePath": "lone.py", "oldText": "return n", "newText": "return n + 1"}
+        answer = edit(client, change)
+        assert {row["test"] for row in answer["results"]} == {"test_far.py::test_kept", "test_lone.py::test_kept"}, (
+            answer
+        )
+        assert "executed it" in answer["chosen"]
+    finally:
+        (live.workspace / "test_far.py").unlink()

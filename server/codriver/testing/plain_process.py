@@ -450,6 +450,7 @@ def _request(spec: RunSpec, folder: Path, programs: Path) -> Mapping[str, Any]:
         "boot": str(program_bundle.BOOT),
         "programs": str(programs),
         "has_sources": bool(spec.sources),
+        "chosen": None if spec.chosen is None else (list(spec.chosen.functions), list(spec.chosen.files)),
         "script": "",
     }
     if spec.runner == "django":

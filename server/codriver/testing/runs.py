@@ -28,6 +28,16 @@ NO_TESTS_STATUS: Final = 5
 """pytest's exit status for a run that collected no tests."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenTests:
+    """Tests chosen among those that the arguments of a run collect, by ids as pytest prints them."""
+
+    functions: tuple[str, ...] = ()
+    """Test functions, without parameters, in the order in which they run first."""
+    files: tuple[str, ...] = ()
+    """Files whose other tests run after them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """A test run to start."""
@@ -41,6 +51,8 @@ class RunSpec:
     environment: Mapping[str, str]
     """All environment variables of the process."""
     runner: Runner = "pytest"
+    chosen: ChosenTests | None = None
+    """The tests to run, each once, if not all that are collected. pytest alone understands it."""
     sources: Mapping[str, bytes | None] = field(default_factory=dict)
     """Contents that the tests and their child processes see in place of files, by absolute path; None for no file."""
     records_functions: bool = False

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from anyio import to_thread
 
 from codriver.core.actions import EvaluationEnded, StopAsked
 from codriver.core.records import Recent
@@ -19,6 +20,7 @@ from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
 from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
+from codriver.testing.executions import Executions
 from codriver.testing.kept_failure import FrameCode, KeptFailure
 from codriver.testing.recordings import lines_not_run
 from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
@@ -126,6 +128,7 @@ class TestJobs:
         self._start_plain = start_plain
         self._start = start or start_plain
         self.changed_since = changed_since
+        self.executions = Executions()
         self.failure = KeptFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
         self._reports: Recent[str, JobReport] = Recent(KEPT_REPORTS)
@@ -234,8 +237,11 @@ class TestJobs:
         except OSError as error:
             logger.info("looking for changed files: %s", error)
         kept = JobReport(running.job, report, tuple(changed), running.limit_passed)
-        self._reports[job_id] = kept
         self._forget_surplus()
+        if running.job.spec.records_functions and not changed:
+            await to_thread.run_sync(self.executions.add, report.recorded)
+            kept = replace(kept, report=replace(report, recorded=()))
+        self._reports[job_id] = kept
         self._keep_calls(job_id, running, report)
         del self._running[job_id]
         running.over.set()
@@ -257,6 +263,8 @@ class TestJobs:
             return
         found: dict[str, object] = {}
         for one in report.recorded:
+            if one.recorder == "functions":
+                continue
             if one.problem:
                 found["refused"] = one.problem
             elif one.recorder == "calls" and not found:

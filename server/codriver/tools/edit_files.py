@@ -28,7 +28,7 @@ from codriver.lisp.source_text import Target
 from codriver.log import facts
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.kernel_discovery import where_open
-from codriver.tools.acts.edit_acts import TESTS_S, LiveSteps, put_files, told
+from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.file_loads import Gone, unwatched
 from codriver.tools.acts.since_passed import after
 from codriver.tools.answers.conflicts import notes_of_edits
@@ -277,7 +277,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     restores = arguments.on_failure == "restore"
     steps = make_steps(
         call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores, loads=arguments.load,
-        limit_s=TESTS_S if arguments.limit_ms is None else arguments.limit_ms / 1000,
+        limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
     await steps.check(want.file for want in wanted)
     act = Act(partial(put_files, call, _caller(call, arguments.who)), steps, restores=restores)

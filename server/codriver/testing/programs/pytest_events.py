@@ -92,6 +92,8 @@ def attach(
         made.pluginmanager.register(FailurePlugin(keeper), "codriver-failures")
         if not is_worker:
             made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
+        if request["chosen"]:
+            made.pluginmanager.register(ChosenPlugin(*request["chosen"]), "codriver-chosen")
         if recorders:
             made.pluginmanager.register(RecorderPlugin(events, recorders), "codriver-recorders")
         return made
@@ -496,6 +498,30 @@ class EventsPlugin:
     def root(self) -> object:
         """Return the directory to which the ids of tests are relative."""
         return getattr(self.config, "rootpath", None) or os.getcwd()
+
+
+class ChosenPlugin:
+    """Leaves out the tests that were not chosen, and lets the first of the chosen ones run first."""
+
+    def __init__(self, functions: list[str], files: list[str]) -> None:
+        self.ranks = {name: rank for rank, name in enumerate(functions)}
+        self.files = frozenset(files)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
+        """Choose among the collected tests, and order them. Each runs once."""
+        chosen: dict[str, tuple[int, Item]] = {}
+        left: list[Item] = []
+        for item in items:
+            name = printed_id(config, item.nodeid)
+            rank = self.ranks.get(name.partition("[")[0])
+            if rank is None and name.partition("::")[0] not in self.files:
+                left.append(item)
+            else:
+                chosen.setdefault(item.nodeid, (len(self.ranks) if rank is None else rank, item))
+        items[:] = [item for _, item in sorted(chosen.values(), key=lambda one: one[0])]
+        if left:
+            config.hook.pytest_deselected(items=left)
 
 
 def with_program(source: Any, program: str) -> Any:

@@ -1,8 +1,9 @@
-"""Affected tests: those that an edit may break, chosen by earlier failures, by imports, and by names, in this order.
+"""Affected tests: those that an edit may break, in the order in which they most likely show it.
 
-First come the tests that failed last. Then come tests in files that import the changed files, however indirectly, and
-last those in files named after the changed files. At the end of a turn the tests of the changed files are run once, and
-their failures returned as text.
+First come the tests that failed last, then those that executed a changed function when they last ran. Then come tests
+in files that import the changed files, however indirectly, and last those in files named after the changed files. Tests
+of Python are chosen by their functions, so that new parametrisations are among them, and within the test paths of the
+project. At the end of a turn the tests of the changed files are run once, and their failures returned as text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from codriver.files.working_trees import files_of
 from codriver.lisp.binding_forms import namespace_of
 from codriver.lisp.source_text import Document
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.testing.changed_functions import changed_functions
+from codriver.testing.executions import function_of
 from codriver.testing.runs import BAD_OUTCOMES
+from codriver.testing.test_paths import test_paths
 from codriver.tools.acts.edited_files import read_edited
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.editing import FileResult
     from codriver.editing.code_names import ImportGraph
+    from codriver.testing.executions import Executions
     from codriver.tools.calls.base import Answer, Call, Json
 
     Test = tuple[str, str]
@@ -43,6 +48,8 @@ PASSES: Final = "pass"
 """The outcome of a test of Lisp that passed."""
 COLLECTION: Final = "(collection)"
 """In place of a test's name: all tests of a file."""
+MOST_EXECUTING: Final = 1000
+"""The test functions that are run first because they executed what changed."""
 MOST_FILES: Final = 200
 """The files that are run because they import changed files, the nearest first."""
 SHOWN_FILES: Final = 1
@@ -87,7 +94,7 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
     of_python = [path for path in paths if path.suffix == PYTHON]
     if of_python:
         repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
-        chosen = await _of_python(call, repls[0].key if repls else "", of_python, found)
+        chosen = await _of_python(call, repls[0].key if repls else "", changed, found)
         runs += chosen.runs
         words += [chosen.words] if chosen.words else []
     of_lisp = [path for path in paths if path.suffix in LISP]
@@ -158,20 +165,55 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     yield from sorted((file for file in distances if is_test(file)), key=lambda one: (distances[one], one))
 
 
-async def _of_python(call: Call, repl: str, changed: Sequence[Path], found: _Found) -> Choice:
+async def _of_python(call: Call, repl: str, changed: Sequence[FileResult], found: _Found) -> Choice:
     """The tests of Python files."""
-    failed = await _failed_last(call)
-    workspace = call.services.workspace
-    importing = [_shown(file, workspace) for file in found.importing[:MOST_FILES]]
-    named = [name for path, name in found.named if path in changed and name not in importing]
+    services, workspace = call.services, call.services.workspace
+    failed = list(dict.fromkeys(map(function_of, await _failed_last(call))))
+    executing = await services.work.files.run(call.client, partial(_executing, services.tests.executions, changed))
+    executed = [f"{_shown(Path(file), workspace)}::{name}" for file, name in executing]
+    executed = [name for name in executed if name not in failed][:MOST_EXECUTING]
+    inside = await services.work.files.run(call.client, partial(_test_directories, call))
+    edited = {one.change.path for one in changed}
+    importing = [_shown(file, workspace) for file in found.importing if file in edited or inside(file)][:MOST_FILES]
+    named = [name for _, name in found.named if name not in importing and inside(workspace / name)]
     only = [
-        *((name.partition("::")[0], name) for name in failed),
+        *((name.partition("::")[0], name) for name in [*failed, *executed]),
         *((name, COLLECTION) for name in [*importing, *named]),
     ]
-    counted = ((len(failed), "failed last"), (len(importing), "files that import it"))
+    counted = (
+        (len(failed), "failed last"),
+        (len(executed), "executed it"),
+        (len(importing), "files that import it"),
+    )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
     return Choice(runs, words or (BY_NAMED if named else ""))
+
+
+def _executing(executions: Executions, changed: Sequence[FileResult]) -> list[tuple[str, str]]:
+    """The tests that executed a changed function, each its file and its name, if the file still exists. Blocks."""
+    places = []
+    for one in changed:
+        if one.change.path.suffix == PYTHON:
+            before, after = (
+                (data or b"").decode("utf-8", "replace") for data in (one.change.before.data, one.change.after)
+            )
+            places += [(os.path.realpath(one.change.path), name) for name in changed_functions(before, after)]
+    return [test for test in executions.tests_of(places) if Path(test[0]).exists()]
+
+
+def _test_directories(call: Call) -> Callable[[Path], bool]:
+    """Return whether a file is within the project's test paths, else in a directory whose tests ran. Blocks."""
+    workspace = call.services.workspace
+    paths = test_paths(workspace) or tuple(
+        {
+            Path(test.file).parent
+            for _, kept in call.services.tests.finished()
+            for test in kept.report.results
+            if test.file
+        }
+    )
+    return lambda file: not paths or any(file.is_relative_to(path) for path in paths)
 
 
 def _shown(file: Path, workspace: Path) -> str:

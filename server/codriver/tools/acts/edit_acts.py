@@ -6,6 +6,7 @@ code of the user's a second time: the REPL kept the objects that the load replac
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change
+from codriver.testing.runs import ChosenTests
 from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose
 from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
 from codriver.tools.acts.file_loads import EditLoads, Gone, unwatched_save
@@ -46,6 +48,8 @@ AFFECTED: Final = "affected"
 """In place of tests' names: see `affected_tests`."""
 TESTS_S: Final = 50.0
 """The time for all tests of one act, unless the caller sets a limit: a client waits a minute."""
+AFFECTED_S: Final = 10.0
+"""The time for affected tests, unless the caller sets a limit."""
 LEAST_S: Final = 1.0
 END_S: Final = 10.0
 """The time for a run to end after its limit, and to begin after another one."""
@@ -77,7 +81,7 @@ class LiveSteps:
         *,
         restores: bool,
         loads: bool = True,
-        limit_s: float = TESTS_S,
+        limit_s: float | None = None,
     ) -> None:
         self.fields: dict[str, object] = {}
         self._call = call
@@ -91,7 +95,7 @@ class LiveSteps:
         self._loads = EditLoads(call, who, asked, hold=self._hold, key=self._key)
         self._given_who = asked.who
         self._who = who
-        self._limit_s = limit_s
+        self._limit_s = limit_s or (AFFECTED_S if self._is_affected else TESTS_S)
         self._verdict = Verdict()
         self._began_ms = 0
         """The time at which the load began."""
@@ -219,6 +223,8 @@ class LiveSteps:
                 await self._test_here(runs, anyio.current_time() + self._limit_s)
                 return {}
             job = await make_job(self._call, arguments, place)
+            spec = replace(job.spec, chosen=_chosen(runs, self._call.services.workspace, job.spec.directory))
+            job = replace(job, spec=spec)
             name, kept = await self._run_job(replace(job, limit_s=self._limit_s))
         except (RefusedError, ReplDisconnectedError) as error:
             return _words_of(error)
@@ -257,7 +263,14 @@ class LiveSteps:
         pytest runs nothing if one of the names does not exist, as a test that the edit adds: then their files run.
         """
         for paths in (names, files_of(names)):
-            spec = replace(job.spec, arguments=tuple(paths), sources=sources or {}, keeps_failed_process=False)
+            spec = replace(
+                job.spec,
+                arguments=tuple(paths),
+                sources=sources or {},
+                keeps_failed_process=False,
+                chosen=None,
+                records_functions=False,
+            )
             _, kept = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
             if kept is None:
                 return {}
@@ -394,16 +407,24 @@ class LiveSteps:
 
 
 def _paths(runs: Sequence[TestsRun]) -> list[str]:
-    """Return the paths of runs in order; a file that runs whole is named once, and none of its tests."""
-    whole = {name for run in runs for name, test in run.only if test == COLLECTION}
-    found: dict[str, None] = {}
-    for run in runs:
-        if run.namespace:
-            found[run.namespace] = None
-        for name, test in run.only:
-            if test == COLLECTION or name.partition("::")[0] not in whole:
-                found[name if test == COLLECTION else test] = None
-    return list(found)
+    """Return the paths of runs in order: files that run whole first, then those of which some tests run."""
+    found = [run.namespace for run in runs if run.namespace]
+    found += [name for run in runs for name, test in run.only if test == COLLECTION]
+    return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
+
+
+def _chosen(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
+    """Return the tests to run among those of the paths of runs, as pytest names them in a directory; None for all."""
+
+    def here(name: str) -> str:
+        file, separator, rest = name.partition("::")
+        return os.path.relpath(workspace / file, directory).replace(os.sep, "/") + separator + rest
+
+    if any(run.namespace for run in runs):
+        return None
+    only = [one for run in runs for one in run.only]
+    functions = [here(test) for _, test in only if test != COLLECTION]
+    return ChosenTests(tuple(functions), tuple(here(name) for name, test in only if test == COLLECTION))
 
 
 def _full(row: Mapping[str, object]) -> str:

@@ -125,6 +125,7 @@ async def make_job(
             traces=arguments.trace,
             covers=changed_lines(workspace) if arguments.coverage else None,
             roots=(str(workspace),),
+            records_functions=True,
             keeps_failed_process=True,
         )
         limit_ms = arguments.run_limit_ms

@@ -84,7 +84,14 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
     previous = await _previous(call, passed_ms)
     if not previous:
         return ""
-    spec = replace(kept.job.spec, arguments=(test.nodeid,), traces=(), covers=None, keeps_failed_process=False)
+    spec = replace(
+        kept.job.spec,
+        arguments=(test.nodeid,),
+        traces=(),
+        covers=None,
+        keeps_failed_process=False,
+        records_functions=False,
+    )
     comparison = replace(kept.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
     now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None

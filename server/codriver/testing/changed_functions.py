@@ -1,0 +1,79 @@
+"""The functions and classes of a Python file that an edit changes, by their lines alone.
+
+The project may be written for a newer Python than the server's, so nothing is parsed. A line belongs to the definitions
+above it that it is indented below. The result orders tests, and decides nothing by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_LINES: Final = 3000
+"""The most lines between the first and the last change of which the equal ones are found."""
+_DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
+
+
+def changed_functions(before: str, after: str) -> frozenset[str]:
+    """Return the qualified names of the innermost definitions that have a changed line, in either text.
+
+    A changed line outside of all definitions has no name.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    found: set[str] = set()
+    for lines, changed in zip((old, new), _changed(old, new), strict=True):
+        names = _owners(lines)
+        found.update(names[number] for number in changed if lines[number].strip())
+    return frozenset(found - {""})
+
+
+def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the numbers of the lines that are in one text only, from 0 on."""
+    shorter = min(len(old), len(new))
+    start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    most = shorter - start
+    end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    middles = old[start : len(old) - end], new[start : len(new) - end]
+    if max(map(len, middles)) > MOST_LINES:
+        return [*range(start, len(old) - end)], [*range(start, len(new) - end)]
+    gone: list[int] = []
+    added: list[int] = []
+    for tag, *at in SequenceMatcher(None, *middles, autojunk=False).get_opcodes():
+        if tag != "equal":
+            gone += range(start + at[0], start + at[1])
+            added += range(start + at[2], start + at[3])
+    return gone, added
+
+
+def _owners(lines: Sequence[str]) -> list[str]:
+    """Return the innermost definition of each line; a decorator belongs to what it decorates."""
+    owners: list[str] = []
+    chain: list[tuple[int, str, bool]] = []
+    decorators: list[int] = []
+    for number, line in enumerate(lines):
+        text = line.lstrip()
+        depth = len(line) - len(text)
+        if text and not text.startswith(("#", ")", "]", "}")):
+            while chain and depth <= chain[-1][0]:
+                chain.pop()
+        definition = _DEFINITION.match(line)
+        if definition is not None:
+            chain.append((depth, definition[3], definition[2] is not None))
+        owners.append(_qualified(chain))
+        if text.startswith("@"):
+            decorators.append(number)
+        elif definition is not None:
+            for one in decorators:
+                owners[one] = owners[-1]
+            decorators.clear()
+    return owners
+
+
+def _qualified(chain: Sequence[tuple[int, str, bool]]) -> str:
+    """Return the qualified name of the last of these definitions, as Python has it."""
+    names = [name + ("." if is_class else ".<locals>.") for _, name, is_class in chain[:-1]]
+    return "".join([*names, *[name for _, name, _ in chain[-1:]]])

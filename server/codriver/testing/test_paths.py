@@ -1,0 +1,51 @@
+"""The paths in which a project's tests are, as pytest is configured."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RULES: Final = files.Rules(files.Links.ANY, most_bytes=files.MEBIBYTE)
+INI_FILES: Final = (
+    ("pytest.ini", "pytest"),
+    (".pytest.ini", "pytest"),
+    ("tox.ini", "pytest"),
+    ("setup.cfg", "tool:pytest"),
+)
+"""Files of settings, and the section for pytest."""
+
+
+def test_paths(directory: Path) -> tuple[Path, ...]:
+    """Return the paths of the setting `testpaths`; none without one. Blocks."""
+    found = _of_toml(directory) or _of_ini(directory)
+    return tuple(path for one in found for path in sorted(directory.glob(one)))
+
+
+def _of_toml(directory: Path) -> list[str]:
+    import tomllib  # noqa: PLC0415  # a server that starts has no use for it
+
+    try:
+        table = tomllib.loads(files.read_text(directory / "pyproject.toml", RULES))
+        settings = table["tool"]["pytest"]
+        given = settings.get("testpaths") or settings["ini_options"]["testpaths"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return shlex.split(given) if isinstance(given, str) else [str(one) for one in given]
+
+
+def _of_ini(directory: Path) -> list[str]:
+    from configparser import ConfigParser, Error  # noqa: PLC0415  # as above
+
+    for name, section in INI_FILES:
+        parser = ConfigParser(interpolation=None)
+        try:
+            parser.read_string(files.read_text(directory / name, RULES))
+            return shlex.split(parser.get(section, "testpaths"))
+        except (OSError, ValueError, Error):
+            continue
+    return []
