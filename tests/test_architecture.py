@@ -265,7 +265,8 @@ WINGS = {
         "python": {"basics"},
         "lisp": {"basics"},
         "tries": {"basics", "python"},
-        "serving": {"basics", "python", "lisp", "tries"},
+        "fresh": {"basics", "python", "tries"},
+        "serving": {"basics", "python", "lisp", "tries", "fresh"},
     },
     "repls/jupyter": {
         "messages": set(),
@@ -342,6 +343,7 @@ OPENERS = {
     "repls/worker/basics/dialect.py": "runs in the project's own Python, without ours: source files, for look-ups",
     "repls/worker/tries/fork_tree.py": "runs in the project's own Python, without ours: the kernel's word in /proc",
     "repls/worker/tries/python_acts.py": "runs in the project's own Python, without ours: edits in an overlay",
+    "repls/worker/fresh/import_program.py": "runs in the project's own Python, without ours: the modules to import",
     "repls/worker/basics/systems.py": "runs in an application, without ours: the kernel's word in /proc",
     "repls/worker/serving/embedded.py": "runs in an application, without ours: the kernel's table, its port file",
     "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",

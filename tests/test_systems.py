@@ -18,6 +18,8 @@ KNOWING = {
     "server/codriver/repls/worker/basics/systems.py": "the worker's own",
     "server/codriver/repls/worker/serving/embedded.py": "an application's own",
     "server/codriver/repls/worker/tries": "tries in forks, on Linux alone",
+    "server/codriver/repls/worker/fresh/import_process.py": "a process that is paused and ended with its forks",
+    "server/codriver/repls/worker/fresh/import_program.py": "forks where it can, and is told where it cannot",
     "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
     "server/codriver/testing/programs": "programs of test processes, without ours",
     "server/codriver/warm_tests/child": "forks, on Linux alone",

@@ -116,3 +116,18 @@ def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_mod
     wrong = live.run("drift", "--session", "nobody")
     assert wrong.returncode == 1
     assert "there is no REPL session 'nobody'" in wrong.stderr
+
+
+def test_a_value_that_another_module_computed_from_an_edited_one_is_reported_beside_a_fresh_import(live, client):
+    """The kind of value that no load renews: it went through code that runs at import and leaves no trace of it."""
+    write(live, fresh_low="LIMIT = 3\n", fresh_high="import fresh_low\nDOUBLE = eval('fresh_low.LIMIT * 2')\n")
+    load(client, "fresh_low", "fresh_high")
+    write(live, fresh_low="LIMIT = 4\n")
+    notes = [*load(client, "fresh_low").get("notes", ())]
+    line = "fresh_high.DOUBLE is still 6, a fresh import has 8"
+    while line not in notes:  # the comparison may end after the load's answer
+        notes += client.call("evaluate_code", code="1").get("notes", ())
+    answer = client.call("what_changed", fresh=True)
+    validate(answer, BY_NAME["what_changed"].output)
+    assert line in answer["differences"]
+    assert line not in ask(client)

@@ -20,11 +20,12 @@ from codriver.editing.references import Wanted, find_references
 from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.repls.contract.questions import Complete, FindSource, LastError, ListNames, Lookup
 from codriver.repls.kinds import KINDS
 from codriver.tools.acts.file_loads import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head
-from codriver.tools.answers.drift_notes import drift_lines, drift_of
+from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
 from codriver.tools.answers.source_lines import excerpt
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, chosen, own, resolve, session_field
@@ -394,6 +395,8 @@ async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
 class DriftArguments(Arguments):
     """Arguments of `what_changed`."""
 
+    fresh: bool = False
+    """Whether the modules that were loaded again are compared with a fresh import of them, in Python."""
     repl_session_key: str | None = None
 
 
@@ -402,11 +405,20 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await drift_of(call, repl)
     lines = drift_lines(call, repl, found)
+    notes = []
+    if arguments.fresh:
+        finding = await fresh_finding(call, repl)
+        if finding is None:
+            notes.append("fresh: this REPL cannot be compared with a fresh import")
+        else:
+            lines += finding_lines(finding)
+            notes += [f"fresh: not compared, as {finding.why}"] if finding.why else []
     shown, note, omitted = fit(lines, budget(call))
     fields: dict[str, object] = {"differences": shown, "count": len(lines), "sessionKey": repl.key}
     if omitted:
         fields["omitted"] = omitted
-    return Answer({**fields, "notes": [note]} if note else fields)
+    notes += [note] if note else []
+    return Answer({**fields, "notes": notes} if notes else fields)
 
 
 COMPARING = (

@@ -128,6 +128,8 @@ class Question(Generic[Answer]):
     """The question's word in ops, programs and kernels."""
     capability: ClassVar[str] = ""
     """The capability without which the question is refused; empty if other REPLs simply tell nothing."""
+    timeout_s: ClassVar[float] = 0.0
+    """The time that an answer may take, if it is longer than the usual one."""
     namespace: str | None = None
     """The namespace in which names are read; None for the session's."""
     session: str = MAIN_SESSION

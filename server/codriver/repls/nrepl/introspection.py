@@ -175,7 +175,9 @@ class Introspection:
         op = f"{WORKER_OPS}{question.name}"
         if op not in self._ops:
             return NOTHING
-        answer = await self._send(op, target, **question.asked(where))
+        timeout_s = max(self._op_timeout_s, question.timeout_s)
+        asked = {**target.address(), **question.asked(where)}
+        answer = await target.connection.ask(op, timeout_s=timeout_s, **asked)
         check(f"the question for {question.name}", answer, self._dialect)
         return answer[0].fields
 

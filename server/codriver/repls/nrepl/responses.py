@@ -28,6 +28,7 @@ from codriver.repls.contract.adapter_values import (
     TestRun,
     TestTime,
 )
+from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, read_finding
 from codriver.repls.nrepl.connection import FAILED, Message
 from codriver.repls.nrepl.failures import SentFailure, read_failure
 from codriver.repls.shared import result_of, run_of
@@ -104,6 +105,7 @@ class Reply:
         self.is_failed = False
         self._edited = ""
         self._folder = ""
+        self._finding: FreshFinding | None = None
         self._is_declined = False
 
     def take(self, message: Message) -> None:
@@ -113,8 +115,8 @@ class Reply:
         """
         if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
-        out, err, value, namespace, ex, root_ex, edited, folder = message.texts(
-            "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited", "codriver/folder"
+        out, err, value, namespace, ex, root_ex, edited, folder, finding = message.texts(
+            "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited", "codriver/folder", "codriver/fresh"
         )
         if out:
             self._print("out", out)
@@ -131,6 +133,7 @@ class Reply:
         self._root_ex = root_ex or self._root_ex
         self._edited = edited or self._edited
         self._folder = folder or self._folder
+        self._finding = read_finding(finding) if finding else self._finding
         self._is_declined |= "codriver/declined" in message.fields
         if RUN in message.fields and (run := message.text(RUN)):
             self._listener(self._evaluation, CallsRecorded(run))
@@ -174,12 +177,13 @@ class Reply:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on edited files of used modules, on a changed working folder, and on output that was not held."""
+        """Notes on edited files, on loads that differ from a fresh import, on the folder, and on output not held."""
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
         moved = f"{self._folder} is the working folder of everybody in this REPL now, where relative paths begin"
         declined = [DECLINED] if self._is_declined else []
-        return (*edited, *([moved] if self._folder else []), *declined, *([words] if self.left_out else []))
+        fresh = finding_lines(self._finding) if self._finding is not None else ()
+        return (*edited, *fresh, *([moved] if self._folder else []), *declined, *([words] if self.left_out else []))
 
     @property
     def is_over(self) -> bool:

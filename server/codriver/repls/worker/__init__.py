@@ -13,8 +13,8 @@ the user's own; modules that an evaluation used and whose files were edited sinc
 its own as `codriver/declined`; an evaluation with `codriver/trace`, names or none, tells its calls as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
-Its folders, each of which may import from those before it: `basics`, `python` and `lisp`, `tries`, `serving`. The last
-also serves a REPL within a running application, whose main thread, streams and loop stay the application's own.
+Its folders, each of which may import from those before it: `basics`, `python` and `lisp`, `tries`, `fresh`, `serving`.
+The last also serves a REPL within a running application, whose main thread, streams and loop stay its own.
 
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is
 imported for type checkers alone, as it takes longer to load than most of this.

@@ -7,6 +7,8 @@ import sys
 
 PACKAGE = "_codriver_worker"
 OLDEST = (3, 8)
+COMPARE = "--compare"
+"""The argument with which this is a process that imports modules for a comparison, and no REPL."""
 TOO_OLD = (
     "codriver-worker: {0} is Python {1}, and code is evaluated by Python {2}.{3} or later: choose another interpreter "
     "by `codriver serve --python PATH` or python = ... in codriver.toml\n"
@@ -30,4 +32,5 @@ if __name__ == "__main__":
         sys.stderr.write(TOO_OLD.format(sys.executable, sys.version.split()[0], *OLDEST))
         sys.exit(1)
     load_privately(os.path.dirname(os.path.abspath(__file__)))
-    importlib.import_module(PACKAGE + ".serving.start").main()
+    program = ".fresh.import_program" if sys.argv[1:2] == [COMPARE] else ".serving.start"
+    importlib.import_module(PACKAGE + program).main()

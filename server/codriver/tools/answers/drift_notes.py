@@ -33,6 +33,7 @@ from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError
 from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter_values import LOAD_IT
+from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.editing import FileResult
     from codriver.log.output_log import Entry
+    from codriver.repls.contract.fresh_imports import FreshFinding
     from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
     from codriver.tools.calls.base import Asker, Call
     from codriver.tools.ledgers.lisp_drift import LispKnown
@@ -58,6 +60,10 @@ LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requi
 SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
 """The symbols of Lisp, among its other words."""
 LOOK_S: Final = 3.0
+WORKER: Final = "codriver-worker"
+"""What the embedded REPL has among its versions."""
+FRESH_WAIT_MS: Final = 300
+"""The longest wait of a load's answer for a comparison with a fresh import. A later finding comes with the next one."""
 EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences in code that was loaded before an edit of its file."""
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
@@ -69,8 +75,19 @@ STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Notes on a load of a file: the objects renewed elsewhere, and those that could not be."""
-    return told_of_load(await drift_or_none(call, repl, "old"))
+    """Notes on a load of a file: the objects renewed elsewhere, and what is not as after a fresh import."""
+    told = told_of_load(await drift_or_none(call, repl, "old"))
+    finding = await fresh_finding(call, repl, FRESH_WAIT_MS)
+    return told if finding is None else (*told, *finding_lines(finding))
+
+
+async def fresh_finding(call: Asker, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
+    """The finding about the last loads of a Python REPL within a time, or a comparison now; None if it cannot tell."""
+    if repl.profile is None or WORKER not in repl.profile.versions or repl.dialect != "python":
+        return None
+    with suppress(CodriverError):
+        return await call.services.repls.adapter(repl.id).ask(FreshImport(wait_ms))
+    return None
 
 
 def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:

@@ -94,6 +94,10 @@ class Dialect:
         del code, mark
         return 0
 
+    def compare_loads(self, make: Callable[[Any, list[str]], Any]) -> Any:
+        """The comparison with fresh imports that `make` gives for the loaded texts and the folders, or None."""
+        del make
+
     def take_streams(self) -> None:
         """Let threads of user code print to the worker's streams, if `sys.stdout` alone does not suffice."""
 

@@ -30,9 +30,22 @@ from .statements import ABSENT, is_docstring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable, Collection
+    from typing import Any, Protocol
 
     from ..basics.jobs import Job, Session
+
+    class LoadLook(Protocol):
+        """What looks at one load."""
+
+        def before(self) -> None: ...  # as `fresh.comparison` has it
+        def after(self, names: Collection[str]) -> None: ...  # as there
+
+    class LoadComparison(Protocol):
+        """What compares loads with a fresh import."""
+
+        def look(self, name: str, file: str) -> LoadLook | None: ...  # as there
+
 
 DISPLAYHOOK = sys.displayhook
 """The hook at the interpreter's start: another is the user's. Some systems set their own before that."""
@@ -67,6 +80,7 @@ class Python(Dialect):
         self.holds = Holds(roots)
         self._executed = ExecutedFunctions(roots)
         offer(self._executed)
+        self._comparison: LoadComparison | None = None
         self._renewed: list[dict[str, str]] = []
         """The rows about objects that the last load renewed, until they are told."""
         self._numbers = itertools.count(1)
@@ -240,8 +254,11 @@ class Python(Dialect):
         load = ModuleLoad(name, path, message["file"], held, self._drift, home=home, keeps=keeps)
         load.begin()
         has_failed = True
+        look = None if self._comparison is None or name is None else self._comparison.look(name, path)
         try:
             steps = None if message.get("codriver/how") == "whole" else load.steps()
+            if look is not None and (steps is None or steps):
+                look.before()
             if steps is None:
                 space = space if load.module is None else load.module.__dict__
                 exec(body, space)
@@ -257,6 +274,8 @@ class Python(Dialect):
         finally:
             with job.shield:  # the changes must be known
                 load.end(has_failed=has_failed)
+        if look is not None:
+            look.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
         self._renewed = load.renewed[:MOST_RENEWED]
         sensitive_texts.note_load()
         value = None if value is ABSENT else value
@@ -350,6 +369,10 @@ class Python(Dialect):
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
         """The ms at which a load last changed the behaviour of a function with this code; 0 if none did."""
         return self._texts.changed_ms(code, mark)
+
+    def compare_loads(self, make: Callable[[LoadedTexts, list[str]], Any]) -> Any:
+        self._comparison = make(self._texts, self.roots)
+        return self._comparison
 
     def take_streams(self) -> None:
         """Hand the process over to the user: from here on loads are seen."""

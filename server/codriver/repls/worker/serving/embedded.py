@@ -114,6 +114,8 @@ class EmbeddedRepl(Server):
     def _after_fork(self) -> None:
         """Make a forked child no REPL: its output, and the port file, are the program's."""
         self._output.is_child = True
+        if self._comparison is not None:
+            self._comparison.forget()
         for connection in self._connections:
             connection.forget()
         if self._listener is not None:

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import traceback
+from functools import partial
 from time import sleep
 
 from ..basics import sensitive_texts
@@ -22,6 +23,7 @@ from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..basics.stacks import stacks
 from ..basics.systems import own_user, user_behind
+from ..fresh.comparison import Comparison
 from ..python.live_recording import recorded
 from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
 from . import thread_interrupts
@@ -53,11 +55,18 @@ CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
 class Server:
     """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process.
 
-    `about`: what `describe` tells beside ops and versions.
+    `about`: what `describe` tells beside ops and versions. `compares`: whether loads are compared with fresh imports
+    that nobody asked for.
     """
 
     def __init__(
-        self, dialect: Dialect, interrupts: Interrupts, output: Output, about: Mapping[str, Mapping[str, object]]
+        self,
+        dialect: Dialect,
+        interrupts: Interrupts,
+        output: Output,
+        about: Mapping[str, Mapping[str, object]],
+        *,
+        compares: bool = False,
     ) -> None:
         self._dialect = dialect
         self._about = about
@@ -71,6 +80,7 @@ class Server:
         self._lock = threading.Lock()
         self._threads = RequestThreads()
         self._reruns = Reruns(dialect)
+        self._comparison: Comparison | None = dialect.compare_loads(partial(Comparison, is_unasked=compares))
         self._open: list[Job] = []
         """The running and waiting jobs, in the order of arrival."""
         self.at_first: list[Callable[[], object]] = []
@@ -108,6 +118,8 @@ class Server:
             self._ops[RERUN] = self._rerun
         if dialect.tells_drift:
             self._ops.update({"codriver/drift": self._drift, "codriver/executed": self._executed})
+        if self._comparison is not None:
+            self._ops["codriver/fresh"] = self._fresh
         if dialect.tells_loaded:
             self._ops["codriver/loaded"] = self._loaded
         if dialect.expands:
@@ -129,6 +141,8 @@ class Server:
     def _after_fork(self) -> None:
         """Leave the sockets to the parent; the pipes bring the parent this child's output."""
         self._output.is_child, self._output.last_job = True, None
+        if self._comparison is not None:
+            self._comparison.forget()
         for connection in self._connections:
             connection.forget()
         if self._listener is not None:
@@ -281,6 +295,27 @@ class Server:
         rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
         connection.answer(message, {"rows": rows, "status": ["done"]})
 
+    def _fresh(self, message: Message, connection: Connection, _session: Session) -> None:
+        """Compare loaded modules with a fresh import, or give the finding about the last loads within `wait` ms."""
+        comparison, wait_ms = self._comparison, message.get("wait")
+
+        def compare() -> None:
+            try:
+                if comparison is None:
+                    found = None
+                else:
+                    found = (
+                        comparison.wait(wait_ms / 1000, is_patient=bool(message.get("patient")))
+                        if isinstance(wait_ms, int)
+                        else comparison.demand()
+                    )
+            except Exception as error:
+                connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+                return
+            connection.answer(message, {"finding": json.dumps(found), "status": ["done"]})
+
+        start_thread(compare)
+
     def _executed(self, message: Message, connection: Connection, _session: Session) -> None:
         found = self._dialect.executed(json.loads(message.get("functions") or "[]"))
         connection.answer(message, {**found, "status": ["done"]})
@@ -347,16 +382,17 @@ class Server:
                     self._run_one(job)
 
     def _run_one(self, job: Job) -> None:
-        self._output.begin(job)
-        self._interrupts.install()
-        error = self._interrupts.perform(job, lambda: self._act(job))
-        if self._output.is_child:
-            # User code forked, and this is the returning child: the REPL is its parent's.
-            leave_child(error)
-        self._dialect.before_answer()
-        if not job.is_abandoned:
-            self._conclude(job, error)
-        self._dialect.after_answer()
+        with self._comparison or contextlib.nullcontext():
+            self._output.begin(job)
+            self._interrupts.install()
+            error = self._interrupts.perform(job, lambda: self._act(job))
+            if self._output.is_child:
+                # User code forked, and this is the returning child: the REPL is its parent's.
+                leave_child(error)
+            self._dialect.before_answer()
+            if not job.is_abandoned:
+                self._conclude(job, error)
+            self._dialect.after_answer()
 
     def _act(self, job: Job) -> None:
         job.connection.wait_for_room()
@@ -375,10 +411,11 @@ class Server:
             job.is_begun = not job.is_interrupted
         if not job.is_begun:
             return
-        self._output.begin_beside(job)
-        error = self._interrupts_of(job).perform(job, lambda: self._act(job))
-        if not job.is_abandoned:
-            self._conclude(job, error)
+        with self._comparison or contextlib.nullcontext():
+            self._output.begin_beside(job)
+            error = self._interrupts_of(job).perform(job, lambda: self._act(job))
+            if not job.is_abandoned:
+                self._conclude(job, error)
 
     def _interrupts_of(self, job: Job) -> Interrupts:
         return job.interrupts or self._interrupts
@@ -403,7 +440,15 @@ class Server:
         folder = working_folder()
         moved = {"codriver/folder": folder} if folder != job.folder else {}
         declined = {"codriver/declined": "1"} if PACKAGE.declined != job.declined else {}
-        self._end(job, status, {"ns": self._dialect.name_of(space), **edited, **moved, **declined})
+        fields = {"ns": self._dialect.name_of(space), **edited, **moved, **declined, **self._finding(job)}
+        self._end(job, status, fields)
+
+    def _finding(self, job: Job) -> dict[str, str]:
+        """What a comparison found since the last answer, for the next evaluation."""
+        if self._comparison is None or job.message["op"] not in ("eval", "load-file"):
+            return {}
+        finding = self._comparison.take()
+        return {} if finding is None else {"codriver/fresh": json.dumps(finding)}
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:

@@ -60,7 +60,8 @@ def main() -> None:
     outside = packages_outside(roots, options.checkout) if options.checkout else {}
     interrupts = Interrupts(is_supervised=options.supervised)
     about = {"codriver/outside": outside} if outside else {}
-    server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about)
+    is_ours = options.supervised and not options.unaccepted
+    server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about, compares=is_ours)
     listener = socket.create_server((options.host, options.port))
     host, port = options.host, listener.getsockname()[1]
     sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")

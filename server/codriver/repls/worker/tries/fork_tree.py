@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
@@ -152,6 +152,15 @@ def own_space() -> None:
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
     _check(_libc().mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
+
+
+def part_network() -> None:
+    """Enter a network namespace without any interface. Call this in a user namespace of our own.
+
+    Raises:
+        OSError: the system does not allow that.
+    """
+    _check(_libc().unshare(CLONE_NEWNET), "unshare")
 
 
 def outermost(folders: Sequence[str]) -> list[str]:

@@ -1,0 +1,112 @@
+"""The text of a code object: equal for two compilations of one function, wherever it stands in its file.
+
+Bytes alone do not suffice. CPython compiles the call `click.echo(n)` in two ways, by whether the compiled text also has
+`import click`, and loads compile single statements.
+"""
+
+from __future__ import annotations
+
+import functools
+import opcode
+import sys
+import types
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BEHAVIOUR_FLAGS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200
+"""The flags about arguments, generators and coroutines. Source: `Include/cpython/code.h`."""
+OPTIMIZED = 0x1
+HAS_DOCSTRING = 0x4000000
+"""Python 3.14 and later. Source: `Include/cpython/code.h`."""
+CODES = 4096
+"""The most code objects whose texts are kept."""
+
+_EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
+_SKIPPED = frozenset(opcode.opmap[name] for name in ("CACHE", "NOP", "PUSH_NULL", "PRECALL") if name in opcode.opmap)
+_JUMPS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
+_ATTRIBUTES = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
+_CALLS = frozenset(opcode.opmap[name] for name in ("CALL_METHOD", "CALL_FUNCTION") if name in opcode.opmap)
+_ATTRIBUTE_SHIFT = 1 if "LOAD_METHOD" not in opcode.opmap or opcode.opmap["LOAD_METHOD"] > 255 else 0
+"""From Python 3.12 on, the lowest bit of an attribute's index tells whether the attribute is called."""
+
+_LOAD_GLOBAL = opcode.opmap["LOAD_GLOBAL"]
+_GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
+"""From Python 3.11 on, the lowest bit of a global's index tells whether an empty place is pushed for a call."""
+
+
+@functools.lru_cache(maxsize=CODES)
+def code_text(code: types.CodeType) -> str:
+    """A digest of the instructions, names and constants of a code object, without its docstring and its lines."""
+    code = _original(code)
+    head = (
+        code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+        code.co_flags & BEHAVIOUR_FLAGS, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
+    )  # fmt: skip
+    parts = head, list(_steps(code.co_code)), [_constant(one) for one in _constants(code)]
+    return digest_of(repr(parts).encode("utf-8", "backslashreplace"))
+
+
+def digest_of(data: bytes) -> str:
+    """A short text that differs for different data, but by accident; `hashlib` takes long to import."""
+    return f"{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
+
+
+def _original(code: types.CodeType) -> types.CodeType:
+    """The original code, if the seam of an application put a copy in its place to capture calls."""
+    last = code.co_consts[-1] if code.co_consts else None
+    is_copy = type(last).__module__ == "codriver_seam.copies"
+    return last.code if is_copy else code  # type: ignore[union-attr]  # it is the seam's own class
+
+
+def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object, and all code objects within it."""
+    waiting = [code]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += (inner for inner in one.co_consts if type(inner) is types.CodeType)
+
+
+def _steps(data: bytes) -> Iterator[tuple[int, int]]:
+    """The instructions, each with its argument unless that is the distance of a jump."""
+    extended = 0
+    for position in range(0, len(data), 2):
+        operation, argument = data[position], data[position + 1] | extended
+        if operation == _EXTENDED_ARG:
+            extended = argument << 8
+            continue
+        extended = 0
+        if operation in _SKIPPED:
+            continue
+        if operation in _ATTRIBUTES:
+            yield -1, argument >> _ATTRIBUTE_SHIFT
+        elif operation == _LOAD_GLOBAL:
+            yield operation, argument >> _GLOBAL_SHIFT
+        elif operation in _CALLS:
+            yield -2, argument
+        else:
+            yield operation, 0 if operation in _JUMPS else argument
+
+
+def _constants(code: types.CodeType) -> tuple[object, ...]:
+    constants = code.co_consts
+    if not constants or type(constants[0]) is not str or not code.co_flags & OPTIMIZED or code.co_name[:1] == "<":
+        return constants
+    # Before Python 3.14 the first constant of a function is its docstring or None.
+    is_marked = opcode.opmap.get("LOAD_SMALL_INT") is not None
+    return constants[1:] if not is_marked or code.co_flags & HAS_DOCSTRING else constants
+
+
+def _constant(value: object) -> str:
+    if type(value) is types.CodeType:
+        return code_text(value)
+    if type(value) is frozenset:
+        return "{" + ", ".join(sorted(map(_constant, value))) + "}"
+    if type(value) is tuple:
+        return "(" + ", ".join(map(_constant, value)) + ")"
+    if type(value) is int:
+        return hex(value)  # the decimal text of a huge number is refused
+    return repr(value)

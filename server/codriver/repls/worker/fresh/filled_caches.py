@@ -1,0 +1,162 @@
+"""Filled caches whose callees an edit changed: results of `lru_cache` and `cached_property` that are out of date.
+
+The callees are found by following names, from the code of the cached function through the modules. No code runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import types
+import weakref
+
+from .code_texts import nested_codes
+from .leaves import descriptors_of, full_name, home_of, is_class, space_of_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from typing import Any, Tuple
+
+    Name = Tuple[str, str]
+    """A module, and a name in it."""
+
+_CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+MOST_FOLLOWED = 300
+"""The most functions that are followed from one cache."""
+_space_of: Any = type.__dict__["__dict__"].__get__
+
+
+class FilledCache:
+    """A cache that was filled at the time of a load. It keeps nothing alive."""
+
+    def __init__(self, cache: Any, function: types.FunctionType, count: int) -> None:
+        self.function = function
+        self.count = count
+        self._cache = weakref.ref(cache)
+        self._misses = cache.cache_info().misses
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether what was in the cache then may still be in it."""
+        cache = self._cache()
+        if cache is None:
+            return False
+        information = cache.cache_info()
+        return bool(information.currsize and information.misses >= self._misses)
+
+
+class FilledProperties:
+    """Instances whose `cached_property` had a value at the time of a load."""
+
+    def __init__(self, function: types.FunctionType, count: int) -> None:
+        self.function = function
+        self.count = count
+        self.is_filled = True
+
+
+def filled_caches(is_own: Callable[[object], bool]) -> list[FilledCache | FilledProperties]:
+    """The filled caches around functions of files that are the project's own."""
+    found: list[FilledCache | FilledProperties] = []
+    properties: dict[int, tuple[type, dict[str, Any]]] = {}
+    objects = gc.get_objects()
+    for one in objects:
+        if type(one) is _CACHE:
+            function = _wrapped(one)
+            if function is not None and is_own(function.__code__.co_filename):
+                count = one.cache_info().currsize
+                if count:
+                    found.append(FilledCache(one, function, count))
+        elif is_class(one):
+            own = dict(_cached_properties(one, is_own))
+            if own:
+                properties[id(one)] = one, own
+    if properties:
+        counts: dict[int, list[Any]] = {}
+        for one in objects:
+            known = properties.get(id(type(one)))
+            if known is not None:
+                for name, function in known[1].items():
+                    if name in _instance_space(one):
+                        counts.setdefault(id(function), [function, 0])[1] += 1
+        found += (FilledProperties(function, count) for function, count in counts.values())
+    return found
+
+
+def _cached_properties(kind: object, is_own: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:
+    for name, part in list(_space_of(kind).items()):
+        if type(part) is functools.cached_property:
+            function: Any = part.func
+            if type(function) is types.FunctionType and is_own(function.__code__.co_filename):
+                yield name, function
+
+
+def outdated(
+    caches: Collection[FilledCache | FilledProperties], changed: Collection[Name]
+) -> Iterator[tuple[str, str, int]]:
+    """The full name of each filled cache that depends on a changed name, with that name, and its number of results."""
+    names = frozenset(changed)
+    for one in caches:
+        callee = _changed_callee(one.function, names)
+        if callee is not None and one.is_filled:
+            yield full_name(one.function), ".".join(callee), one.count
+
+
+def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> Name | None:
+    """The first changed name that a function uses, directly or by the functions that it calls; not its own."""
+    own = home_of(function)
+    waiting, seen = [function], {id(function.__code__)}
+    for one in waiting:  # it grows meanwhile
+        if len(waiting) > MOST_FOLLOWED:
+            return None
+        module = one.__globals__.get("__name__")
+        names = {name for code in nested_codes(one.__code__) for name in code.co_names}
+        for name in sorted(names):
+            if (module, name) in changed and (module, name) != own:
+                return module, name  # type: ignore[return-value]  # it is a text, as it is in `changed`
+            value = one.__globals__.get(name)
+            if issubclass(type(value), types.ModuleType):
+                space = space_of_module(value)  # type: ignore[arg-type]  # it is a module
+                for other in sorted(names):
+                    if (space.get("__name__"), other) in changed:
+                        return space["__name__"], other
+                    _follow(space.get(other), names, waiting, seen)
+            elif type(value) is types.FunctionType or is_class(value):
+                if home_of(value) in changed and home_of(value) != own:
+                    return home_of(value)
+                _follow(value, names, waiting, seen)
+    return None
+
+
+def _follow(value: object, names: set[str], waiting: list[types.FunctionType], seen: set[int]) -> None:
+    functions = [value]
+    if is_class(value):
+        functions = [part for name, part in _space_of(value).items() if name in names or name == "__init__"]
+    for one in functions:
+        if type(one) is types.FunctionType and id(one.__code__) not in seen:
+            seen.add(id(one.__code__))
+            waiting.append(one)
+
+
+def _wrapped(cache: Any) -> types.FunctionType | None:
+    found = cache.__dict__.get("__wrapped__")
+    return found if type(found) is types.FunctionType else None
+
+
+def _instance_space(thing: object) -> dict[str, object]:
+    """The own attributes of an instance: no property is asked."""
+    for name, descriptor in descriptors_of(type(thing)):
+        if name == "__dict__":
+            found = descriptor.__get__(thing)
+            return found if type(found) is dict else {}
+    return {}
+
+
+def is_project_file(roots: Collection[str]) -> Callable[[object], bool]:
+    """A check whether a file is below one of the folders and not installed there."""
+    beginnings = tuple(root.rstrip("/\\") + sep for root in roots for sep in ("/", "\\"))
+
+    def check(file: object) -> bool:
+        return type(file) is str and file.startswith(beginnings) and "-packages" not in file
+
+    return check

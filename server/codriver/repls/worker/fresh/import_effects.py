@@ -1,0 +1,91 @@
+"""The effects of an import that are refused, so that a comparison leaves nothing behind.
+
+One refused effect makes a module not comparable, also where the module goes on after the refusal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+EFFECTS = frozenset(
+    (
+        "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname",
+        "socket.getnameinfo", "socket.sendmsg", "socket.sendto", "socket.sethostname",
+        "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.startfile/2", "os.system",
+        "pty.spawn", "subprocess.Popen", "_winapi.CreateProcess", "_winapi.CreateFile", "_winapi.CreateNamedPipe",
+        "os.chflags", "os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.removexattr", "os.rename",
+        "os.rmdir", "os.setxattr", "os.symlink", "os.truncate", "os.utime", "os.lockf", "fcntl.flock", "fcntl.lockf",
+        "os.kill", "os.killpg", "signal.pthread_kill", "msvcrt.locking",
+        "sqlite3.connect", "syslog.syslog", "webbrowser.open",
+        "winreg.CreateKey", "winreg.DeleteKey", "winreg.DeleteValue", "winreg.SetValue",
+    )
+)  # fmt: skip
+"""Source: Python documentation, "Audit events table"."""
+WITHOUT_EVENT = (
+    ("_posixshmem", "shm_open"),
+    ("posix", "mkfifo"),
+    ("posix", "mknod"),
+    ("os", "mkfifo"),
+    ("os", "mknod"),
+)
+"""Functions with an effect that outlives the process and is no audit event."""
+IN_MEMORY = (":memory:", b":memory:")
+DETAIL_CHARACTERS = 80
+
+
+class EffectRefusedError(PermissionError):
+    """An import wanted to write, to connect or to start something."""
+
+
+class RefusedEffects:
+    """The effects that were refused in this process, from `install` on."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self.allows_fork = False
+
+    def install(self) -> None:
+        """Refuse effects from now on. There is no way back: an audit hook stays."""
+        sys.addaudithook(self._check)
+        for module, name in WITHOUT_EVENT:
+            library = _module(module)
+            if hasattr(library, name):
+                setattr(library, name, self._refusing(name))
+
+    def _refusing(self, name: str) -> Any:
+        def refuse(*details: object, **_options: object) -> None:
+            self._refuse(name, details)
+
+        return refuse
+
+    def _check(self, event: str, details: tuple[Any, ...]) -> None:
+        if event == "open":
+            is_writing = type(details[2]) is int and details[2] & WRITING and details[0] != os.devnull
+            if is_writing:
+                self._refuse("open for writing", details)
+        elif event in EFFECTS:
+            if event == "sqlite3.connect" and details[:1] and details[0] in IN_MEMORY:
+                return
+            if event == "os.fork" and self.allows_fork:
+                return
+            self._refuse(event, details)
+
+    def _refuse(self, what: str, details: tuple[Any, ...]) -> None:
+        named = next((one for one in details if type(one) in (str, bytes)), "")
+        text = os.fsdecode(named)[:DETAIL_CHARACTERS] if named else ""
+        words = f"{what} {text}".rstrip()
+        self.refused.append(words)
+        raise EffectRefusedError(f"an import that is only compared may not {words}")
+
+
+def _module(name: str) -> Any:
+    try:
+        return __import__(name)
+    except ImportError:
+        return None

@@ -1,0 +1,272 @@
+"""The program of a process that imports modules as a new process would, and compares two sources of them.
+
+It imports the modules with the present source of what was edited. As soon as the first edited module is about to run,
+it forks: the copy goes on with the previous source. So everything before is imported once, and is the same in both.
+Where a fork is not possible then, a second process that was forked at the start imports everything with the previous
+source. The result is the leaves that differ.
+
+Nothing is written: compiled code stays in memory, effects are refused, and where the system allows it the process has
+no network and sees its files through an overlay.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+
+from .import_effects import EffectRefusedError, RefusedEffects
+from .importers import importers
+from .leaf_rules import compared
+from .leaves import Shapes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from typing import Any, Dict
+
+    Told = Dict[str, Any]
+
+CODE = "utf-8"
+REASON_CHARACTERS = 200
+_LOADER: Any = importlib.machinery.SourceFileLoader
+
+
+def main() -> None:
+    """Read what to do from standard input, and write the result to standard output, both as JSON."""
+    spec = json.loads(sys.stdin.buffer.read())
+    output = os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    try:
+        told = Import(spec).run()
+    except _OtherProcessError:
+        os._exit(0)
+    except BaseException as error:
+        told = {"failed": _reason(error)}
+    _write(output, told)
+    os._exit(0)  # no exit handlers of what was imported, and no threads
+
+
+class _OtherProcessError(BaseException):
+    """The work of a forked process is done."""
+
+
+class Import:
+    """One import of modules, as `spec` has it. Lives as long as its process."""
+
+    def __init__(self, spec: Told) -> None:
+        self._spec = spec
+        self._edited: list[str] = spec["edited"]
+        self._modules: dict[str, str] = spec["modules"]
+        self._texts: dict[str, bytes] = {file: text.encode("latin-1") for file, text in spec["texts"].items()}
+        self._former = {file: text.encode("latin-1") for file, text in spec["former"].items()}
+        self._edited_files = {self._modules[name] for name in self._edited}
+        self._effects = RefusedEffects()
+        self._failed: dict[str, str] = {}
+        self._is_shielded = False
+        self._reading = -1
+        """The end of a pipe with the leaves of the previous source."""
+        self._is_copy = False
+        """Whether this process imports the previous source."""
+
+    def run(self) -> Told:
+        """Import and compare; the result."""
+        spec = self._spec
+        os.chdir(spec["cwd"])
+        _die_with_parent()
+        self._shield()
+        if spec["needsShield"] and not self._is_shielded:
+            return {"failed": "this system allows no namespace of its own"}
+        # Before anything of the project can be found: it may have modules of any name.
+        names = importers(self._edited, self._modules, self._source)
+        wants_former = not spec["roots"] and spec["forks"]
+        standby = _Standby() if wants_former else None
+        if standby is not None and standby.is_copy:
+            self._is_copy = True
+            self._texts.update(self._former)
+        self._prepare()
+        order = [one for one in self._modules if one in set(names)]
+        for name in order:
+            self._import(name)
+        if self._is_copy:
+            leaves = self._leaves(names)
+            _write(standby.writing if standby is not None and standby.is_copy else self._reading, self._told(leaves))
+            raise _OtherProcessError
+        told = self._told({})
+        if told.get("failed") or told.get("refused"):
+            return told
+        if not wants_former:
+            return {**told, "leaves": self._leaves(names, spec["roots"] or None)}
+        present = self._leaves(names)
+        former = self._of_former(standby)
+        if former is None or former.get("failed") or former.get("refused"):
+            return former or {"failed": "the import of the previous source ended before its time"}
+        return {**told, **compared(former["leaves"], present, self._edited, spec["watched"])}
+
+    def _told(self, leaves: dict[str, str]) -> Told:
+        """The result, with the reason if the edited modules cannot be compared."""
+        if self._effects.refused:
+            return {"refused": self._effects.refused[0][:REASON_CHARACTERS]}
+        failed = [f"{name}: {self._failed[name]}" for name in self._edited if name in self._failed]
+        return {"failed": failed[0][:REASON_CHARACTERS]} if failed else {"leaves": leaves}
+
+    def _shield(self) -> None:
+        """Enter a namespace without network, whose files are an overlay; as far as the system allows it."""
+        if sys.platform == "linux":
+            from ..tries import fork_tree
+
+            try:
+                fork_tree.own_space()
+                fork_tree.part_network()
+                fork_tree.lay(fork_tree.outermost(self._spec["folders"]))
+                os.chdir(self._spec["cwd"])
+                self._is_shielded = True
+            except OSError:
+                pass
+
+    def _source(self, file: str) -> bytes:
+        try:
+            if file not in self._texts:
+                with open(file, "rb") as opened:
+                    return opened.read()
+        except OSError:
+            return b""
+        return self._texts[file]
+
+    def _prepare(self) -> None:
+        """Make this process look like the REPL, and refuse effects from now on."""
+        spec = self._spec
+        sys.argv[:] = spec["argv"]
+        sys.path[:] = spec["path"]
+        if spec["hashSeed"] is None:
+            os.environ.pop("PYTHONHASHSEED", None)
+        else:
+            os.environ["PYTHONHASHSEED"] = spec["hashSeed"]
+        sys.dont_write_bytecode = True
+        importlib.invalidate_caches()
+        former_get_code = _LOADER.get_code
+        own_files = set(self._modules.values())
+        wants_former = not spec["roots"] and spec["forks"]
+
+        def get_code(loader: Any, name: str) -> types.CodeType | None:
+            file = loader.get_filename(name)
+            if wants_former and file in self._edited_files and not self._is_copy and self._reading < 0:
+                self._fork()
+            if file in self._texts or file in own_files:  # compiled code of the same second may be of another source
+                return compile(self._source(file), file, "exec", dont_inherit=True)
+            found: types.CodeType | None = former_get_code(loader, name)
+            return found
+
+        _LOADER.get_code = get_code
+        _LOADER.set_data = lambda *_, **__: None
+        self._effects.install()
+        if spec["django"]:
+            try:
+                importlib.import_module("django").setup()
+            except BaseException as error:
+                self._failed.update(dict.fromkeys(self._edited, _reason(error)))
+
+    def _import(self, name: str) -> None:
+        try:
+            importlib.import_module(name)
+        except _OtherProcessError:
+            raise
+        except BaseException as error:
+            self._failed[name] = _reason(error)
+
+    def _fork(self) -> None:
+        """Fork, if that is possible here: the copy has the previous source."""
+        if sys.platform == "linux" and not _has_threads():
+            reading, writing = os.pipe()
+            self._effects.allows_fork = True
+            process = os.fork()
+            self._effects.allows_fork = False
+            if process:
+                os.close(writing)
+                self._reading = reading
+                return
+            os.close(reading)
+            self._is_copy, self._reading = True, writing
+            self._texts.update(self._former)
+            _die_with_parent()
+
+    def _of_former(self, standby: _Standby | None) -> Told | None:
+        """The result of the import of the previous source."""
+        if self._reading >= 0:
+            reading = self._reading
+        elif standby is not None:
+            reading = standby.begin()
+        else:
+            return None
+        data = b""
+        while more := os.read(reading, 2**16):
+            data += more
+        try:
+            told: Told = json.loads(data)
+        except ValueError:
+            return None
+        return told
+
+    def _leaves(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
+        gc.disable()
+        shapes = Shapes(self._edited, self._spec["shapeSeconds"])
+        leaves: dict[str, str] = {}
+        for name in names:
+            if name not in self._failed and (roots is None or name in roots):
+                leaves.update(shapes.of_module(name, None if roots is None else roots[name]))
+        return leaves
+
+
+class _Standby:
+    """A process forked at the start, which waits until the previous source has to be imported from the beginning."""
+
+    def __init__(self) -> None:
+        waiting, self._go = os.pipe()
+        self._reading, self.writing = os.pipe()
+        self.is_copy = os.fork() == 0  # type: ignore[attr-defined,unused-ignore]  # none is made where there is none
+        if not self.is_copy:
+            os.close(waiting)
+            os.close(self.writing)
+            return
+        os.close(self._go)
+        os.close(self._reading)
+        _die_with_parent()
+        if not os.read(waiting, 1):
+            raise _OtherProcessError
+
+    def begin(self) -> int:
+        """Let it import; the end of the pipe with its result."""
+        os.write(self._go, b"1")
+        return self._reading
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        import signal
+
+        from ..tries import fork_tree
+
+        fork_tree.control(fork_tree.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _has_threads() -> bool:
+    return len(os.listdir("/proc/self/task")) > 1
+
+
+def _write(number: int, told: Told) -> None:
+    data = json.dumps(told).encode()
+    while data:
+        data = data[os.write(number, data) :]
+
+
+def _reason(error: BaseException) -> str:
+    """An error in words; the message of an error of user code is not asked for."""
+    kind = type(error)
+    is_known = kind.__module__ == "builtins" or kind is EffectRefusedError
+    return f"{kind.__name__}: {error}" if is_known else kind.__name__

@@ -1,0 +1,75 @@
+"""The modules that import others, by their sources: a quick look at the import statements, without parsing."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+MOST_IMPORTERS = 80
+"""The most modules that are looked at: those nearest to the edited ones."""
+_STATEMENT = re.compile(
+    rb"^[^\S\n]*(?:from[^\S\n]+(?P<module>[.\w]+)[^\S\n]+import\b(?P<names>[^\n(;#]*(?:\([^)]*\))?)"
+    rb"|import[^\S\n]+(?P<modules>[^\n;#]+))",
+    re.MULTILINE,
+)
+_NAME = re.compile(rb"\w+")
+_DOTTED = re.compile(rb"[\w.]+")
+
+
+def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
+    """The dotted names that a module's source may import: modules, and names within modules."""
+    package = module if is_package else module.rpartition(".")[0]
+    for match in _STATEMENT.finditer(source):
+        if match["modules"] is not None:
+            for part in match["modules"].split(b","):
+                found = _DOTTED.match(part.strip())
+                if found is not None:
+                    yield from _with_parents(_text(found[0]))
+            continue
+        base = _resolved(_text(match["module"]), package)
+        if base is not None:
+            yield from _with_parents(base)
+            yield from (f"{base}.{_text(name)}" for name in _NAME.findall(match["names"]))
+
+
+def importers(
+    edited: Collection[str], modules: Mapping[str, str], read: Callable[[str], bytes], most: int = MOST_IMPORTERS
+) -> list[str]:
+    """The edited modules, and those that import them, directly or not, the nearest first.
+
+    `modules`: the file of each module that may be one; `read` gives the source in a file.
+    """
+    direct: dict[str, list[str]] = {}
+    for name, file in modules.items():
+        names = set(imported(read(file), name, is_package=file.endswith("__init__.py")))
+        for one in names:
+            if one in modules and one != name:
+                direct.setdefault(one, []).append(name)
+    found = list(dict.fromkeys(edited))
+    for name in found:  # it grows meanwhile
+        found += (one for one in direct.get(name, ()) if one not in found and len(found) < most)
+    return found
+
+
+def _with_parents(dotted: str) -> Iterator[str]:
+    while dotted:
+        yield dotted
+        dotted = dotted.rpartition(".")[0]
+
+
+def _resolved(name: str, package: str) -> str | None:
+    level = len(name) - len(name.lstrip("."))
+    if not level:
+        return name
+    parts = package.split(".") if package else []
+    if level - 1 > len(parts):
+        return None
+    base = parts[: len(parts) - level + 1]
+    return ".".join([*base, name[level:]] if name[level:] else base) or None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,88 @@
+"""The leaves that count: what an edit changes in a fresh import, and what a load undid. Pure.
+
+Nothing else is compared, so that what use has filled is no finding.
+"""
+
+from __future__ import annotations
+
+from .leaves import SIZE, UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Dict, Optional, Tuple
+
+    Leaves = Mapping[str, str]
+    Row = Tuple[str, str, Optional[str], Optional[str]]
+    """A path, why it counts, what a fresh import has there, and what the process has."""
+    Fresh = Dict[str, Tuple[Optional[str], Optional[str]]]
+    """By path the text in an import of the previous source, and in one of the present source."""
+
+MOST_DIFFERING = 2000
+"""The most differing leaves in a result: an edit of what every module computes with changes more."""
+FORMER, OTHER, UNDONE = "previous", "other", "undone"
+"""Why a leaf counts: it is still the previous one; it is neither the previous nor the fresh one; a load undid it."""
+
+
+def differing(former: Leaves, present: Leaves) -> Fresh:
+    """The leaves that the edit changes between two fresh imports, without those that are unknown in one of them."""
+    paths = (path for path in sorted(former.keys() | present.keys()) if former.get(path) != present.get(path))
+    found = {path: (former.get(path), present.get(path)) for path in paths}
+    unknown = [path for path, texts in found.items() if UNKNOWN in texts]
+    return {path: texts for path, texts in found.items() if not is_below_any(path, unknown)}
+
+
+def compared(former: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]) -> dict[str, Fresh]:
+    """The differing leaves of two imports, those of the edited modules first, and the leaves at the watched paths."""
+    found = differing(former, present)
+    first = tuple(f"{name}." for name in edited)
+    paths = sorted(found, key=lambda path: (not path.startswith(first), path))
+    fresh = {path: found[path] for path in paths[:MOST_DIFFERING]}
+    fresh.update({path: (former.get(path), present[path]) for path in watched if path in present and path not in found})
+    return {"fresh": fresh}
+
+
+def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
+    """The leaves that should be otherwise in the process; `before` and `after` the load."""
+    for path in sorted(fresh):
+        was, now = fresh[path]
+        past, live = before.get(path), after.get(path)
+        if live == now or _is_unknown_above(path, after):
+            continue
+        if past is None and _is_unknown_above(path, before):
+            past = UNKNOWN
+        if was != now:
+            if live is not None or was is None or past is not None:  # otherwise it was used up before the load
+                yield path, FORMER if live == was else OTHER, now, live
+        elif now is not None and past == now:
+            yield path, UNDONE, now, live
+
+
+def changed(before: Leaves, after: Leaves) -> dict[str, str]:
+    """What was before a load at each path where something else is after it."""
+    paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN)
+    return {path: before[path] for path in paths if not _is_unknown_above(path, after)}
+
+
+def outermost(rows: Iterable[Row]) -> list[Row]:
+    """The rows without those below another row, the shortest path first; a size only where no part differs."""
+    found: list[Row] = []
+    rows = list(rows)
+    parts = {row[0].rpartition("[")[0] or row[0].rpartition("{")[0] for row in rows}
+    rows = [row for row in rows if not (row[0].endswith(SIZE) and row[0][: -len(SIZE)] in parts)]
+    for row in sorted(rows, key=lambda one: (len(one[0]), one[0])):
+        if not is_below_any(row[0], [one[0] for one in found]):
+            found.append(row)
+    return found
+
+
+def is_below_any(path: str, others: Iterable[str]) -> bool:
+    """Whether a path is one of the others, or below one of them."""
+    return any(path == other or (path.startswith(other) and path[len(other)] in "[{<(.") for other in others)
+
+
+def _is_unknown_above(path: str, leaves: Leaves) -> bool:
+    """Whether a path, or one above it, is unknown."""
+    if leaves.get(path) == UNKNOWN:
+        return True
+    return any(leaves.get(path[:place]) == UNKNOWN for place, one in enumerate(path) if one in "[{<(.")

@@ -1,0 +1,434 @@
+"""The shape of a module: its leaves, each a path such as `shop.TABLE['a'].price` with the text of what is there.
+
+Shapes of two processes are compared as text, so that a leaf names nothing that differs by process: no address, no order
+by hash. No code of what is looked at runs: types come from `type`, attributes from the interpreter's own descriptors,
+and `repr` is called for values of known types alone. Native objects of libraries are told by their type, as the order
+and the contents of what is in them differ in ways that two imports do not show.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import gc
+import itertools
+import sys
+import types
+import weakref
+from time import thread_time
+
+from .code_texts import code_text, digest_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import Any, Callable, Dict, Tuple
+
+    Leaf = Tuple[str, object]
+    """A text, and a code object that belongs to it or None."""
+    Leaves = Dict[str, str]
+
+UNKNOWN = "(not looked at)"
+"""The text of a leaf whose content is under another path of the same name, or was beyond a limit."""
+SIZE = ".len"
+"""The last step of the path of a collection's size."""
+MOST_DEPTH = 12
+MOST_LEAVES = 6000
+"""The most leaves of one name: a larger name is unknown as a whole."""
+MOST_PARTS = 50
+"""The most parts of an object of C."""
+TEXT_CHARACTERS = 120
+BEGINNING_CHARACTERS = 80
+CHECKED_EVERY = 64
+"""The number of leaves after which the clock is read."""
+
+_PLAIN = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
+_NAMED = frozenset(
+    map(
+        id,
+        (
+            types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+            types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
+        ),
+    )
+)  # fmt: skip
+_RUNNING = {
+    id(types.GeneratorType): "gi_code",
+    id(types.CoroutineType): "cr_code",
+    id(types.AsyncGeneratorType): "ag_code",
+}
+_PRINTED = {
+    "datetime": ("date", "timedelta", "timezone"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "uuid": ("UUID",),
+    "pathlib": ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"),
+    "ipaddress": ("IPv4Address", "IPv6Address", "IPv4Network", "IPv6Network"),
+    "zoneinfo": ("ZoneInfo",),
+}
+"""Types of the standard library whose `repr` tells the value, and calls nothing of a user's."""
+_OPAQUE = {
+    ("logging", "Manager"), ("logging", "RootLogger"), ("threading", "Thread"), ("importlib.machinery", "ModuleSpec"),
+    ("_frozen_importlib", "ModuleSpec"), ("_frozen_importlib_external", "SourceFileLoader"),
+}  # fmt: skip
+"""Types of which the parts belong to the whole process."""
+_TRANSPARENT = frozenset(("functools", "types", "typing", "builtins", "contextvars", "collections"))
+"""Modules whose types of C have parts that are looked at."""
+NOT_OF_MODULE = frozenset(
+    ("__builtins__", "__cached__", "__file__", "__loader__", "__spec__", "__path__", "__warningregistry__",
+     "__conditional_annotations__")
+)  # fmt: skip
+_NOT_OF_CLASS = frozenset(
+    ("__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
+     "_abc_impl")
+)  # fmt: skip
+_OF_FUNCTION = (
+    "__name__", "__doc__", "__defaults__", "__kwdefaults__", "__dict__",
+    "__annotate__" if sys.version_info >= (3, 14) else "__annotations__",
+)  # fmt: skip
+"""From Python 3.14 on, `__annotations__` runs code of the user's, which `__annotate__` holds."""
+_OWN_DICT = "dictionary for instance variables"
+"""The beginning of the documentation of `__dict__` of a class written in Python. Source: `Objects/typeobject.c`."""
+_HOLDERS = (dict, list, tuple, collections.deque, set, frozenset)
+
+_space_of: Any = type.__dict__["__dict__"].__get__
+_mro_of: Any = type.__dict__["__mro__"].__get__
+_module_of: Any = type.__dict__["__module__"].__get__
+_qualname_of: Any = type.__dict__["__qualname__"].__get__
+_size_of: Any = type.__dict__["__basicsize__"].__get__
+_module_space: Any = vars(types.ModuleType)["__dict__"].__get__
+
+
+def space_of_module(module: types.ModuleType) -> dict[str, Any]:
+    """The names of a module, also of one whose class defines `__getattribute__`."""
+    space: dict[str, Any] = _module_space(module)
+    return space
+
+
+def is_class(thing: object) -> bool:
+    """Whether a thing is a class; `isinstance` would ask a proxy."""
+    return issubclass(type(thing), type)
+
+
+def home_of(thing: Any) -> tuple[str, str]:
+    """The module and the qualified name of a class or function; empty where these are no texts."""
+    if is_class(thing):
+        try:
+            module = _module_of(thing)
+        except AttributeError:
+            module = ""
+        return _as_text(module), _as_text(_qualname_of(thing))
+    return _as_text(thing.__module__), _as_text(thing.__qualname__)
+
+
+def full_name(thing: object) -> str:
+    """The dotted name of a class or function."""
+    return ".".join(home_of(thing))
+
+
+def at_home(thing: object) -> object:
+    """What the module of a class or function has under the thing's own name; None without it."""
+    module, name = home_of(thing)
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        kind = type(found)
+        if is_class(found):
+            found = _space_of(found).get(part)
+        elif issubclass(kind, types.ModuleType):
+            found = space_of_module(found).get(part)
+        else:
+            return None
+    return found.__func__ if type(found) is staticmethod or type(found) is classmethod else found
+
+
+class Shapes:
+    """Shapes of modules, taken within a time.
+
+    `own`: the modules whose classes are looked into wherever they are, beside the shaped module. `code`: how a code
+    object is told, by default as its digest. `seconds`: the processor time for all shapes; later names are unknown.
+    """
+
+    def __init__(
+        self,
+        own: Collection[str],
+        seconds: float,
+        code: Callable[[types.CodeType], str] = code_text,
+        most_leaves: int = MOST_LEAVES,
+    ) -> None:
+        self._own = frozenset(own)
+        self._ours = self._own
+        self._ends_at = thread_time() + seconds
+        self._code = code
+        self._most_leaves = most_leaves
+        self._slots: dict[int, tuple[type, list[tuple[str, Any]]]] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return thread_time() > self._ends_at
+
+    def of_module(self, name: str, roots: Iterable[str] | None = None) -> Leaves:
+        """The leaves of a loaded module, or of some of its names."""
+        module = sys.modules.get(name)
+        if not issubclass(type(module), types.ModuleType):
+            return {}
+        space = space_of_module(module)  # type: ignore[arg-type]  # it is a module
+        self._ours = self._own | {name}
+        own = [one for one in list(dict.keys(space)) if type(one) is str and one not in NOT_OF_MODULE]
+        chosen = sorted(own) if roots is None else [one for one in roots if one in space]
+        leaves: Leaves = {}
+        for one in chosen:
+            leaves.update(self._of_name(f"{name}.{one}", dict.get(space, one)))
+        return leaves
+
+    def _of_name(self, root: str, value: object) -> Leaves:
+        own: Leaves = {}
+        seen: set[int] = set()
+        queue = collections.deque([(root, value, 0)])
+        alive = []  # an id is only taken for a living thing
+        while queue:
+            if len(own) >= self._most_leaves or (not len(own) % CHECKED_EVERY and self.is_over):
+                return {root: UNKNOWN}
+            path, thing, depth = queue.popleft()
+            try:
+                own[path], has_parts = self._head(thing, path)
+                if not has_parts:
+                    continue
+                if id(thing) in seen:
+                    own[path] = UNKNOWN
+                elif depth < MOST_DEPTH:
+                    seen.add(id(thing))
+                    alive.append(thing)
+                    queue.extend((path + step, part, depth + 1) for step, part in self._parts(thing))
+            except (RuntimeError, ValueError, TypeError, AttributeError):  # it changes, or is a half-made object
+                own[path] = UNKNOWN
+        return own
+
+    def _head(self, thing: Any, path: str) -> tuple[str, bool]:
+        """One line for a thing, and whether its parts are looked at."""
+        kind = type(thing)
+        text = text_of_value(thing)
+        if text is not None:
+            return text, False
+        if kind is types.CodeType:
+            return f"code {self._code(thing)}", False
+        if id(kind) in _NAMED or issubclass(kind, types.ModuleType):
+            name = space_of_module(thing).get("__name__") if issubclass(kind, types.ModuleType) else thing.__name__
+            return f"{kind.__name__} {_as_text(name)}", False
+        if kind is types.FunctionType or is_class(thing):
+            return self._definition(thing, path)
+        if id(kind) in _RUNNING:
+            return f"a {kind.__name__} of {self._code(getattr(thing, _RUNNING[id(kind)]))}", False
+        home = home_of(kind)
+        is_other = home[0] in self._ours and at_home(kind) is not kind
+        return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE
+
+    def _definition(self, thing: Any, path: str) -> tuple[str, bool]:
+        name = full_name(thing)
+        if name != path and at_home(thing) is thing:
+            return f"is {name}", False  # it is looked at where it is at home
+        if not is_class(thing):
+            return f"function {thing.__code__.co_name} {self._code(thing.__code__)}", True
+        if home_of(thing)[0] not in self._ours:
+            return f"class {name}", False
+        bases = ", ".join(map(full_name, _mro_of(thing)[1:]))
+        other = "" if name == path else "another "
+        return f"{other}class {name} ({bases}) of {full_name(type(thing))}, size {_size_of(thing)}", True
+
+    def _parts(self, thing: Any) -> Iterator[tuple[str, object]]:
+        """What a thing is made of, each part with its step of the path."""
+        kind = type(thing)
+        if kind is types.FunctionType:
+            yield from ((f".{name}", getattr(thing, name)) for name in _OF_FUNCTION)
+            for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or ()):
+                yield from ((f".closure.{name}", part) for part in gc.get_referents(cell))
+        elif is_class(thing):
+            yield from self._of_class(thing)
+        elif kind is weakref.ref:
+            yield "()", thing()
+        elif kind is property:
+            yield from ((f".{name}", getattr(thing, name)) for name in ("fget", "fset", "fdel"))
+        elif kind is staticmethod or kind is classmethod:
+            yield ".__func__", thing.__func__
+        else:
+            yield from self._of_object(thing, kind)
+
+    def _of_class(self, thing: type) -> Iterator[tuple[str, object]]:
+        own = _space_of(thing)
+        for name, value in sorted((one for one in own.items() if type(one[0]) is str), key=_first):
+            if name not in _NOT_OF_CLASS and not (name == "__annotations__" and "__annotate_func__" in own):
+                yield f".{name}", value
+        if "_abc_impl" in own:
+            yield ".registered", {full_name(one) for one in _registered(thing)}
+        below = type.__subclasses__(thing) if not issubclass(thing, type) else ()
+        for one in sorted(full_name(one) for one in below if home_of(one)[0] in self._ours and at_home(one) is one):
+            yield f".subclasses{{{one}}}", True
+
+    def _of_object(self, thing: Any, kind: type) -> Iterator[tuple[str, object]]:
+        holder = next((one for one in _HOLDERS if issubclass(kind, one)), None)
+        size = 0
+        if holder is not None:
+            is_set = holder in (set, frozenset)
+            # In one step of the interpreter: another thread may change the collection.
+            items = list(dict.items(thing) if holder is dict else enumerate(list(holder.__iter__(thing))))
+            size = len(items)
+            for key, value in items:
+                text = key_text(value if is_set else key)
+                if text is not None:
+                    yield (f"{{{text}}}", True) if is_set else (f"[{text}]", value)
+        own = self._attributes(thing, kind)
+        yield from ((f".{name}", value) for name, value in sorted(own.items(), key=_first))
+        if holder is not None:
+            yield SIZE, size
+        elif not own and home_of(kind)[0] in _TRANSPARENT and kind is not types.FrameType:
+            parts = (part for part in gc.get_referents(thing) if part is not kind)
+            yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MOST_PARTS)))
+
+    def _attributes(self, thing: object, kind: type) -> dict[str, object]:
+        """Own attributes and slots, by the interpreter's own descriptors: no property and no proxy is asked."""
+        found: dict[str, object] = {}
+        for name, descriptor in self._slots_of(kind):
+            try:
+                value = descriptor.__get__(thing)
+            except (AttributeError, TypeError):
+                continue  # an empty slot
+            if name != "__dict__":
+                found.setdefault(name, value)
+            elif issubclass(type(value), dict):
+                found.update((key, part) for key, part in list(dict.items(value)) if type(key) is str)
+        return found
+
+    def _slots_of(self, kind: type) -> list[tuple[str, Any]]:
+        known = self._slots.get(id(kind))
+        if known is None:
+            known = self._slots[id(kind)] = kind, list(descriptors_of(kind))
+        return known[1]
+
+
+def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
+    """The descriptors of `__dict__` and of slots of a class written in Python, and of its bases."""
+    for base in _mro_of(kind):
+        own = _space_of(base)
+        value = own.get("__dict__")
+        if type(value) is types.GetSetDescriptorType:
+            documentation = value.__doc__
+            is_plain = type(documentation) is str and documentation.startswith(_OWN_DICT)
+            if is_plain or home_of(base)[0] in _TRANSPARENT:
+                yield "__dict__", value
+        if "__slots__" in own:
+            yield from (
+                (name, one)
+                for name, one in own.items()
+                if type(one) is types.MemberDescriptorType and name != "__weakref__"
+            )
+
+
+def text_of_value(thing: Any) -> str | None:
+    """The text of a plain value; None for any other."""
+    kind = type(thing)
+    if kind is str or kind is bytes:
+        return _cut(thing)
+    if kind is int:
+        return str(thing) if -(10**18) < thing < 10**18 else hex(thing)
+    if id(kind) in _PLAIN:
+        return repr(thing)
+    if kind is bytearray:
+        return f"bytearray {_cut(bytes(thing))}"
+    module = home_of(kind)[0]
+    return _printed(thing, kind, module) if module in _STANDARD else None
+
+
+def _printed(thing: Any, kind: type, module: str) -> str | None:
+    """The text of a value of the standard library's own classes."""
+    library = sys.modules.get("pathlib" if module.startswith("pathlib") else module)
+    name = _as_text(_qualname_of(kind))
+    if library is None or space_of_module(library).get(name) is not kind:
+        return None
+    if module == "re" and name == "Pattern":
+        return f"pattern {text_of_value(thing.pattern)} {thing.flags}"
+    if module == "datetime" and name in ("datetime", "time"):
+        zone = thing.tzinfo
+        return f"{thing.replace(tzinfo=None)!r} {None if zone is None else full_name(type(zone))}"
+    if name in _PRINTED.get("pathlib" if module.startswith("pathlib") else module, ()):
+        return str(repr(thing))[:TEXT_CHARACTERS]
+    return None
+
+
+_STANDARD = frozenset((*_PRINTED, "re", "pathlib._local"))
+
+
+def key_text(key: object) -> str | None:
+    """A key as a step of a path; None for an object, as the order of such keys is by address."""
+    text = text_of_value(key)
+    if text is not None:
+        return text
+    if type(key) is tuple:
+        parts = [key_text(one) for one in key]
+        return None if None in parts else f"({', '.join(map(str, parts))})"
+    if is_class(key) or type(key) is types.FunctionType:
+        return full_name(key)
+    return _member_text(key)
+
+
+def _member_text(key: object) -> str | None:
+    """The name of a member of an enumeration."""
+    library = sys.modules.get("enum")
+    if library is None or not issubclass(type(type(key)), space_of_module(library)["EnumMeta"]):
+        return None
+    for name, descriptor in descriptors_of(type(key)):
+        if name == "__dict__":
+            member = dict.get(descriptor.__get__(key), "_name_")
+            return f"{full_name(type(key))}.{member}" if type(member) is str else None
+    return None
+
+
+def _registered(kind: type) -> Iterator[type]:
+    """The classes registered with an abstract base."""
+    references: Any = abc._get_dump(kind)[0] if hasattr(abc, "_get_dump") else ()  # noqa: SLF001  # no other way
+    for reference in references:
+        found = reference()
+        if found is not None:
+            yield found
+
+
+def _cut(value: str | bytes) -> str:
+    if len(value) <= TEXT_CHARACTERS:
+        return repr(value)
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return f"{value[:BEGINNING_CHARACTERS]!r}... {len(value)} {digest_of(data)}"
+
+
+def _as_text(value: object) -> str:
+    return value if type(value) is str else ""
+
+
+def _first(item: tuple[str, object]) -> str:
+    return item[0]
+
+
+def undoable_names(name: str) -> list[str]:
+    """The names of a module of which a load may undo something, values first: not those of plain functions."""
+    module = sys.modules.get(name)
+    space = space_of_module(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
+    values: list[str] = []
+    classes: list[str] = []
+    for one, value in list(dict.items(space)):
+        if type(one) is not str or one in NOT_OF_MODULE:
+            continue
+        if is_class(value):
+            classes.append(one)
+        elif type(value) is not types.FunctionType or value.__closure__ or value.__dict__:
+            values.append(one)
+    return [*values, *classes]
+
+
+def root_of(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
+    """The module and the name of a leaf, by the longest module that fits."""
+    dotted = path
+    while "." in dotted:
+        dotted = dotted.rpartition(".")[0]
+        if dotted in modules:
+            rest = path[len(dotted) + 1 :]
+            end = next((place for place, one in enumerate(rest) if not (one.isalnum() or one == "_")), len(rest))
+            return dotted, rest[:end]
+    return "", path

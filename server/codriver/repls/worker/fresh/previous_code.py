@@ -1,0 +1,86 @@
+"""Functions, suspended generators and running frames with code that their file no longer has. Nothing is imported."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+
+from .code_texts import code_text, nested_codes
+from .leaves import home_of, is_class
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_CODE_OF = {
+    id(types.FunctionType): "__code__",
+    id(types.GeneratorType): "gi_code",
+    id(types.CoroutineType): "cr_code",
+    id(types.AsyncGeneratorType): "ag_code",
+}
+_WORDS = {
+    id(types.FunctionType): "function",
+    id(types.GeneratorType): "generator",
+    id(types.CoroutineType): "coroutine",
+    id(types.AsyncGeneratorType): "generator",
+}
+FRAME = "frame"
+CHECKED_EVERY = 8192
+"""The objects after which the scan checks whether it is still wanted."""
+
+
+def previous_code(sources: dict[str, bytes], is_wanted: Callable[[], bool]) -> list[tuple[str, str, str]]:
+    """The file, the kind and the qualified name of what has previous code of files whose present sources are given.
+
+    Methods are left out, as the instances of previous classes are reported by themselves. Empty if it is not wanted
+    any more.
+    """
+    known = {file: _known(file, source) for file, source in sources.items()}
+    found: dict[tuple[str, str, str], None] = {}
+    for number, (kind, code, thing) in enumerate(_living(is_wanted)):
+        if not number % CHECKED_EVERY and not is_wanted():
+            return []
+        codes = known.get(code.co_filename)
+        if codes is None or code.co_name == "<module>" or code_text(code) in codes:
+            continue
+        name = getattr(code, "co_qualname", None) or _name_of(thing, code)
+        if kind != "function" or not _is_method(name):
+            found[code.co_filename, kind, name] = None
+    return sorted(found)
+
+
+def _known(file: str, source: bytes) -> set[str]:
+    try:
+        code = compile(source, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return set()
+    return {code_text(one) for one in nested_codes(code)}
+
+
+def _living(is_wanted: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any]]:
+    for thing in gc.get_objects():
+        name = _CODE_OF.get(id(type(thing)))
+        if name is not None:
+            code = getattr(thing, name)
+            if code is not None:
+                yield _WORDS[id(type(thing))], code, thing
+    if not is_wanted():
+        return
+    for frame in list(sys._current_frames().values()):  # noqa: SLF001  # no other way to it
+        current: types.FrameType | None = frame
+        while current is not None:
+            yield FRAME, current.f_code, None
+            current = current.f_back
+
+
+def _name_of(thing: Any, code: types.CodeType) -> str:
+    """The name before Python 3.11."""
+    if type(thing) is types.FunctionType and not is_class(thing):
+        return home_of(thing)[1] or code.co_name
+    return code.co_name
+
+
+def _is_method(name: str) -> bool:
+    return "." in name.rpartition("<locals>.")[2] if "<locals>" in name else "." in name

@@ -1,0 +1,217 @@
+"""Which rows a comparison with a fresh import gives for edits of used libraries, how many are false, and the cost.
+
+Run it with Codriver's own interpreter, and name one that has the libraries:
+`python tests/bench/fresh_bench.py --python ENV/bin/python --out FILE.jsonl [--edits N] [--seed N] NAME…`.
+Each library is copied into a folder of its own and used there in the embedded REPL. One constant, default, or body of a
+function is edited at a time and loaded. Every row of the finding is checked by a new process that imports the edited
+file: a row is false if that process has there what the REPL has. What FILE has already is not measured again.
+"""
+
+import argparse
+import ast
+import contextlib
+import json
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "server"), str(ROOT / "tests" / "support"), str(Path(__file__).parent)]
+
+from drift_edits import USES  # noqa: E402  # after the path
+from worker_client import Repl, text, texts  # noqa: E402  # after the path
+
+WAIT_MS = 120_000
+STATE = """
+import gc, json, resource, sys
+def state(kind=sys.modules['_codriver_worker.fresh.comparison'].Comparison):
+    own = next(one for one in gc.get_objects() if type(one) is kind)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return json.dumps([own.held_s * 1000, own.idle_s * 1000, (used.ru_utime + used.ru_stime) * 1000])
+"""
+ORACLE = """
+import importlib, json, os, resource, sys
+sys.path[:0] = json.loads(sys.argv[1])
+names, paths = json.loads(sys.argv[2]), json.loads(sys.argv[3])
+for name in names:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        pass
+used = resource.getrusage(resource.RUSAGE_SELF)
+sys.path.insert(0, sys.argv[4])
+from worker.fresh.leaves import Shapes, root_of
+found = {}
+for path in paths:
+    module, name = root_of(path, sys.modules)
+    found.update(Shapes(json.loads(sys.argv[5]), 60).of_module(module, [name]))
+print(json.dumps([{path: found.get(path) for path in paths}, (used.ru_utime + used.ru_stime) * 1000]))
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--out", default="fresh.jsonl")
+    parser.add_argument("--edits", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=7)
+    asked = parser.parse_args()
+    out = Path(asked.out)
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    with out.open("a") as file:
+        for name in asked.names:
+            known = {one["edit"] for one in done if one["library"] == name}
+            for row in measured(name, asked, known):
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                done.append(row)
+    report([one for one in done if one["library"] in asked.names])
+
+
+def measured(name, asked, known):
+    """A row for each edit of a library that is not known yet."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place).resolve()
+        lay(name, asked.python, folder)
+        with contextlib.closing(Repl(folder, "--supervised", python=asked.python)) as repl:
+            repl.connect()
+            repl.evaluate(STATE)
+            for statement in ast.parse(USES.get(name, f"import {name}")).body:
+                failure = text(repl.evaluate(ast.unparse(statement)), "err")
+                if failure:
+                    say(f"{name}: {failure.splitlines()[-1]}")
+            of_library = f"str(getattr(m, '__file__', '')).startswith({place!r})"
+            code = f"{{n: m.__file__ for n, m in sys.modules.items() if {of_library}}}"
+            files = ast.literal_eval(text(repl.evaluate(code, **{"nrepl.middleware.print/options": {}}), "value"))
+            drawn = random.Random(f"{asked.seed} {name}")
+            edits = [one for module, path in sorted(files.items()) for one in edits_of(module, Path(path))]
+            drawn.shuffle(edits)
+            for edit in edits[: asked.edits]:
+                if str(edit[:2]) not in known:
+                    yield row_of(name, repl, asked.python, list(files), edit)
+
+
+def lay(name, python, folder):
+    """Copy a library into a folder from the environment that has it."""
+    code = f"import {name}, sys; sys.stdout.write({name}.__file__)"
+    file = Path(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout)
+    if file.name == "__init__.py":
+        shutil.copytree(file.parent, folder / name, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+    else:
+        shutil.copy(file, folder)
+
+
+def edits_of(module, path):
+    """The possible edits of a file: module, label, path, and the new source."""
+    source = path.read_text()
+    tree = ast.parse(source)
+    lines = source.splitlines(keepends=True)
+    for statement in tree.body:
+        functions = [statement] if isinstance(statement, ast.FunctionDef) else getattr(statement, "body", [])
+        found = []
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+            found.append(("constant", statement.value))
+        for one in functions if isinstance(statement, ast.FunctionDef | ast.ClassDef) else ():
+            if isinstance(one, ast.FunctionDef):
+                found += [("default", default) for default in one.args.defaults if isinstance(default, ast.Constant)][
+                    :1
+                ]
+                inner = [each for each in ast.walk(ast.Module(one.body[1:], [])) if isinstance(each, ast.Constant)]
+                found += [("body", each) for each in inner[:1]]
+            elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant):
+                found.append(("attribute", one.value))
+        for kind, node in found:
+            new = changed(node)
+            if new is not None and node.lineno == node.end_lineno:
+                line = lines[node.lineno - 1].encode()
+                text_of_line = line[: node.col_offset] + new.encode() + line[node.end_col_offset :]
+                after = [*lines[: node.lineno - 1], text_of_line.decode(), *lines[node.lineno :]]
+                with contextlib.suppress(SyntaxError):
+                    ast.parse("".join(after))
+                    yield module, f"{kind} {node.lineno}: {new[:40]}", path, "".join(after)
+
+
+def changed(node):
+    """Another constant of the same type, in Python; None where there is none."""
+    value = node.value
+    if value is True or value is False:
+        return repr(not value)
+    if type(value) is int:
+        return repr(value + 1)
+    return repr(value + "x") if type(value) is str and "\n" not in value and value else None
+
+
+def row_of(name, repl, python, modules, edit):
+    module, label, path, source = edit
+    before = path.read_text()
+    path.write_text(source)
+    try:
+        held, idle, used = state(repl)
+        loaded = repl.ask("load-file", file=source, **{"file-path": str(path)})
+        finding = waited(repl)
+        held_after, idle_after, used_after = state(repl)
+        rows = finding.get("rows", [])
+        paths = [row["name"] for row in rows if row["kind"] == "leaf"]
+        oracle, import_ms = asked_oracle(python, repl.folder, [module, *modules], paths, module)
+        false = [row["name"] for row in rows if row["kind"] == "leaf" and oracle[row["name"]] == row.get("live")]
+    finally:
+        path.write_text(before)
+        repl.ask("load-file", file=before, **{"file-path": str(path)})
+        restored = waited(repl)
+    row = {
+        "library": name, "edit": str((module, label)), "failed": text(loaded, "err")[-80:], "rows": rows,
+        "more": finding.get("more", 0), "false": false, "restored": restored.get("rows", []),
+        "held_ms": held_after - held, "idle_ms": idle_after - idle, "cpu_ms": used_after - used, "import_ms": import_ms,
+    }  # fmt: skip
+    say(f"{name} {module} {label}: {paths[:3]} false {false} held {row['held_ms']:.1f} cpu {row['cpu_ms']:.0f}")
+    return row
+
+
+def waited(repl):
+    """The finding about the last load, also of one about which no answer waits."""
+    while True:
+        (found,) = texts(repl.ask("codriver/fresh", wait=WAIT_MS, patient=1), "finding")
+        return json.loads(found) or {}
+
+
+def state(repl):
+    return json.loads(ast.literal_eval(text(repl.evaluate("state()"), "value")))
+
+
+def asked_oracle(python, folder, modules, paths, edited):
+    """What a new process has at these paths, and the processor time of its imports."""
+    given = [json.dumps(one) for one in ([str(folder)], modules, paths)]
+    arguments = [python, "-B", "-c", ORACLE, *given, str(ROOT / "server/codriver/repls"), json.dumps([edited])]
+    ran = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=folder)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def report(rows):
+    held = sorted(one["held_ms"] for one in rows)
+    beyond = sorted(one["cpu_ms"] - 2 * one["import_ms"] for one in rows)
+    told = [one for one in rows if one["rows"]]
+    say(f"{len(rows)} edits of {len({one['library'] for one in rows})} libraries; {len(told)} reported, "
+        f"{sum(len(one['false']) for one in rows)} false rows of {sum(len(one['rows']) for one in rows)}; "
+        f"after putting back: {sum(len(one['restored']) for one in rows)} rows")  # fmt: skip
+    costs = {
+        "held": held,
+        "looked at in idle time": sorted(one["idle_ms"] for one in rows),
+        "processor beyond two imports": beyond,
+    }
+    for label, values in costs.items():
+        tenth = values[int(len(values) * 0.9)] if values else 0
+        say(f"{label}: median {statistics.median(values):.1f} ms, nine of ten {tenth:.1f}, most {values[-1]:.1f}")
+
+
+def say(words):
+    sys.stdout.write(words + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

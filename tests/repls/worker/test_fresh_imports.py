@@ -1,0 +1,174 @@
+"""A load is compared with a fresh import: what this process has otherwise is found, and nothing else."""
+
+import contextlib
+import itertools
+import json
+import sys
+
+import pytest
+from worker_client import Repl, text, texts
+
+WAIT_MS = 60_000
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere modules are compared on request alone")
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+    with contextlib.closing(Repl(tmp_path_factory.mktemp("fresh"), "--supervised")) as repl:
+        repl.connect()
+        yield repl
+
+
+NUMBERS = itertools.count()
+
+
+class Project:
+    """Modules of one test's own in the worker's folder: `m` and `n` in sources stand for their names."""
+
+    def __init__(self, repl):
+        number = next(NUMBERS)
+        self.repl = repl
+        self.names = {"m": f"mod{number}", "n": f"other{number}"}
+
+    def named(self, source):
+        for short, name in self.names.items():
+            source = source.replace(f"<{short}>", name)
+        return source
+
+    def path(self, short):
+        return self.repl.folder / f"{self.names[short]}.py"
+
+    def write(self, **sources):
+        for short, source in sources.items():
+            self.path(short).write_text(self.named(source))
+        code = "import sys\n" + "".join(f"import {self.names[short]}\n" for short in sources)
+        assert text(self.evaluate(code), "err") == ""
+
+    def evaluate(self, code):
+        return self.repl.evaluate(self.named(code))
+
+    def edit(self, short, old, new, **fields):
+        path = self.path(short)
+        source = path.read_text()
+        assert old in source
+        path.write_text(source.replace(old, new, 1))
+        answer = self.repl.ask("load-file", file=path.read_text(), **{"file-path": str(path)}, **fields)
+        assert text(answer, "err") == ""
+
+    def rows(self):
+        """The rows of the finding, with the names that the sources have."""
+        (found,) = texts(self.repl.ask("codriver/fresh", wait=WAIT_MS, patient=1), "finding")
+        for short, name in self.names.items():
+            found = (found or "null").replace(name, f"<{short}>")
+        return [tuple(row.values()) for row in (json.loads(found) or {"rows": []})["rows"]]
+
+
+@pytest.fixture
+def project(process):
+    return Project(process)
+
+
+def test_a_request_compares_every_module_that_was_loaded_again(project):
+    project.write(m="LIMIT = 3\n", n="import <m>\nDOUBLE = <m>.LIMIT * 2\n")
+    project.edit("m", "3", "4")
+    project.rows()
+    (found,) = texts(project.repl.ask("codriver/fresh", demand=1), "finding")
+    assert project.named("<n>.DOUBLE") in {row["name"] for row in json.loads(found)["rows"]}
+
+
+def test_a_module_whose_import_has_an_effect_is_not_comparable_and_nothing_is_left(project):
+    project.write(m="K = 1\nopen('left.txt', 'w').close()\n", n="import <m>\nN = <m>.K * 2\n")
+    left = project.repl.folder / "left.txt"
+    left.unlink()
+    project.edit("m", "K = 1", "K = 2")
+    assert project.rows() == []
+    (found,) = texts(project.repl.ask("codriver/fresh", demand=1), "finding")
+    assert "open for writing left.txt" in json.loads(found)["why"]
+    assert not left.exists()
+
+
+def test_a_value_that_another_module_computed_of_an_edited_one_is_found(project):
+    project.write(m="LIMIT = 3\n", n="import <m>\nDOUBLE = <m>.LIMIT * 2\nSAME = 1\n")
+    project.edit("m", "3", "4")
+    assert project.rows() == [("leaf", "<n>.DOUBLE", "previous", "8", "6")]
+
+
+def test_what_a_load_undid_is_found(project):
+    project.write(m="X = {}\nK = 1\n", n="import <m>\n<m>.X['n'] = 1\n")
+    project.edit("m", "K = 1", "K = 2", **{"codriver/how": "whole"})
+    assert project.rows() == [("leaf", "<m>.X['n']", "undone", "1")]
+
+
+@pytest.mark.parametrize(
+    ("source", "use", "old", "new"),
+    [
+        ("SEEN = []\nK = 1\ndef f():\n    SEEN.append(K)\n", "<m>.f()", "K = 1", "K = 2"),
+        ("COUNT = 0\nK = 1\ndef f():\n    global COUNT\n    COUNT += K\n", "<m>.f()", "K = 1", "K = 2"),
+        ("import itertools\nIDS = itertools.count()\nK = 1\n", "next(<m>.IDS)", "K = 1", "K = 2"),
+        ("import time, os\nAT = time.time_ns()\nPID = os.getpid()\nK = 1\n", "1", "K = 1", "K = 2"),
+        ("NAMES = list({'a', 'b', 'c', 'd', 'e'})\nK = 1\n", "1", "K = 1", "K = 2"),
+        ("import re\nA = re.compile('a')\ndef f(x=1):\n    '''doc'''\n    return x\n", "<m>.f()", "x=1", "x=2"),
+    ],
+)
+def test_what_use_has_filled_and_what_differs_in_each_import_is_no_finding(project, source, use, old, new):
+    project.write(m=source)
+    project.evaluate(use)
+    project.edit("m", old, new)
+    assert project.rows() == []
+
+
+def test_generators_and_held_functions_with_a_previous_source_are_found(project):
+    project.write(m="import sys\nsys.lambdas = [lambda: 1]\ndef g():\n    yield 1\n    yield 2\n")
+    project.evaluate("suspended = <m>.g()\nnext(suspended)\nheld = sys.lambdas[:]")
+    project.edit("m", "yield 2", "yield 3")
+    project.edit("m", "lambda: 1", "lambda: 2")
+    assert {row[:2] for row in project.rows()} >= {("code", "<m>.g"), ("code", "<m>.<lambda>")}
+    project.evaluate("del suspended, held, sys.lambdas")
+
+
+def test_filled_caches_whose_callees_changed_are_named(project):
+    source = (
+        "import functools\ndef low(x): return x\n"
+        "@functools.lru_cache\ndef f(x): return low(x)\n"
+        "@functools.lru_cache\ndef other(x): return x\n"
+        "class C:\n    @functools.cached_property\n    def v(self): return low(1)\n"
+    )
+    project.write(m=source)
+    project.evaluate("<m>.f(1), <m>.other(1)\ninstance = <m>.C()\ninstance.v")
+    project.edit("m", "def low(x): return x\n", "def low(x): return x * 2\n")
+    project.edit("m", "return x\n", "return (x)\n")  # a load that nobody waits for is compared, too
+    project.edit("m", "import functools\n", "import functools\nK = 1\n")
+    found = project.rows()
+    assert ("cache", "<m>.f", "<m>.low", "1") in found
+    assert ("cache", "<m>.C.v", "<m>.low", "1") in found
+    assert "<m>.other" not in {row[1] for row in found}
+    project.evaluate("del instance")
+
+
+def test_a_failed_import_is_no_alarm(project):
+    data = project.repl.folder / "data.txt"
+    data.write_text("data")
+    project.write(m="K = 1\nopen('data.txt').close()\n", n="import <m>\nN = <m>.K * 2\n")
+    data.unlink()
+    project.edit("m", "K = 1", "K = 2")
+    assert project.rows() == []
+
+
+def test_a_finding_that_comes_late_is_in_the_next_answer_and_in_no_other(project):
+    project.write(m="LIMIT = 3\n", n="import <m>\nDOUBLE = <m>.LIMIT * 2\n")
+    project.edit("m", "3", "4")
+    found = []
+    while not found:
+        found = texts(project.evaluate("1"), "codriver/fresh")
+    assert json.loads(found[0])["rows"][0]["name"] == project.named("<n>.DOUBLE")
+    assert texts(project.evaluate("1"), "codriver/fresh") == []
+
+
+def test_loads_in_a_row_are_compared_as_one(project):
+    project.write(m="LIMIT = 3\n", n="import <m>\nDOUBLE = <m>.LIMIT * 2\n")
+    for number in range(4, 8):
+        project.edit("m", f"{number - 1}", f"{number}")
+    assert project.rows() == [("leaf", "<n>.DOUBLE", "previous", "14", "6")]
+    project.edit("n", "LIMIT * 2", "LIMIT * 2 + 0")
+    assert project.rows() == []

@@ -1,0 +1,309 @@
+"""Shapes of modules, the rules for their leaves, the text of code: the parts of a comparison with fresh imports."""
+
+import functools
+import subprocess
+import sys
+import textwrap
+import types
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+import pytest
+
+from codriver.repls.launch import recipes
+from codriver.repls.worker.fresh.code_texts import code_text
+from codriver.repls.worker.fresh.importers import importers
+from codriver.repls.worker.fresh.leaf_rules import FORMER as PREVIOUS
+from codriver.repls.worker.fresh.leaf_rules import OTHER, UNDONE, changed, differing, outermost, stale
+from codriver.repls.worker.fresh.leaves import MOST_LEAVES, UNKNOWN, Shapes, root_of
+from codriver.repls.worker.fresh.previous_code import previous_code
+
+LONG_S = 60
+
+
+def function(text, name="f"):
+    space = {}
+    exec(text, space)
+    return space[name]
+
+
+@pytest.fixture
+def module(monkeypatch):
+    made = types.ModuleType("shaped")
+    monkeypatch.setitem(sys.modules, "shaped", made)
+    return made
+
+
+def leaves(module, text=""):
+    exec(textwrap.dedent(text), module.__dict__)
+    return Shapes((), LONG_S).of_module("shaped")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("def f(n): return n", "\n\n\ndef f(n): return n", True),
+        ("def f(n): click.echo(n)", "import sys as click\ndef f(n): click.echo(n)", True),
+        ("def f(n):\n  'one'\n  return n", "def f(n):\n  'two'\n  return n", True),
+        ("def f(n): return n in {'a', 'b'}", "def f(n): return n in {'b', 'a'}", True),
+        ("def f(n): return n", "def f(n): return -n", False),
+        ("def f(n): return 1", "def f(n): return True", False),
+        ("def f(n): return 'one'", "def f(n): return 'two'", False),
+        ("def f(n): return n.a", "def f(n): return n.b", False),
+        ("def f(n, k): return n", "def f(n, *, k): return n", False),
+        ("def f():\n  def g(): return 1\n  return g", "def f():\n  def g(): return 2\n  return g", False),
+        ("def f(): return 10 ** 5000", "def f(): return 10 ** 5000", True),
+    ],
+)
+def test_the_text_of_code_tells_what_it_does_and_not_where_it_is(one, other, is_same):
+    assert (code_text(function(one).__code__) == code_text(function(other).__code__)) is is_same
+
+
+def test_leaves_reach_into_collections_instances_closures_and_classes(module):
+    found = leaves(
+        module,
+        """
+        import enum, functools, re
+        class Point:
+            __slots__ = ("x",)
+            def __init__(self, x): self.x = x
+        class Color(enum.Enum): RED = 1
+        def around(k):
+            def inner(n=3): return n * k
+            return inner
+        TABLE = {"a": [Point(1)], (1, "b"): {2}, Color.RED: 1}
+        by_two = around(2)
+        half = functools.partial(around, 5)
+        PATTERN = re.compile("a+")
+        """,
+    )
+    assert found["shaped.TABLE['a'][0].x"] == "1"
+    assert found["shaped.TABLE[(1, 'b')]{2}"] == "True"
+    assert found["shaped.TABLE[shaped.Color.RED]"] == "1"
+    assert found["shaped.TABLE.len"] == "3"
+    assert found["shaped.by_two.closure.k"] == "2"
+    assert found["shaped.by_two.__defaults__[0]"] == "3"
+    assert "5" in {text for path, text in found.items() if path.startswith("shaped.half")}
+    assert found["shaped.PATTERN"] == "pattern 'a+' 32"
+    assert found["shaped.Color.RED"].startswith("a shaped.Color")
+
+
+def test_a_shape_has_nothing_that_differs_by_process(module):
+    found = leaves(module, "class A: pass\nONE = A()\nBOTH = {A(): 1, A(): 2}\nSET = {'a', 'b', 'c'}\n")
+    assert not [text for text in found.values() if " at 0x" in text]
+    assert {path for path in found if path.startswith("shaped.BOTH")} == {"shaped.BOTH", "shaped.BOTH.len"}
+
+
+def test_cycles_end_and_what_is_too_large_is_unknown(module):
+    found = leaves(module, "LOOP = []\nLOOP.append(LOOP)\n")
+    assert found["shaped.LOOP[0]"] == UNKNOWN
+    module.LARGE = [[number] for number in range(MOST_LEAVES)]
+    assert leaves(module)["shaped.LARGE"] == UNKNOWN
+    assert Shapes((), -1).of_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN}
+
+
+def test_dates_and_other_plain_values_are_told_by_their_value(module):
+    module.DATE = datetime(2020, 1, 2, tzinfo=UTC)
+    module.PATH = Path("/a/b")
+    module.HUGE = 10**5000
+    module.TEXT = "x" * 1000
+    found = leaves(module)
+    assert found["shaped.DATE"] == "datetime.datetime(2020, 1, 2, 0, 0) datetime.timezone"
+    assert found["shaped.PATH"] == "PosixPath('/a/b')"
+    assert found["shaped.HUGE"].startswith("0x")
+    assert len(found["shaped.TEXT"]) < 200
+
+
+NAMES = [
+    "__repr__",
+    "__str__",
+    "__eq__",
+    "__hash__",
+    "__bool__",
+    "__len__",
+    "__iter__",
+    "__getitem__",
+    "__contains__",
+    "__getattr__",
+    "__lt__",
+    "__call__",
+    "__getattribute__",
+    "__dir__",
+    "__format__",
+    "__index__",
+    "__int__",
+    "__instancecheck__",
+    "__subclasscheck__",
+    "__get__",
+    "__missing__",
+    "__reversed__",
+    "__enter__",
+    "__prepare__",
+    "keys",
+    "items",
+    "values",
+    "utcoffset",
+    "tzname",
+    "dst",
+]
+"""Methods that a look at a value might call."""
+
+
+def test_no_code_of_the_user_runs(module):
+    ran = []
+
+    def recording(name):
+        return lambda *_arguments, **_options: ran.append(name)
+
+    hostile = {name: recording(name) for name in NAMES}
+    meta = type("Meta", (type,), {**hostile, "__call__": type.__call__})
+    kind = type.__call__(meta, "Hostile", (), {**hostile, "plain": property(recording("property"))})
+    holder = type.__call__(meta, "Holder", (dict,), hostile)
+    zone = type("Zone", (tzinfo,), hostile)
+    module.kind, module.thing, module.mapping = kind, object.__new__(kind), dict.__new__(holder)
+    dict.__setitem__(module.mapping, "key", object.__new__(kind))
+    module.call = functools.partial(print, object.__new__(kind))
+    module.date = datetime(2020, 1, 1, tzinfo=zone())
+    ran.clear()
+    found = Shapes((), LONG_S).of_module("shaped")
+    assert ran == []
+    assert found["shaped.mapping['key']"].endswith(".Hostile")
+    assert found["shaped.date"].endswith(".Zone")
+    assert "shaped.kind" in found
+
+
+def test_a_definition_is_looked_into_where_it_is_at_home(module, monkeypatch):
+    other = types.ModuleType("elsewhere")
+    monkeypatch.setitem(sys.modules, "elsewhere", other)
+    exec("def f(): return 1\nclass C: x = 1\n", other.__dict__)
+    module.f, module.C = other.f, other.C
+    assert {leaves(module)[path] for path in ("shaped.f", "shaped.C")} == {"is elsewhere.f", "is elsewhere.C"}
+    exec("def f(): return 2\n", other.__dict__)  # the module has the previous one now
+    assert leaves(module)["shaped.f"].startswith("function f ")
+
+
+def test_the_root_of_a_leaf_is_the_name_in_the_nearest_module():
+    assert root_of("a.b.C.x[1]", {"a": 1, "a.b": 1}) == ("a.b", "C")
+    assert root_of("a.C['x.y']", {"a": 1, "a.b": 1}) == ("a", "C")
+
+
+FRESH = {"m.X": ("1", "2"), "m.Y": ("1", "1")}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"m.X": "1"}, {"m.X": "2", "m.Y": "1"}, []),
+        ({"m.X": "1"}, {"m.X": "1", "m.Y": "1"}, [("m.X", PREVIOUS)]),
+        ({"m.X": "1"}, {"m.X": "7", "m.Y": "1"}, [("m.X", OTHER)]),
+        ({"m.X": "1", "m.Y": "1"}, {"m.X": "2", "m.Y": "9"}, [("m.Y", UNDONE)]),
+        ({"m.X": "1", "m.Y": "8"}, {"m.X": "2", "m.Y": "9"}, []),  # use had changed it before
+        ({}, {"m.Y": "1"}, []),  # used up before the load
+        ({"m.X": "1"}, {"m.X": UNKNOWN, "m.Y": "1"}, []),
+    ],
+)
+def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_undid_it(before, after, expected):
+    assert [row[:2] for row in stale(FRESH, before, after)] == expected
+
+
+def test_what_is_below_an_unknown_leaf_does_not_count():
+    assert differing({"m.A": UNKNOWN}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
+    assert changed({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN}) == {}
+
+
+def test_of_rows_one_below_another_the_outermost_is_told():
+    rows = [("m.A[0].x", PREVIOUS, "1", "2"), ("m.A", PREVIOUS, "1", "2"), ("m.AB", PREVIOUS, "1", "2")]
+    assert [row[0] for row in outermost(rows)] == ["m.A", "m.AB"]
+    sizes = [("m.A.len", UNDONE, "2", "1"), ("m.A[1]", UNDONE, "2", None)]
+    assert [row[0] for row in outermost(sizes)] == ["m.A[1]"]
+
+
+SOURCES = {
+    "pkg": b"from .low import RATE\n",
+    "pkg.low": b"RATE = 1\n",
+    "pkg.mid": b"from . import (\n    low,  # a comment\n)\n",
+    "pkg.high": b"import os, pkg.mid as m\n",
+    "pkg.lone": b"'''from pkg.low is only named'''\nimport os\n",
+    "app": b"if True:\n    from pkg.high import *\n",
+}
+
+
+def test_importers_are_found_by_their_sources_the_nearest_first():
+    modules = {name: name + ("/__init__.py" if name == "pkg" else ".py") for name in SOURCES}
+    files = {file: SOURCES[name] for name, file in modules.items()}
+    found = importers(["pkg.low"], modules, files.__getitem__)
+    assert found[0] == "pkg.low"
+    assert set(found) == {"pkg", "pkg.low", "pkg.mid", "pkg.high", "app"}
+    assert found.index("pkg.mid") < found.index("app")
+    assert importers(["pkg.low"], modules, files.__getitem__, most=2) == found[:2]
+
+
+def test_suspended_generators_running_threads_and_held_functions_of_a_previous_source_are_found(tmp_path):
+    file, text = (
+        str(tmp_path / "m.py"),
+        "def g():\n    yield 1\nkeep = [lambda: 1]\nclass C:\n    def f(self): return 1\n",
+    )
+    space = {"__name__": "m"}
+    exec(compile(text, file, "exec"), space)
+    running = space["g"]()
+    next(running)
+    found = previous_code({file: text.encode()}, lambda: True)
+    assert found == []
+    edited = text.replace("1", "2")
+    assert {(kind, name) for _, kind, name in previous_code({file: edited.encode()}, lambda: True)} == {
+        ("function", "g"),
+        ("generator", "g"),
+        ("function", "<lambda>"),
+    }
+    assert previous_code({file: edited.encode()}, lambda: False) == []
+
+
+EFFECTS = {
+    "file": "open('left.txt', 'w')",
+    "os.open": "os.open('left.txt', os.O_CREAT | os.O_WRONLY)",
+    "directory": "os.mkdir('left')",
+    "removal": "os.remove('own.txt')",
+    "rename": "os.rename('own.txt', 'left.txt')",
+    "connection": "socket.create_connection(('127.0.0.1', 9), 1)",
+    "listener": "socket.socket().bind(('127.0.0.1', 0))",
+    "look-up": "socket.getaddrinfo('localhost', 80)",
+    "process": "subprocess.run([sys.executable, '-c', ''])",
+    "shell": "os.system('touch left.txt')",
+    "fork": "os.fork()",
+    "spawn": "os.posix_spawn('/bin/touch', ['touch', 'left.txt'], {})",
+    "signal": "os.kill(os.getpid(), 0)",
+    "database": "sqlite3.connect('left.db')",
+    "shared memory": "shared_memory.SharedMemory(create=True, size=8)",
+    "pipe": "os.mkfifo('left')",
+}
+ALLOWED = [
+    "open('own.txt').read()",
+    "sqlite3.connect(':memory:').execute('create table t (x)')",
+    "open(os.devnull, 'w')",
+]
+PROGRAM = """
+import os, socket, sqlite3, subprocess, sys
+from multiprocessing import shared_memory
+sys.path.insert(0, {folder!r})
+from worker.fresh.import_effects import RefusedEffects
+effects = RefusedEffects()
+effects.install()
+left = []
+for code in {allowed!r}:
+    exec(code)
+assert not effects.refused, effects.refused
+for name, code in {effects!r}.items():
+    try:
+        exec(code)
+    except PermissionError:
+        left.append(name)
+print(left, len(effects.refused))
+"""
+
+
+def test_each_kind_of_effect_of_an_import_is_refused_and_leaves_nothing(tmp_path):
+    (tmp_path / "own.txt").write_text("own")
+    program = PROGRAM.format(folder=str(recipes.WORKER.parents[1]), allowed=ALLOWED, effects=EFFECTS)
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == f"{list(EFFECTS)} {len(EFFECTS)}", ran.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["own.txt"]
