@@ -26,6 +26,8 @@ class Durations:
     """From an attempt that failed to the next one."""
     give_up_s = 60.0
     """From the first attempt until all waiting requests are told why there is no server."""
+    absent_s = 2.0
+    """The same where no server runs and none may be started: somebody may be starting one at this moment."""
     silent_s = 20.0
     """The same for a server whose process lives and does not answer: some clients give up after 30."""
     connect_s = 5.0

@@ -318,13 +318,16 @@ class Relay:
             self.start_server()
             self.say(f"{self.target.tried}: {problem}")
             has_failed = self.starter is not None and self.starter.has_failed
-            # Without a starter, waiting does not bring back a server whose process is gone.
+            # Without a starter, waiting brings no server: neither one whose process is gone, nor one that never ran.
             is_alive = None if self.starter else self.target.is_alive()
-            if is_alive is False:
-                text = self.unreachable(f"{problem}; its process is gone", self.round_start)
+            is_absent = is_alive is False or (self.starter is None and is_alive is None and self.target.is_unrecorded())
+            if is_absent:
+                gone = "its process is gone" if is_alive is False else "no server runs here, and this relay starts none"
+                text = self.unreachable(f"{problem}; {gone}", self.round_start)
                 self.refuse(self.conversation.take_requests(), text)
             give_up_s = self.durations.give_up_s
-            self.longest_s = min(give_up_s, self.durations.silent_s if is_alive else give_up_s)
+            longest_s = self.durations.silent_s if is_alive else self.durations.absent_s if is_absent else give_up_s
+            self.longest_s = min(give_up_s, longest_s)
             if has_failed or time.monotonic() - self.round_start >= self.longest_s:
                 self.give_up(problem, self.round_start)
                 if self.conversation.input.has_ended:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from codriver_relay.durations import Durations
 
 
+CONVERSATION_CHARACTERS = 128
+"""The longest session id that a server keeps. Source: `codriver.net.conversations`."""
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 
 
@@ -111,6 +113,10 @@ class Target:
             close_folder(folder)
         return lives(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
+    def is_unrecorded(self) -> bool:
+        """Whether no port file is there, so that no server was started here, or the last one ended in order."""
+        return self.file is not None and not os.path.lexists(self.file)
+
     def open_folder(self) -> Folder:
         """The port file's folder. One in a workspace has to be this user's alone.
 
@@ -181,6 +187,7 @@ class Target:
             "workspace": ours,
             "starts": "relay" if self.starts else "",
             "withoutSkills": "" if self.takes_skills else "relay",
+            "conversation": os.environ.get("CLAUDE_CODE_SESSION_ID", "")[:CONVERSATION_CHARACTERS],
         }
         members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
         if members:

@@ -342,8 +342,9 @@ def client_line(data):
         room=LineRoom(2**20),
         drain_s=5,
     )
-    behind = SdkConnection(None, session, session, redact=None, forget=None)
-    message = behind.read(stream._mended(line))
+    behind = SdkConnection(None, session, session, redact=None)
+    whole = stream._whole(line)
+    message = None if whole is None else behind.read(whole)
     behind.drop()
     assert (message is not None) + len(session.lines) <= 1
     for answer in session.lines:

@@ -1,8 +1,10 @@
 """Clients name their conversations in the `_meta` of a call, each in its own way."""
 
 import json
+import sys
 
 import pytest
+from live_server import RELAY, Relayed
 
 from codriver.net.conversations import MAX_CONVERSATION, conversation_of, digest_of
 
@@ -54,3 +56,20 @@ def test_two_conversations_of_a_client_are_two_callers(live, client, key):
         params = {"name": "evaluate_code", "arguments": {"detail": True, "code": "1"}, "_meta": meta}
         assert another.request("tools/call", params)["result"]["structuredContent"]["who"] == "another"
     assert f"{key}-1" not in json.dumps(client.call("server_health"))
+
+
+@pytest.mark.served("memory")
+def test_claude_code_is_recognised_by_the_session_of_its_relay_after_a_restart(live):
+    def who(name, session, **arguments):
+        command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
+        with Relayed(command, {**live.environ, "CLAUDE_CODE_SESSION_ID": session}, name=name) as client:
+            shown = client.call("server_health")
+            assert session not in json.dumps(shown)
+            answer = client.call("evaluate_code", code="1", detail=True, **arguments)
+            return answer["who"], answer["sessionKey"], [row.get("conversation") for row in shown["clients"]]
+
+    first = who("claude-code", "claude-session-1", who="planner")
+    assert first == ("planner", "py", [digest_of("claude-session-1")])
+    assert who("claude-code", "claude-session-1") == first
+    assert who("claude-code", "claude-session-2") == ("claude-code", "py", [digest_of("claude-session-2")])
+    assert who("another", "claude-session-1") == ("another", "py", [None])

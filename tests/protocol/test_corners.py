@@ -151,15 +151,22 @@ def test_an_error_of_no_request_leaves_the_id_out_for_a_client_without_a_handsha
 # Halves of character pairs
 
 
-def test_a_half_of_a_character_pair_is_text(reach):
+def test_half_of_a_surrogate_pair_in_an_argument_is_refused(reach):
     client = reach()
     shake_hands(client, "2025-11-25")
+    for half in (b"\\ud83d", b"\\uDE00", b"\\ude00\\ud83d"):
+        client.write(
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code",'
+            b'"arguments":{"code":"\\"a' + half + b'b\\"","who":"me"}}}\n'
+        )
+        error = client.receive()["error"]
+        assert error["code"] == -32602
+        assert "half of a surrogate pair" in error["message"]
     client.write(
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code",'
-        b'"arguments":{"code":"\\"a\\ud83db\\uDE00\\ud83d\\ude00\\"","who":"me"}}}\n'
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"evaluate_code",'
+        b'"arguments":{"code":"\\"\\ud83d\\ude00\\"","who":"me"},"_meta":{"x":"\\ud83d"}}}\n'
     )
-    answer = client.receive()["result"]["structuredContent"]
-    assert answer["result"] == '"a\ufffdb\ufffd\U0001f600"'
+    assert client.receive()["result"]["structuredContent"]["result"] == '"\U0001f600"'
 
 
 @pytest.mark.parametrize("method", ["ping", "no/such", "tools/call"])

@@ -77,7 +77,7 @@ def test_who_declares_tasks_is_offered_them_and_nobody_else(live, client, plain)
     assert not any("execution" in tool for tool in other["tools"])
     listed = client.ask("tools/list")["tools"]
     if client.is_modern:
-        assert client.about["capabilities"]["extensions"] == {TASKS: {}}
+        assert client.about["capabilities"]["extensions"][TASKS] == {}
         assert not any("execution" in tool for tool in listed)
     else:
         assert client.about["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -176,17 +176,17 @@ def test_a_cancelled_task_stays_cancelled_and_its_code_is_interrupted(client, ga
     assert client.call("evaluate_code", code="1", detail=True)["status"] == "done"
 
 
-def test_a_task_is_its_clients_own(live, client, gate):
+def test_a_task_belongs_to_whoever_knows_its_id(live, client, gate):
     task = begin(client, lasting(gate))
     with speaking(live, client.version, capabilities=KNOWS[client.version]) as other:
-        for method in ("tasks/get", "tasks/cancel", *(() if client.is_modern else ("tasks/result",))):
-            assert other.ask(method, taskId=task["taskId"])["code"] == -32602
+        assert other.ask("tasks/get", taskId=task["taskId"][:-1] + "x")["code"] == -32602
         if not client.is_modern:
             assert other.ask("tasks/list")["tasks"] == []
             assert task["taskId"] in [one["taskId"] for one in client.ask("tasks/list")["tasks"]]
             assert client.ask("tasks/list", cursor="x")["code"] == -32602
-    assert get(client, task)["status"] == "working"
-    gate.touch()
+        assert get(other, task)["status"] == "working"
+        gate.touch()
+        assert fields(result(other, task))["status"] == "done"
     assert fields(result(client, task))["status"] == "done"
 
 
@@ -363,6 +363,21 @@ def test_what_a_client_began_as_a_task_runs_on_when_it_leaves(live, version, pla
     assert plain.call("get_evaluation", evaluationId=evaluation)["status"] == "running"
     gate.touch()
     assert plain.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)["result"] == '"it ran on"'
+
+
+@pytest.mark.parametrize("is_over_before", [True, False], ids=["over", "under-way"])
+def test_a_task_outlives_the_connection_of_its_client(live, version, plain, gate, is_over_before):
+    with speaking(live, version, capabilities=KNOWS[version]) as client:
+        task = begin(client, lasting(gate, '"it ran on"'))
+        until(lambda: get(client, task).get("statusMessage"), "the evaluation")
+    until(lambda: len(plain.call("server_health")["clients"]) == 1, "the client's end")
+    if is_over_before:
+        gate.touch()
+    with speaking(live, version, capabilities=KNOWS[version]) as again:
+        gate.touch()
+        assert fields(result(again, task))["result"] == '"it ran on"'
+        if version == OLDER:
+            assert again.ask("tasks/list")["tasks"] == []
 
 
 def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluation(tmp_path, gate):

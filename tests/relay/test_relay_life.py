@@ -378,7 +378,8 @@ def test_where_the_servers_process_is_gone_requests_are_answered_at_once_and_a_n
 ):
     folder = tmp_path / ".calva" / "mcp-server"
     record_of(folder, ended_process(), closed_port())
-    relay = start_relay(folder / "port", CODRIVER_RELAY_GIVE_UP_S="3600")
+    patient = {"CODRIVER_RELAY_DURATIONS": "absent_s=3600", "CODRIVER_RELAY_GIVE_UP_S": "3600"}
+    relay = start_relay(folder / "port", **patient)
     for identity_ in (1, 2):
         relay.send(request(identity_))
         error = relay.receive()
@@ -391,6 +392,22 @@ def test_where_the_servers_process_is_gone_requests_are_answered_at_once_and_a_n
         peer = host.accept()
         peer.tell_workspace(tmp_path)
         assert peer.read() == INITIALIZE
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["a port file is left", "none was ever there"])
+def test_where_nothing_runs_and_nothing_may_be_started_everything_is_answered_soon(start_relay, tmp_path, is_left):
+    folder = tmp_path / ".calva" / "mcp-server"
+    folder.mkdir(parents=True, mode=0o700)
+    if is_left:
+        record_of(folder, ended_process(), closed_port())
+    relay = start_relay(folder / "port", CODRIVER_RELAY_DURATIONS="absent_s=0.1", CODRIVER_RELAY_GIVE_UP_S="3600")
+    for _ in range(2):  # the second request begins another round
+        relay.send(INITIALIZE)
+        error = relay.receive()
+        assert error["error"]["data"] == {"reason": "server-unreachable"}
+        assert "codriver serve --workspace" in error["error"]["message"]
+    relay.send(request(7))
+    assert relay.receive()["id"] == 7
 
 
 def test_a_server_that_lives_and_does_not_answer_is_given_up_before_clients_give_up(start_relay, tmp_path):

@@ -57,9 +57,8 @@ CONNECTING = """\
   known, nothing is sent twice, and the handshake is repeated. With `--start` it starts a server that ends when nobody
   needs it; meanwhile a client that was here before, of whichever protocol version, gets its list of tools at once, is
   told if it has changed, and caches none of it.
-- A relay that may start no server answers requests at once where the process of the last one is gone, and within 20 s
-  where it lives and does not answer; a client's first request waits up to a minute, and the relay finds the next
-  server.
+- A relay that may start no server answers at once where none runs, a client's first request after 2 s, and within 20 s
+  where one lives and does not answer. The next request makes it look again.
 - Entries in files of the project name no path of one machine but `codriver-relay --workspace auto --start`, or `uvx`
   where Codriver came from a registry; where neither works, `init` writes none into a git repository without `--force`
   and names `--scope user`. Older entries are replaced without `--force`; those of other members of a team stay.

@@ -84,6 +84,8 @@ class CallerNamed(Action):
     formerly: str
     client: Later[str] = from_context("client")
     who: Later[str] = from_context("who")
+    client_name: str = ""
+    """The client's name, by which the same conversation is recognised over another connection."""
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,9 @@ def named(state: State, action: CallerNamed) -> Outcome:
         client, names=names, unnamed=action.formerly if was_unnamed else client.unnamed, told=told, used=used
     )
     state = replace(state, clients=with_item(state.clients, client.id, client))
+    if action.client_name and action.conversation:
+        key = _key_of(action.client_name, action.conversation)
+        state = replace(state, conversations=_with_newest(state.conversations, key, action.who))
     return Outcome(_with_lanes_renamed(state, action) if was_unnamed else state)
 
 
@@ -119,10 +122,20 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
     return state
 
 
-def name_of(state: State, client: str, conversation: str) -> str | None:
-    """The name that was given last over a connection, in this conversation; None for none."""
+def name_of(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
+    """The name that was given last in this conversation; None for none.
+
+    With `client_name`, a name that such a client gave in it over another connection counts, too.
+    """
     known = state.clients.get(client)
-    return known.names.get(conversation) if known is not None else None
+    name = known.names.get(conversation) if known is not None else None
+    if name is None and client_name and conversation:
+        return state.conversations.get(_key_of(client_name, conversation))
+    return name
+
+
+def _key_of(client_name: str, conversation: str) -> str:
+    return f"{client_name}\n{conversation}"
 
 
 def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:

@@ -293,6 +293,8 @@ class State:
     clients: Mapping[str, Client] = field(default_factory=lambda: MappingProxyType({}))
     repls: Mapping[str, Repl] = field(default_factory=lambda: MappingProxyType({}))
     evaluations: MappingProxyType[str, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
+    conversations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By client's name and conversation: the caller's name given last, also of connections that have ended."""
     live: tuple[str, ...] = ()
     """The ids of the evaluations that are not over, in the order in which they came."""
     evaluated: int = 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 from anyio.abc import SocketAttribute
 
+from codriver.net.conversations import as_id
 from codriver.net.kernel_sockets import (
     GONE,
     ask_kernel,
@@ -59,6 +60,8 @@ class Admitted:
     """Whether the peer is a relay that was connected to another server before."""
     takes_skills: bool = True
     """Whether the peer's client is to get skills: not by a relay with `--no-skills`."""
+    conversation: str = ""
+    """The id of Claude Code's conversation that the peer, a relay, was started for; of other clients empty."""
     stops_server: bool = False
     """Whether the peer asks the server to stop, and for nothing else."""
     page_host: str | None = None
@@ -230,6 +233,7 @@ class Admission:
             starts_server="starts" in said,
             had_another="before" in said,
             takes_skills="withoutSkills" not in said,
+            conversation=as_id(given.get("conversation")) or "" if said else "",
             stops_server="stop" in said,
             page_host=page_host if isinstance(page_host, str) else None,
         )

@@ -23,7 +23,7 @@ import anyio
 from codriver import files
 from codriver.core.actions import ClientConnected, ClientGone
 from codriver.files.own_folders import state_folder
-from codriver.net.conversations import conversation_of, digest_of
+from codriver.net.conversations import CLAUDE_CODE, conversation_of, digest_of
 from codriver.net.tasks import BackgroundWrites
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class ClientSession:
         self.calls = 0
         self.conversation = ""
         """The client's own session id, as its newest call names it; empty if the call names none."""
+        self.conversation_of_claude = ""
+        """The session id that Claude Code gave its relay; it counts only if the client says that it is Claude Code."""
         self.take_at_once: Callable[[bytes], bool] = lambda _data: False
         """Gets bytes that come while nothing else waits to be read; whether it took all of them, so that nobody reads
         them.
@@ -165,6 +167,8 @@ class Clients:
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
+        if name == CLAUDE_CODE and not session.conversation:
+            session.conversation = session.conversation_of_claude
         self._introduced(name)
 
     def remove(self, session: ClientSession) -> None:
@@ -259,11 +263,13 @@ class Outbox:
 
     def put(self, line: bytes) -> None:
         """Add a response. It stays until it is written or the connection is gone."""
-        if not (self._is_idle and self._write_now(line)):
+        if not self._closed and not (self._is_idle and self._write_now(line)):
             self._add(line)
 
     def offer(self, line: bytes) -> None:
         """Add a notification; the oldest waiting ones make room for it."""
+        if self._closed:
+            return
         if self._is_idle and self._write_now(line):
             return
         self._notifications[self._next] = len(line)

@@ -17,6 +17,8 @@ MAX_CONVERSATION: Final = 128
 """The characters of an id that is kept."""
 KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
 """Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 names none."""
+CLAUDE_CODE: Final = "claude-code"
+"""The name of the client whose session id comes by its relay, from the variable `CLAUDE_CODE_SESSION_ID`."""
 TURN: Final = "x-codex-turn-metadata"
 """An object, or its JSON, with the `thread_id`. Source: a recording of Codex 0.171.0."""
 MAX_TURN: Final = 10_000
@@ -26,7 +28,7 @@ MAX_TURN: Final = 10_000
 def conversation_of(meta: Mapping[str, object]) -> str | None:
     """Return the id of a conversation; None if the call names none."""
     for key in KEYS:
-        if (found := _as_id(meta.get(key))) is not None:
+        if (found := as_id(meta.get(key))) is not None:
             return found
     turn = meta.get(TURN)
     if isinstance(turn, str) and len(turn) <= MAX_TURN:
@@ -34,10 +36,11 @@ def conversation_of(meta: Mapping[str, object]) -> str | None:
             turn = json.loads(turn)
         except (ValueError, RecursionError):
             return None
-    return _as_id(turn.get("thread_id")) if isinstance(turn, dict) else None
+    return as_id(turn.get("thread_id")) if isinstance(turn, dict) else None
 
 
-def _as_id(given: object) -> str | None:
+def as_id(given: object) -> str | None:
+    """Return a received value that may be an id; None for any other."""
     is_id = isinstance(given, str) and 0 < len(given) <= MAX_CONVERSATION and given.isprintable()
     return given if is_id else None  # type: ignore[return-value]  # it is text
 

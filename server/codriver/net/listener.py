@@ -218,6 +218,7 @@ class Listener:
         session.starts_server = admitted.starts_server
         session.had_another = admitted.had_another
         session.takes_skills = admitted.takes_skills
+        session.conversation_of_claude = admitted.conversation
         outbox.on_first_loss = partial(_warn_of_loss, session)
         try:
             await self._converse(session, stream, first)

@@ -336,9 +336,9 @@ class Subscriptions:
             for stream in streams.values():
                 stream.updated(uri)
 
-    def deliver_task(self, client: str, task: str, told: Callable[[], Mapping[str, object]]) -> None:
-        """Tell a client the standing of its task, on each stream that asked for the task."""
-        for stream in self._open.get(client, {}).values():
+    def deliver_task(self, task: str, told: Callable[[], Mapping[str, object]]) -> None:
+        """Send the state of a task on each stream that asked for the task."""
+        for stream in [stream for streams in self._open.values() for stream in streams.values()]:
             if task in stream.tasks:
                 stream.send({"method": "notifications/tasks", "params": {**told(), "_meta": stream.meta}})
 

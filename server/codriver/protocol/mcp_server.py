@@ -19,7 +19,15 @@ from pydantic_core import from_json
 from codriver.errors import PeerError
 from codriver.protocol.broadcast import Broadcast, LogMessages, Subscriptions
 from codriver.protocol.calls import Caller, Replies, has_halves, with_plain_ids, without_halves
-from codriver.protocol.error_messages import BATCHED, INVALID_REQUEST, HugeInteger, Refusal, read_json
+from codriver.protocol.error_messages import (
+    BATCHED,
+    CALL,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    HugeInteger,
+    Refusal,
+    read_json,
+)
 from codriver.protocol.plain_requests import PlainRequests
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
@@ -138,6 +146,10 @@ class McpServer:
             await self._sdk.end()
 
 
+HALF_IN_CALL = (
+    "an argument has half of a surrogate pair, which no UTF-8 text can hold: nothing was done; send the whole "
+    "character, or in code its escape"
+)
 LIGHT_BYTES = 64 * 1024
 """A line of at most so many bytes is read at once, whatever its content: that takes milliseconds at most."""
 AT_ONCE_BYTES = 2**20
@@ -264,12 +276,16 @@ class MessageStream:
                     self._refuse_excess(read)
                 elif self._session.handshake_version == BATCHED and line.lstrip()[:1] == b"[":
                     await self._take_batch(line)
-                elif line and not self._plain.take(line := self._mended(line) if read is None else line, read):
-                    behind = await self._brought()
-                    await self._hand_on(behind, behind.read(line))
+                elif line:
+                    await self._take_whole(self._whole(line) if read is None else line, read)
         except PeerError as error:
             self._replies.refuse_line(str(error))
             self._ended = True
+
+    async def _take_whole(self, line: bytes | None, read: object) -> None:
+        if line is not None and not self._plain.take(line, read):
+            behind = await self._brought()
+            await self._hand_on(behind, behind.read(line))
 
     async def _brought(self) -> Behind:
         """The SDK's side, which knows the client's description of itself."""
@@ -321,14 +337,18 @@ class MessageStream:
             text = f"a batch of {len(items)} messages is more than a client may have open: {most}"
             self._replies.refuse_line(text)
         else:
-            lines = [self._mended(json.dumps(item).encode()) for item in items]
             with self._replies.batch():
+                whole = [self._whole(json.dumps(item).encode()) for item in items]
+                lines = [line for line in whole if line is not None]
                 left = [behind.read(one, in_batch=True) for one in lines if not self._plain.take(one)]
             for message in left:
                 await self._hand_on(behind, message)
 
-    def _mended(self, line: bytes) -> bytes:
-        """The line without halves of surrogate pairs."""
+    def _whole(self, line: bytes) -> bytes | None:
+        """Return the line without halves of surrogate pairs; None for a call that has one, which is then refused.
+
+        A half in an argument is no text that a file or a REPL could take, and would become another one unnoticed.
+        """
         if not has_halves(line):
             return line
         try:
@@ -338,6 +358,10 @@ class MessageStream:
         if isinstance(value, dict):
             value, names = with_plain_ids(value)
             self._replies.name(names)
+            identity = value.get("id")
+            if isinstance(identity, str | int) and has_halves(json.dumps(_arguments_of(value)).encode()):
+                self._replies.refuse(Refusal(identity, INVALID_PARAMS, HALF_IN_CALL))
+                return None
         return without_halves(json.dumps(value).encode())
 
     async def _drain(self) -> None:
@@ -358,3 +382,9 @@ def _weighed(line: bytes) -> object:
         return from_json(line)
     except ValueError:
         return None
+
+
+def _arguments_of(message: dict[str, Any]) -> object:
+    """Return the arguments of a tool call; None for any other message."""
+    params = message.get("params")
+    return params.get("arguments") if message.get("method") == CALL and isinstance(params, dict) else None

@@ -6,9 +6,9 @@ server decides: a call that is over within `Durations.task_s` is answered as eve
 offered nothing.
 
 A task is another door to the evaluation that its call began: `get_evaluation`, `send_input` and `interrupt_evaluation`
-work beside the task. A task is its client's own, and ends with the connection, while the evaluation runs on as any
-whose client left. Source: MCP 2025-11-25, tasks, and the extension of 2026-07-28, whose words for the same things
-differ a little.
+work beside the task. A task belongs to whoever knows its id, which nobody guesses: it outlives the connection of its
+client, which finds it again after a restart. Only lists of tasks are a connection's own. Source: MCP 2025-11-25, tasks,
+and the extension of 2026-07-28, whose words for the same things differ a little.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ RELATED = "io.modelcontextprotocol/related-task"
 IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
 MOST = 32
 """Tasks of one client; the oldest finished one makes room. Without a finished one there is no further task."""
+MAX_OF_ALL = 512
+"""Tasks of all clients, also of those that have left; the oldest finished one makes room."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
 """How long a task is kept from its beginning; an unfinished one is kept for longer."""
 MAX_BYTES = 16 * 2**20
@@ -144,8 +146,8 @@ class EvaluationTasks:
         self._caller = caller
         self._subscriptions = subscriptions
         self._running = TaskSet()
-        self._tasks: dict[ClientSession, dict[str, Task]] = {}
-        """The tasks that their clients know, by client and id, the oldest first."""
+        self._tasks: dict[str, Task] = {}
+        """The tasks that clients know, by id, the oldest first."""
 
     def handlers(self) -> Mapping[str, tuple[type[types.RequestParams], Callable[[Any, Any], Awaitable[Any]]]]:
         """The handlers of the requests about tasks, by method, each with the model of its parameters."""
@@ -213,26 +215,25 @@ class EvaluationTasks:
 
     def has_room(self, client: ClientSession) -> bool:
         """Whether the client may have one more task; the oldest finished one makes room."""
-        self._sweep(client)
-        own = self._tasks.get(client, {})
-        if len(own) >= MOST:
-            oldest = next((task.id for task in own.values() if task.is_over), None)
-            if oldest is None:
-                return False
-            del own[oldest]
+        self._sweep()
+        for tasks, most in ((self._of(client), MOST), (list(self._tasks.values()), MAX_OF_ALL)):
+            if len(tasks) >= most:
+                oldest = next((task.id for task in tasks if task.is_over), None)
+                if oldest is None:
+                    return False
+                del self._tasks[oldest]
         return True
 
-    def leave(self, client: ClientSession) -> None:
-        """Drop the tasks of a client that has left: nobody will ask for them. Their evaluations run on."""
-        for task in self._tasks.pop(client, {}).values():
-            task.scope.cancel()
+    def _of(self, client: ClientSession) -> list[Task]:
+        """The tasks that a client began over its connection, the oldest first."""
+        return [task for task in self._tasks.values() if task.client is client]
 
     async def end(self) -> None:
         """Wait until no call runs any more, as the server stops."""
         await self._running.end()
 
     def listened(self, ctx: Context, asked: Iterable[object]) -> frozenset[str]:
-        """The ids of a client's own tasks among those that it asks to follow.
+        """The ids of tasks among those that a client asks to follow.
 
         Raises:
             MCPError: the client does not declare that it knows tasks.
@@ -240,7 +241,7 @@ class EvaluationTasks:
         if not asked:
             return frozenset()
         check_offered(ctx)
-        return frozenset(map(str, asked)) & self._tasks.get(ctx.lifespan_context, {}).keys()
+        return frozenset(map(str, asked)) & self._tasks.keys()
 
     def _new(self, client: ClientSession, ttl_ms: int, *, takes_input: bool, fails: bool) -> Task:
         ttl_ms = min(max(ttl_ms, MIN_TTL_MS), MAX_TTL_MS)
@@ -248,7 +249,7 @@ class EvaluationTasks:
 
     def _publish(self, task: Task) -> None:
         """Make a task known to its client, which may ask for it from now on."""
-        self._tasks.setdefault(task.client, {})[task.id] = task
+        self._tasks[task.id] = task
         task.is_detached = True
 
     def _begin(self, task: Task, tool: Tool, arguments: dict[str, Any], *, token: object) -> None:
@@ -276,17 +277,17 @@ class EvaluationTasks:
                 task.fail(gone)
 
     async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
-        task = self._own(ctx, params.task_id)
+        task = self._known(params.task_id)
         return self._in_detail(task) if ctx.protocol_version == MODERN else task.older()
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks come at once")
-        self._sweep(ctx.lifespan_context)
-        return {"tasks": [task.older() for task in self._tasks.get(ctx.lifespan_context, {}).values()]}
+        self._sweep()
+        return {"tasks": [task.older() for task in self._of(ctx.lifespan_context)]}
 
     async def _cancel(self, ctx: Context, params: types.CancelTaskRequestParams) -> dict[str, Any]:
-        task = self._own(ctx, params.task_id)
+        task = self._known(params.task_id)
         if not task.is_over:
             task.cancel()
             self._running.start(self._stop(task, "its client cancelled the task"))
@@ -296,7 +297,7 @@ class EvaluationTasks:
 
     async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
         """The call's answer, when it is over; until then the client is asked for any input that the code wants."""
-        task = self._own(ctx, params.task_id)
+        task = self._known(params.task_id)
         asked = 0
         while not task.is_over:
             if task.status == "input_required" and task.question != asked:
@@ -313,36 +314,41 @@ class EvaluationTasks:
             raise MCPError(fault["code"], fault["message"], {"_meta": related})
         return {**self._as_json(task), "_meta": related}
 
-    async def _update(self, ctx: Context, params: UpdateParams) -> dict[str, Any]:
-        task = self._own(ctx, params.task_id)
+    async def _update(self, _ctx: Context, params: UpdateParams) -> dict[str, Any]:
+        task = self._known(params.task_id)
         answer = params.input_responses.get(task.key)
         if task.status == "input_required" and isinstance(answer, dict):
             await self._take(task, answer.get("action"), answer.get("content"))
         return {}
 
-    def _own(self, ctx: Context, identity: str) -> Task:
-        """The client's own task.
+    def _known(self, identity: str) -> Task:
+        """The task of this id, whoever began it.
 
         Raises:
-            MCPError: the client has no task of this id.
+            MCPError: there is no such task.
         """
-        self._sweep(ctx.lifespan_context)
-        task = self._tasks.get(ctx.lifespan_context, {}).get(identity)
+        self._sweep()
+        task = self._tasks.get(identity)
         if task is None:
-            raise MCPError(INVALID_PARAMS, "there is no such task: it is not this client's, or was kept long enough")
+            raise MCPError(INVALID_PARAMS, "there is no such task: it was kept long enough, or its server has ended")
         return task
 
-    def _sweep(self, client: ClientSession) -> None:
+    def _sweep(self) -> None:
         """Forget finished tasks that were kept long enough, and tasks whose evaluation has no record any more."""
-        own, now, known = self._tasks.get(client, {}), self._services.now(), self._services.core.state.evaluations
-        for task in [task for task in own.values() if task.is_over and task.is_answered]:
+        now, known = self._services.now(), self._services.core.state.evaluations
+        for task in [task for task in self._tasks.values() if task.is_over and task.is_answered]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
-                del own[task.id]
-        excess = sum(task.bytes for task in own.values()) - MAX_BYTES
-        for task in [task for task in own.values() if task.bytes][:-1]:
-            if excess > 0:
-                excess -= task.bytes
-                del own[task.id]
+                del self._tasks[task.id]
+        by_client: dict[ClientSession, list[Task]] = {}
+        for task in self._tasks.values():
+            if task.bytes:
+                by_client.setdefault(task.client, []).append(task)
+        for large in by_client.values():
+            excess = sum(task.bytes for task in large) - MAX_BYTES
+            for task in large[:-1]:
+                if excess > 0:
+                    excess -= task.bytes
+                    del self._tasks[task.id]
 
     async def _ask(self, ctx: Context, task: Task) -> None:
         """Ask the client for the line that the code waits for; return as soon as the code waits for the line no more.
@@ -413,7 +419,7 @@ class EvaluationTasks:
         if task.fails:
             _offer(task.client, "notifications/tasks/status", task.older())
         else:
-            self._subscriptions.deliver_task(task.client.id, task.id, lambda: self._in_detail(task))
+            self._subscriptions.deliver_task(task.id, lambda: self._in_detail(task))
 
     def _in_detail(self, task: Task) -> dict[str, Any]:
         return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))

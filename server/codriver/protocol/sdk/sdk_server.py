@@ -141,7 +141,7 @@ class SdkServer:
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkConnection:
         """The SDK's side of a client's connection."""
-        return SdkConnection(self._server, session, plain, self._redactor.redact_json, self._tasks.leave)
+        return SdkConnection(self._server, session, plain, self._redactor.redact_json)
 
     async def end(self) -> None:
         """End the background tasks, as the server stops."""
@@ -354,14 +354,12 @@ class SdkConnection:
         session: ClientSession,
         plain: PlainRequests,
         redact: Callable[[object], object],
-        forget: Callable[[ClientSession], None],
     ) -> None:
         self._server = server
         self._session = session
         self._plain = plain
         self._replies = plain.replies
         self._redact = redact
-        self._forget = forget
         self._session_era, self._stateless_era = (
             anyio.create_memory_object_stream[SessionMessage | Exception](0) for _ in range(2)
         )
@@ -381,7 +379,6 @@ class SdkConnection:
             for to_sdk, messages in (self._session_era, self._stateless_era):
                 to_sdk.close()
                 messages.close()
-            self._forget(self._session)
 
     def end(self) -> None:
         """Note that no more messages come."""

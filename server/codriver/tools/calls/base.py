@@ -312,7 +312,7 @@ class Call:
             RefusedError: the given name is no slug, or a reserved one.
         """
         if given is None:
-            known = callers.name_of(self.services.core.state, self.client, self.conversation)
+            known = callers.name_of(self.state, self.client, self.conversation, self.client_name)
             return known or client_slug(self.client_name) or "mcp-client"
         # The page, and it alone, is named after a human.
         if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
@@ -333,7 +333,7 @@ class Call:
         """
         who, formerly = self.who(given), self.who(None)
         if callers.name_of(self.state, self.client, self.conversation) != who:
-            self.dispatch(CallerNamed(self.conversation, formerly), who=who)
+            self.dispatch(CallerNamed(self.conversation, formerly, client_name=self.client_name), who=who)
 
     def is_own(self, evaluation: Evaluation, who: str) -> bool:
         """True of an evaluation of the caller `who`, which came over this connection under its name or none."""
