@@ -17,6 +17,7 @@ import not_on_windows
 import pytest
 import real_kernels
 import real_repls
+import weight
 from hypothesis import HealthCheck, settings
 
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
@@ -164,11 +165,16 @@ def pytest_collection_modifyitems(config, items):
             ranks[item.path] = rank, item.path not in slow
     if sys.platform == "win32":
         not_on_windows.leave_out(items, path_of)
-    out = set() if alike.is_whole(config) else alike.left_out(items, path_of)
+    out = set()
+    if not alike.is_whole(config):
+        out = alike.left_out(items, path_of)
+        if not weight.names_files(config):
+            out |= weight.left_out([item for item in items if item not in out], path_of)
     if needs.are_all_that_run():
         out |= {item for item in items if not needs.may_lack_something(item)}
     config.hook.pytest_deselected(items=[item for item in items if item in out])
-    items[:] = sorted((item for item in items if item not in out), key=lambda item: ranks[item.path])
+    run = (item for item in items if item not in out)
+    items[:] = sorted(run, key=lambda item: (not weight.is_daily(item, path_of), ranks[item.path]))
 
 
 def path_of(item):

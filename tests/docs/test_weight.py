@@ -1,0 +1,69 @@
+"""The list of tests that take much of a processor: what the README's command leaves out and `.ci/run` runs by days."""
+
+from types import SimpleNamespace
+
+from weight import LIST, SHARES, entries, left_out, names_files, parse, shares
+
+SMALL = parse(
+    "# a comment\n\n2.0 a/test_a.py::test_one\n9.0 b/test_b.py::test_two[*]\n3.0 b/test_b.py::test_all daily\n"
+)
+ITEMS = [
+    SimpleNamespace(path=path, originalname=function, name=f"{function}[{case}]")
+    for path, function, cases in (
+        ("a/test_a.py", "test_one", "x"),
+        ("a/test_a.py", "test_cheap", "x"),
+        ("b/test_b.py", "test_two", "xyz"),
+        ("b/test_b.py", "test_all", "x"),
+    )
+    for case in cases
+]
+
+
+def run(monkeypatch, requested):
+    monkeypatch.setenv("CODRIVER_TESTS", requested)
+    out = left_out_names(SMALL)
+    return sorted(item.originalname for item in ITEMS if item.name not in out)
+
+
+def left_out_names(listed):
+    items = [Hashable(item) for item in ITEMS]
+    return {item.name for item in left_out(items, lambda item: item.path, listed)}
+
+
+class Hashable:
+    """A test as pytest has it: equal to itself alone."""
+
+    def __init__(self, item):
+        self.path, self.originalname, self.name = item.path, item.originalname, item.name
+
+
+def test_one_case_stays_of_a_test_that_says_so_and_none_of_others(monkeypatch):
+    assert run(monkeypatch, "") == ["test_cheap", "test_two"]
+
+
+def test_shares_together_run_what_the_default_leaves_out_and_daily_tests_each_time(monkeypatch):
+    assert run(monkeypatch, "weight") == ["test_all", "test_one", "test_two", "test_two"]
+    by_day = [run(monkeypatch, f"weight:{number + 1}") for number in range(SHARES)]
+    assert all("test_all" in names for names in by_day)
+    assert run(monkeypatch, "weight:0") == ["test_all"]
+    assert sorted(name for names in by_day for name in names if name != "test_all") == ["test_one", *["test_two"] * 2]
+
+
+def test_shares_take_about_the_same_time():
+    listed = entries().values()
+    found = shares(listed)
+    sums = [sum(entry.seconds for entry in listed if not entry.is_daily and entry.path in paths) for paths in found]
+    largest = max(sum(entry.seconds for entry in listed if entry.path == one) for one in {e.path for e in listed})
+    assert max(sums) - min(sums) <= largest
+    assert sum(map(len, found)) == len({entry.path for entry in listed if not entry.is_daily})
+
+
+def test_each_test_of_the_list_exists():
+    texts = {path: (LIST.parent / path).read_text(encoding="utf-8") for path, _ in entries()}
+    gone = [f"{path}::{name}" for path, name in entries() if f"def {name}(" not in texts[path]]
+    assert gone == [], "renamed or deleted: change tests/weight.txt"
+
+
+def test_everything_of_a_named_file_runs():
+    assert names_files(SimpleNamespace(args=["tests/page/test_page.py"]))
+    assert not names_files(SimpleNamespace(args=["tests/page"]))
