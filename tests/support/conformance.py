@@ -13,10 +13,27 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from live_server import RELAY
+from needs import expect_clients
+from real_clients import HERE
 
 WATCHED = b"test://watched-resource", b"codriver://log"
 SESSION = "mcp-session-id"
 LONGEST_S = 120
+
+
+NEWEST = "0.2.0-alpha.12"
+"""The first release with the scenarios of the Skills extension; it needs Node 22."""
+
+
+def suite():
+    """The command of the suite, with the Node that is installed beside it; else the test is skipped, or fails on CI."""
+    packages = HERE / "node_modules"
+    package = packages / "@modelcontextprotocol" / "conformance"
+    node = packages / ".bin" / "node"
+    about = package / "package.json"
+    if not node.exists() or not about.exists() or json.loads(about.read_text())["version"] != NEWEST:
+        expect_clients(f"conformance {NEWEST} and its Node are not installed: npm install --prefix tests/clients")
+    return [str(node), str(package / "dist" / "index.js")]
 
 
 class Bridge(http.server.BaseHTTPRequestHandler):
