@@ -1,7 +1,7 @@
 """Eight checks of one framework, in the framework's own environment.
 
-`python framework_checks.py NAME SERVER-JSON COMMAND…` writes a JSON object into the file that CHECKS_FILE names: for each
-check true, or what went wrong.
+`python framework_checks.py NAME SERVER-JSON COMMAND…` writes a JSON object into the file that CHECKS_FILE names: for
+each check true, or what went wrong.
 """
 
 import asyncio

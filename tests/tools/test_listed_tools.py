@@ -5,10 +5,12 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tools_in_memory
 from live_server import serving, until
+from pydantic import ValidationError
 
 from codriver.tools.calls.base import Arguments
 from codriver.tools.manifest import BY_NAME, DEFAULT, MANIFEST, USUAL
@@ -229,3 +231,30 @@ def test_a_session_is_told_in_few_bytes_and_to_programs_with_the_means_of_each_c
         assert whole["capabilities"]["test"] == {"support": "adapted", "op": "eval"}
         assert {"evaluate", "interrupt"} <= set(whole["capabilities"])
         assert "macroexpand" in whole["missing"]
+
+
+NO_SCHEMA_OF_THEIRS = {"inspect_app.filter", "watch_app.filter"}
+"""Conditions whose names are those of an application's events."""
+
+
+def free_objects(schema, path):
+    """The paths of objects of which a schema names no member: a client that makes schemas strict can send none."""
+    if schema.get("type") == "object" and not schema.get("properties") and "additionalProperties" not in schema:
+        yield path
+    for name, member in schema.get("properties", {}).items():
+        yield from free_objects(member, f"{path}.{name}")
+    if "items" in schema:
+        yield from free_objects(schema["items"], f"{path}[]")
+
+
+def test_every_member_of_an_argument_is_named_for_clients_that_make_schemas_strict():
+    found = {path for tool in MANIFEST for path in free_objects(tool.schema, tool.name)}
+    assert found == NO_SCHEMA_OF_THEIRS
+
+
+def test_variables_of_a_test_run_are_read_in_both_forms():
+    arguments: Any = BY_NAME["run_tests"].arguments
+    for env in ({"A": "1=2", "B": ""}, ["A=1=2", "B="]):
+        assert arguments.model_validate({"env": env}).env == {"A": "1=2", "B": ""}
+    with pytest.raises(ValidationError):
+        arguments.model_validate({"env": ["=A"]})

@@ -52,7 +52,9 @@ BESIDE_S: Final = 35.0
 FALSE: Final = ("False", "np.False_")
 STAYS: Final = "the code ran in the REPL: what it did is not taken back"
 WAY_OUT: Final = "edit_files with onFailure: restore does one after the other"
-Edits = Annotated[list[EditArguments], WithJsonSchema({"type": "array", "items": {"type": "object"}})]
+_OF_EDIT: Final = ("type", "filePath", "oldText", "newText", "name", "code", "targetLineText")
+"""The fields of an edit that are listed: clients that make schemas strict send no other."""
+Edits = list[EditArguments]
 
 
 def _cannot_try(why: str) -> RefusedError:
@@ -79,8 +81,26 @@ Candidates = Annotated[
     WithJsonSchema(
         {
             "type": "array",
-            "items": {"type": "object"},
-            "description": "label; code, or edits as in edit_files.",
+            "items": {
+                "type": "object",
+                "required": ["label"],
+                "properties": {
+                    "label": {"type": "string"},
+                    "code": {"type": "string"},
+                    "edits": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["filePath"],
+                            "properties": {
+                                **{name: {"type": "string"} for name in _OF_EDIT},
+                                "line": {"type": "integer"},
+                            },
+                        },
+                    },
+                },
+            },
+            "description": "Code, or edits as in edit_files.",
         }
     ),
 ]

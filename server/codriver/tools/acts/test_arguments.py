@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
 from codriver.tools.answers.lean_answers import Evaluating
@@ -25,6 +25,20 @@ MAX_PATHS: Final = 1000
 MAX_ARGS: Final = 200
 
 
+def _as_variables(given: object) -> object:
+    """Return variables by name, of a list of `NAME=value`, which clients with strict schemas send."""
+    if not isinstance(given, list) or not all(isinstance(one, str) and "=" in one[1:] for one in given):
+        return given
+    return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
+Variables = Annotated[
+    dict[str, str],
+    BeforeValidator(_as_variables),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+
+
 class TestArguments(Evaluating):
     """Arguments of `run_tests`."""
 
@@ -38,7 +52,7 @@ class TestArguments(Evaluating):
         description="Files, directories or file::test, in this order; of a Lisp its namespaces. Default: all.",
     )
     directory: str | None = Field(None, description="Run in this directory, as cd backend && pytest.")
-    env: dict[str, str] = Field(default_factory=dict, description="Environment variables of this run.")
+    env: Variables = Field(default_factory=dict, description="NAME=value.")
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
