@@ -27,7 +27,7 @@ from ..basics.error_report import (
     words_of,
 )
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
-from ..basics.held_definitions import Holds
+from ..basics.held_definitions import ABSENT, Holds
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
 from .live_recording import ExecutedFunctions, LiveRecording, offer
@@ -35,7 +35,6 @@ from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, definition_of, find, lookup, names
-from .statements import ABSENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +160,8 @@ class KernelAnswers:
                 exec(code, space)
                 value = ABSENT if ending is None else eval(ending, space)
             for step in steps or ():
-                value = step.act()
+                found = step.act()
+                value = value if found is ABSENT else found
             has_failed = False
         finally:
             load.end(has_failed=has_failed)

@@ -13,10 +13,10 @@ import gc
 import sys
 import types
 
-from ..basics.held_definitions import home_of, is_class, space_of
+from ..basics.held_definitions import ABSENT, home_of, is_class, space_of
 from .python_names import own_space
 from .renewal import are_all, is_same_code, own_code, referring
-from .statements import CLASS, GUARD, span_of
+from .statements import CLASS, GUARD, is_plain, span_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -290,10 +290,18 @@ def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
     before, fresh = dict(space["_member_map_"]), space_of(new)["_member_map_"]
     members: dict[str, Any] = {}
     made_by: dict[int, Any] = {}
+    kept = {id(one) for one in before.values()}
     for name, member in fresh.items():
-        is_kept = name in before and name not in has_changed
         if id(member) not in made_by:  # otherwise an alias of an earlier member
-            made_by[id(member)] = before[name] if is_kept else _adopted(member, old)
+            former = before.get(name)
+            is_same = name in before and (name not in has_changed or _is_same_member(former, member))
+            if is_same and _is_same_member(former, member):
+                made_by[id(member)] = former
+            elif former is not None and id(former) in kept and _takes_state(former):
+                made_by[id(member)] = _with_state_of(former, member, note)
+            else:
+                made_by[id(member)] = _adopted(member, old)
+            kept.discard(id(former))
         members[name] = made_by[id(member)]
     _note(old, before, note)
     _give_names(old, new, before, members)
@@ -307,7 +315,51 @@ def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
     for place, name in enumerate(space["_member_names_"]):
         if "_sort_order_" in members[name].__dict__:
             members[name].__dict__["_sort_order_"] = place
-    return [name for name, member in before.items() if members.get(name) is not member]
+    return [name for name, member in before.items() if members.get(name) is not member and _is_held(member)]
+
+
+def _is_same_member(one: Any, other: Any) -> bool:
+    """True if two members have the same value, by plain values alone."""
+    values = [each.__dict__.get("_value_", ABSENT) for each in (one, other)]
+    return type(values[0]) is type(values[1]) and (not is_plain(values[0]) or repr(values[0]) == repr(values[1]))
+
+
+def _takes_state(member: Any) -> bool:
+    """True if a member's value is only in its attributes, not the member itself."""
+    return space_of(type(member)).get("_member_type_", object) is object
+
+
+def _with_state_of(member: Any, other: Any, note: Note) -> Any:
+    """The living member with the value and the attributes of another."""
+    own, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
+    before = dict(own)
+    note("", lambda: True, lambda: (own.clear(), own.update(before)))
+    own.clear()
+    own.update(other.__dict__)
+    if home is not ABSENT:
+        own["__objclass__"] = home
+    return member
+
+
+def _is_held(member: Any) -> bool:
+    """True if something other than the names of its class holds a member."""
+    name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
+    for one in gc.get_referrers(member):
+        if isinstance(one, dict) and (one.get(name) is member or _is_value_map(one, value, member)):
+            continue
+        if isinstance(one, (types.FrameType, types.CellType)) or type(one) is type(iter({}.items())):
+            continue
+        if type(one) is tuple and len(one) == 2 and one[0] == name:  # of a loop over names
+            continue
+        return True
+    return False
+
+
+def _is_value_map(found: dict[Any, Any], value: Any, member: Any) -> bool:
+    try:
+        return found.get(value) is member
+    except TypeError:  # it cannot be a key
+        return False
 
 
 def _adopted(member: Any, kind: Any) -> Any:

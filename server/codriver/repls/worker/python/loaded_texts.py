@@ -272,6 +272,15 @@ class LoadedTexts:
         load.left.keep(own, space_of_module(module)[own])
         return lambda: load.left.put_back(own, before)
 
+    def renamed(self, name: str, standing: Mapping[str, Kept | None]) -> None:
+        """Remember the present names of a module that another one's load has changed; `standing`: names left alone."""
+        load = self.loads.get(name)
+        if load is not None:
+            again = load.with_names_of_now()
+            for own, kept in standing.items():
+                again.left.put_back(own, kept)
+            self.loads[name] = again
+
     def of(self, name: str) -> Load | None:
         """The last load of a module, if the module is still the same; its text is read."""
         with self._lock:

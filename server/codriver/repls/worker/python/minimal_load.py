@@ -11,16 +11,20 @@ import __future__
 import ast
 import types
 
-from ..basics.held_definitions import home_of, is_class, qualname_of, space_of
+from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
+from .class_renewal import creates_freely, is_plain_class
 from .living_code import FileCodes, LivingCode, is_enum, keeping, successors, take_members
+from .python_names import own_space
+from .renewal import is_same_own_code
 from .statements import (
-    ABSENT,
     BODY,
     CLASS,
     DECORATORS,
     DOCSTRING,
     FUNCTION,
     GUARD,
+    IMPORT,
+    OTHER,
     SIGNATURE,
     VALUE,
     BoundNames,
@@ -42,18 +46,26 @@ if TYPE_CHECKING:
 FUTURE = 0
 for _name in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _name).compiler_flag
+MOST_WRAPPERS = 20
 TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override",
-               "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager")  # fmt: skip
+               "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager",
+               "singledispatch",
+               "singledispatchmethod", "asynccontextmanager")  # fmt: skip
 """Decorators that do not look at their function's signature."""
 CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
 """Names of a class body that count when the class is made."""
 
 
 class Step:
-    """One thing to run, by the place of its statement: `act` gives a value if it has one, else ABSENT."""
+    """One thing to run, by the place of its statement: `act` gives a value if it has one, else ABSENT.
 
-    def __init__(self, node: Any, act: Callable[[], object]) -> None:
+    `is_conditional`: it runs only if something that it was evaluated with has changed.
+    """
+
+    def __init__(self, node: Any, act: Callable[[], object], *, is_conditional: bool = False) -> None:
         self.node, self.line, self.act = node, span_of(node)[0], act
+        self.is_conditional = is_conditional
+        self.order = (span_of(node)[1] if is_conditional else self.line), is_conditional
 
 
 class MinimalLoad:
@@ -77,8 +89,9 @@ class MinimalLoad:
         self._kept = kept
         self.comparison = compare(*texts)
         self._codes = FileCodes(self._old, file), FileCodes(self._new, file)
-        self._bound = BoundNames(self._new.tree)
-        self._all = self._new.statements()
+        self._statements: list[Statement] | None = None
+        self._bound_names: BoundNames | None = None
+        self._followers: Any | None = None
         self._living: LivingCode | None = None
         self._tops: set[int] = set()
         self._defined: dict[int, Statement] = {}
@@ -94,6 +107,98 @@ class MinimalLoad:
         self._touched: list[types.FunctionType] = []
         self._removed: list[str] = []
         self._anew = list(anew)
+
+    @property
+    def _all(self) -> list[Statement]:
+        if self._statements is None:
+            self._statements = self._new.statements()
+        return self._statements
+
+    @property
+    def _bound(self) -> BoundNames:
+        if self._bound_names is None:
+            self._bound_names = BoundNames(self._new.tree)
+        return self._bound_names
+
+    def close(self) -> None:
+        """Forget the functions that were renewed, which live on only where others hold them."""
+        self._followers = self._living = None
+        for one in (self.left, self._touched):
+            one.clear()
+
+    # For what follows from the load
+
+    @property
+    def module(self) -> types.ModuleType:
+        """The module that lives."""
+        return self._module
+
+    @property
+    def file(self) -> str:
+        """The file of the module."""
+        return self._file
+
+    @property
+    def old(self) -> SourceText:
+        """The loaded text."""
+        return self._old
+
+    @property
+    def new(self) -> SourceText:
+        """The text to load."""
+        return self._new
+
+    def of_other(self, text: Any) -> MinimalLoad:
+        """What runs statements of another module, whose text is as it was loaded."""
+        return MinimalLoad(text.module, (text.source, text.source), text.file, self._held)
+
+    def compiled(self, node: Any, mode: str) -> types.CodeType:
+        """The code of a statement or an expression of the text."""
+        return self._compile(node, mode)
+
+    def runs_otherwise(self, old: Statement, new: Statement) -> bool:
+        """True if a call of a function does something else now, apart from the functions within it."""
+        before, now = self._codes[0].of(old.node), self._codes[1].of(new.node)
+        return before is None or now is None or not is_same_own_code(before, now)
+
+    def within(self, node: ast.AST) -> list[Statement]:
+        """The statements in a class of the text."""
+        return [one for one in self._all if self._new.tree.body[one.top] is node and one.node is not node]
+
+    def class_of(self, owner: str) -> Any:
+        """The class that a scope, `C.` or `C.Inner.`, is; None without one."""
+        return self._class(owner)
+
+    @staticmethod
+    def name_of(one: Statement) -> str:
+        """The dotted name of a statement."""
+        return one.owner + (", ".join(targets(one.node)) or one.name[len(one.owner) :])
+
+    @staticmethod
+    def is_open(kind: Any, node: Any) -> bool:
+        """True if an existing class takes a method just as a new one."""
+        return _is_open(kind, node)
+
+    def takes_attributes(self, kind: Any, one: Statement) -> bool:
+        """True if an existing class takes an attribute just as a new one."""
+        return self._takes_attributes(kind, one)
+
+    def definition(self, one: Statement) -> Callable[[], object]:
+        """The definition of a method with its decorators."""
+        return self._of_definition(one)
+
+    def attribute(self, one: Statement) -> Callable[[], object]:
+        """The assignment of an attribute of a class."""
+        return self._of_attribute(one.owner, one)
+
+    def members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
+        """The renewal of members of an enumeration."""
+        return self._of_members(owner, names, node)
+
+    def take_stays(self) -> list[tuple[str, str]]:
+        """The parts that were not renewed, which are taken out."""
+        taken, self.stays[:] = list(self.stays), []
+        return taken
 
     @property
     def is_possible(self) -> bool:
@@ -114,14 +219,19 @@ class MinimalLoad:
 
     # Without a run of the user's code
 
-    def renew(self) -> list[Step]:
+    def renew(self, followers: Any | None = None) -> list[Step]:
         """Give living functions their new code; the steps left to run, in the order of the text."""
+        self._followers = followers
+        if followers is not None:
+            followers.prepare()
         functions = [(one.old, one.new) for one in self.comparison.changes if one.old and one.new]
         functions = [pair for pair in functions if pair[0].kind == pair[1].kind == FUNCTION]
         self._former = {id(new.node): old for old, new in functions}
         codes = successors(*self._codes, self.comparison.same, functions)
         self._living = living = LivingCode(self._file, self._codes[0], self._space)
         left = {id(one): one for one in living.renew(codes, self._held.note)}
+        if followers is not None:
+            followers.begin()
         for change in self.comparison.changes:
             if change.some.name in self._kept:
                 self.stays.append((change.some.name, "it was bound anew in the REPL"))
@@ -131,9 +241,142 @@ class MinimalLoad:
             self._plan_anew(name)
         self._follow_decorators()
         self.emptied += living.empty_caches(self._touched)
-        if self.comparison.moved:
-            self.stays.append((self.comparison.moved, "statements stand in another order, and none was run for that"))
+        if followers is not None:
+            self._plan_chains(followers)
         return self._steps()
+
+    def _plan_chains(self, followers: Any) -> None:
+        """Plan what fills the objects that edited statements make, or no longer fill."""
+        changes: dict[str, list[Change]] = {}
+        for change in self.comparison.changes:
+            for name in self._chained_names(change, followers):
+                changes.setdefault(name, []).append(change)
+        for name, own in changes.items():
+            self._plan_chain(own, name, followers.text, followers)
+        for change in self.comparison.changes:
+            self._plan_removed(change, followers)
+        for one in self.comparison.moved:
+            self._plan_moved(one, followers)
+
+    def _plan_moved(self, one: Statement, followers: Any) -> None:
+        """Make an object again whose statements stand in another order now, or report it."""
+        kind = self._class(one.owner) if one.owner else None
+        if one.kind == VALUE and is_enum(kind):
+            self._members.setdefault(one.owner, set())
+        elif one.kind == VALUE and kind is not None and not is_plain_class(kind):
+            self._remake(one.owner, one)
+        if (
+            one.owner
+            or one.guard
+            or one.kind in (IMPORT, DOCSTRING)
+            or (one.kind in (FUNCTION, CLASS) and not one.node.decorator_list)
+        ):
+            return
+        fills = followers.fills_of(one.node, followers.text) & followers.named_objects()
+        names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(one.node)]
+        for name in names:
+            chain = followers.chain(followers.text, name)
+            if len(chain) < 2 or id(self._space[name]) in followers.rebuilt:
+                continue
+            planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
+            problem = followers.rebuild_problem(followers.text, name, chain, planned)
+            if problem:
+                why = f"line {span_of(one.node)[0]}: it stands in another order now, and {problem}"
+                self.stays.append((name, why))
+            else:
+                self._replan([], name, chain, followers)
+
+    def _plan_removed(self, change: Change, followers: Any) -> None:
+        """Report what the decorators of a removed function or class did, unless it was undone."""
+        old = change.old
+        if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
+            return
+        effects = followers.effects_of_decorators(old.node, followers.text)
+        fills = effects.fills & followers.named_objects() - followers.rebuilt
+        if old.node.decorator_list and (effects.effect is not None or fills):
+            self.stays.append((old.name, "what its decorators did is not undone"))
+
+    def _chained_names(self, change: Change, followers: Any) -> list[str]:
+        """The names of the module whose objects an edited statement makes or fills."""
+        old, new = change.old, change.new
+        if (
+            change.some.owner
+            or change.some.kind in (IMPORT, DOCSTRING)
+            or any(one.name in self._kept for one in (old, new) if one)
+        ):
+            return []
+        if (
+            change.some.kind == FUNCTION
+            and (new is None or id(new.node) not in self._defined)
+            and not (new is None and old is not None and old.node.decorator_list)
+        ):
+            return []
+        if change.some.kind == CLASS and not (
+            change.some.node.decorator_list or (old is not None and old.node.decorator_list)
+        ):
+            return []
+        found: dict[str, None] = {}
+        fills: set[int] = set()
+        for one in (old, new):
+            if one is None:
+                continue
+            if not (one.kind == FUNCTION and new is None):
+                found.update(dict.fromkeys(_top_names(one.node)))
+            fills |= followers.fills_of(one.node, followers.text)
+        for name, value in list(self._space.items()):
+            if id(value) in fills and followers.binds(followers.text, name):
+                found[name] = None
+        return [name for name in found if name in self._space]
+
+    def _plan_chain(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
+        """Decide whether an object is made again with all that fills it."""
+        chain = followers.chain(text, name)
+        if not chain or chain[0][0] is not text:
+            return
+        body = self._new.tree.body
+        base = chain[0][1]
+        planned = frozenset(
+            one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
+        )
+        problem = followers.rebuild_problem(text, name, chain, planned)
+        own = [one for owner, one in chain if owner is text]
+        if base in planned:
+            if problem:
+                self._tops.discard(base)
+                self._defined.pop(id(body[base]), None)
+                why = f"line {span_of(body[base])[0]}: its change was not applied, since {problem}"
+                self.stays.append((name, why))
+            elif len(chain) > 1:
+                self._replan(changes, name, chain, followers)
+        elif all(change.old is None for change in changes) and own[len(own) - len(planned) :] == sorted(planned):
+            return  # what was added stands last
+        elif not problem:
+            self._replan(changes, name, chain, followers)
+        else:
+            for change in changes:
+                one = change.some
+                if change.old is not None and change.new is not None and self._has_registered(change):
+                    self.stays.append((one.name, f"line {span_of(one.node)[0]}: what it did before is not undone"))
+
+    @staticmethod
+    def _has_registered(change: Change) -> bool:
+        """True if the former statement did something that the new one does not replace."""
+        old, new = change.old, change.new
+        if old is None or new is None:
+            return False
+        return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
+
+    def _replan(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
+        """Run all statements that make and fill an object again, in place of those that were edited alone."""
+        text = followers.text
+        followers.rebuilt.add(id(self._space.get(name)))
+        body = self._new.tree.body
+        planned = {
+            one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
+        }
+        followers.forced.update((owner.name, one) for owner, one in chain if owner is not text or one not in planned)
+        changed = {change.some.name for change in changes if change.new is None}
+        self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE)]
 
     def _plan(self, change: Change, left: dict[int, types.FunctionType]) -> None:
         one, old, new = change.some, change.old, change.new
@@ -143,8 +386,8 @@ class MinimalLoad:
             self._plan_guarded(change, has_code=has_code)
         elif new is None:
             self._take_away(one)
-            if not targets(one.node) and not _says_nothing(one.node):
-                self.stays.append((one.name, "what it did is not undone"))
+            if not self._removes(one) and not _says_nothing(one.node) and not self._is_replaced(one):
+                self.stays.append((one.name, NOT_UNDONE))
         elif one.owner:
             self._plan_in_class(change, new, has_code=has_code)
         elif one.kind == FUNCTION:
@@ -158,10 +401,58 @@ class MinimalLoad:
             self._tops.add(new.top)
 
     def _take_away(self, one: Statement) -> None:
-        if one.owner and is_enum(self._class(one.owner)) and one.kind == VALUE:
+        kind = self._class(one.owner) if one.owner else None
+        if one.owner and is_enum(kind) and one.kind == VALUE:
             self._members.setdefault(one.owner, set())
+        elif kind is not None and self._counts_at_creation(kind, one):
+            self._remake(one.owner, one)
         else:
             self._removed += [one.owner + name for name in _names_bound(one.node)]
+
+    def _counts_at_creation(self, kind: Any, one: Statement) -> bool:
+        """True if the creation of a class looked at a statement that its body no longer has."""
+        if _says_nothing(one.node):
+            return False
+        if one.kind == FUNCTION:
+            return not _is_open(kind, one.node)
+        return one.kind in (VALUE, OTHER, GUARD) and not self._takes_attributes(kind, one)
+
+    def _remake(self, owner: str, one: Statement) -> None:
+        """Make a class again, unless that would register it a second time."""
+        kind = self._class(owner)
+        followers = self._followers
+        found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
+        if kind is not None and followers is not None and followers.registers(kind, followers.text):
+            self.stays.append((self.name_of(one), f"making {owner[:-1]} again would register it a second time"))
+        elif kind is not None and not creates_freely(kind):
+            self.stays.append(
+                (self.name_of(one), f"its library read it when it made {owner[:-1]}, which it makes only once")
+            )
+        elif found:
+            self._tops.add(found[-1].top)
+
+    def _removes(self, one: Statement) -> bool:
+        """True if what a removed statement did is undone by the removal of names."""
+        names = targets(one.node)
+        dotted = [name for name in names if "." in name]
+        for name in dotted if not one.owner else ():
+            owner, _, last = name.rpartition(".")
+            kind = self._class(owner + ".")
+            is_its_own = kind is not None and last in space_of(kind) and self._binds_once(owner, last)
+            if not is_its_own:
+                return False
+            self._removed.append(name)
+        return bool(names) and not isinstance(one.node, ast.AugAssign)
+
+    def _is_replaced(self, one: Statement) -> bool:
+        """True for a removed statement that set what another one sets now."""
+        olds = _place_of_setattr(one.node)
+        news = [_place_of_setattr(new.node) for new in _come(self.comparison.changes)]
+        return bool(olds) and olds in news
+
+    def _binds_once(self, owner: str, name: str) -> bool:
+        """True if neither the class body nor another statement binds an attribute of a class."""
+        return f"{owner}.{name}" not in self._bound.kinds
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
         one, new = change.some, change.new
@@ -170,6 +461,8 @@ class MinimalLoad:
         elif not (has_code and set(change.parts) <= {BODY, DOCSTRING}):
             is_elsewhere = one.kind == FUNCTION and change.old is not None and self._value(one.name) is ABSENT
             if not is_elsewhere:
+                if not one.owner and one.kind in (IMPORT, VALUE, FUNCTION, CLASS):
+                    self._forget_moved(change)
                 self._tops.add(new.top)
 
     def _plan_in_class(self, change: Change, new: Statement, *, has_code: bool) -> None:
@@ -184,16 +477,21 @@ class MinimalLoad:
         elif new.kind == FUNCTION:
             if has_code and self._is_done(change):
                 return
-            if _is_open(kind, new.node):
+            if _is_open(kind, new.node) or self._is_unread(kind, [new.node.name]):
                 self._defined[id(new.node)] = new
             else:
-                self._tops.add(new.top)
+                self._remake(new.owner, new)
         elif is_enum(kind) and new.kind == VALUE:
             self._members.setdefault(new.owner, set()).update(targets(new.node))
         elif self._takes_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
         else:
-            self._tops.add(new.top)
+            self._remake(new.owner, new)
+
+    def _is_unread(self, kind: Any, names: list[str]) -> bool:
+        """True if the hooks that made a class have not looked at names of its body."""
+        followers = self._followers
+        return followers is not None and followers.takes_in_place(kind, names, followers.text)
 
     def _plan_anew(self, name: str) -> None:
         """Give a name that somebody bound anew the file's definition again."""
@@ -207,6 +505,19 @@ class MinimalLoad:
                 self._attributes[id(one.node)] = one.owner, one
             else:
                 self._tops.add(one.top)
+
+    def _forget_moved(self, change: Change) -> None:
+        """Take out what a statement bound that stands under another guard now, unless another one binds it."""
+        if change.old is None or change.old.guard == change.some.guard:
+            return
+        for name in _names_bound(change.some.node) if change.old.kind == IMPORT else [change.some.name]:
+            others = [
+                one
+                for one in self._all
+                if one.node is not change.some.node and not one.owner and name in targets(one.node)
+            ]
+            if not others and name in self._space and name not in self._kept:
+                del self._space[name]
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
         """True if living functions had the code of a statement, and all got the new one."""
@@ -231,12 +542,45 @@ class MinimalLoad:
         new = change.new
         if new is None or DECORATORS in change.parts:
             return False
+        if (
+            DOCSTRING in change.parts
+            and new.node.decorator_list
+            and not new.owner
+            and not _is_documented(self._value(new.name))
+        ):
+            return False  # what its decorators made of it may have read the docstring
         if SIGNATURE in change.parts:
             self._attributes[id(new.node)] = new.owner, new
             if any(_name_of(one) not in TRANSPARENT for one in new.node.decorator_list):
                 self.stays.append((new.name, "its decorators have seen the former signature"))
         self._tell_cached(new)
+        if DOCSTRING in change.parts:
+            self._document_wrappers(change)
         return True
+
+    def _document_wrappers(self, change: Change) -> None:
+        """Give the wrappers of a function, and a property, the docstring that they have copied."""
+        old, new = change.old, change.new
+        if old is None or new is None:
+            return
+        before, now = ast.get_docstring(old.node, clean=False), ast.get_docstring(new.node, clean=False)
+        value: Any = self._value(new.name)
+        value = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        for _ in range(MOST_WRAPPERS):
+            if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in own_space(value):
+                self._document_one(value, before, now)
+            value = value.fget if type(value) is property else own_space(value).get("__wrapped__")
+            if value is None:
+                return
+
+    def _document_one(self, value: Any, before: str | None, now: str | None) -> None:
+        found = value.__doc__ if type(value) is property else own_space(value).get("__doc__", value.__doc__)
+        if type(found) in (str, type(None)) and _cleaned(found) == _cleaned(before):
+            try:
+                value.__doc__ = now
+            except (AttributeError, TypeError):  # it does not take one
+                return
+            self._held.note("", lambda: True, lambda: setattr(value, "__doc__", found))
 
     def _tell_cached(self, new: Statement) -> None:
         kind = self._class(new.owner) if new.owner else None
@@ -261,7 +605,9 @@ class MinimalLoad:
         names = targets(one.node)
         if not names or any(name in CONSUMED or name[:2] == name[-2:] == "__" for name in names):
             return False
-        return _is_plain_class(kind) or (type(kind) is not type and _has_setter(type(kind)))
+        is_new = getattr(one.node, "value", None) is not None and not any(name in space_of(kind) for name in names)
+        is_plain = is_plain_class(kind) or (is_new and type(kind) is not type and _has_setter(type(kind)))
+        return is_plain or self._is_unread(kind, names)
 
     def _class(self, owner: str) -> Any:
         """The class of the module that a scope, `C.` or `C.Inner.`, is; None without one."""
@@ -293,6 +639,8 @@ class MinimalLoad:
         body = self._new.tree.body
         steps = [Step(body[top], self._of_top(body[top])) for top in self._tops]
         spans = [span_of(body[top]) for top in self._tops]
+        if self._followers is not None:
+            steps += self._conditional_steps(self._followers)
 
         def add(node: Any, act: Callable[[], object]) -> None:
             if not any(first <= span_of(node)[0] <= last for first, last in spans):
@@ -305,8 +653,17 @@ class MinimalLoad:
         for owner, names in self._members.items():
             node = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
             add(node, self._of_members(owner, names, node))
-        steps.sort(key=lambda step: step.line)
+        # What follows from other changes of a statement comes after the statement's own change.
+        steps.sort(key=lambda step: step.order)
         return steps
+
+    def _conditional_steps(self, followers: Any) -> Iterator[Step]:
+        """Steps for the statements that may have been evaluated with what changes."""
+        text, body = followers.text, self._new.tree.body
+        forced = {one for owner, one in followers.forced if owner == followers.name}
+        for top in sorted({*followers.candidates(text, followers.seeds), *forced} - self._tops):
+            if id(body[top]) not in self._defined:
+                yield Step(body[top], _follower(followers, text, top), is_conditional=True)
 
     def remove(self) -> Iterator[str]:
         """Remove names that the text no longer binds, unless somebody bound them anew; the module's removed ones."""
@@ -317,6 +674,12 @@ class MinimalLoad:
             kind = self._class(owner + ".") if owner else None
             if kind is not None and last in space_of(kind):
                 type.__delattr__(kind, last)
+                if (
+                    last == "__eq__"
+                    and space_of(kind).get("__hash__", ABSENT) is None
+                    and f"{owner}.__hash__" not in self._bound.kinds
+                ):
+                    type.__delattr__(kind, "__hash__")
                 yield name
             elif not owner and name in self._space:
                 del self._space[name]
@@ -332,7 +695,26 @@ class MinimalLoad:
                 return found if is_last else ABSENT
 
             return value
-        return self._runner(self._compile(ast.Module([node], []), "exec"), self._space)
+        run = self._runner(self._compile(ast.Module([node], []), "exec"), self._space)
+        return self._in_place(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
+
+    def _in_place(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
+        """Let a collection that an edited statement makes anew stay the object that it is, with the new contents."""
+        followers = self._followers
+        names = [name for name in targets(node) if name.isidentifier()]
+        olds = [one.old for one in self.comparison.changes if one.new is not None and one.new.node is node]
+        is_fresh = len(names) == 1 and olds and olds[0] is not None and makes_new(node) and makes_new(olds[0].node)
+        if followers is None or not is_fresh:
+            return run
+
+        def assign() -> object:
+            before = self._space.get(names[0], ABSENT)
+            found = run()
+            if names[0] not in self._bound.rebound:
+                followers.keep_identity(followers.text, names[0], before)
+            return found
+
+        return assign
 
     def _of_definition(self, one: Statement) -> Callable[[], object]:
         code = self._codes[1].of(one.node)
@@ -351,6 +733,8 @@ class MinimalLoad:
             for decorate in reversed(made):
                 value = decorate(value)
             type.__setattr__(kind, one.node.name, value)
+            if one.node.name == "__eq__" and "__hash__" not in space_of(kind):
+                type.__setattr__(kind, "__hash__", None)
             name_it = getattr(type(value), "__set_name__", None)
             if name_it is not None:
                 name_it(value, kind, one.node.name)
@@ -387,7 +771,7 @@ class MinimalLoad:
             for name in _assigned(space, before):
                 setattr(kind, name, space[name])
                 name_it = getattr(type(space[name]), "__set_name__", None)
-                if name_it is not None and _is_plain_class(kind):
+                if name_it is not None and is_plain_class(kind):
                     name_it(space[name], kind, name)
             return ABSENT
 
@@ -395,11 +779,7 @@ class MinimalLoad:
 
     def _give_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
         """Give functions the defaults and annotations of a statement; a default that is written as before stays."""
-        stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
-        stub.decorator_list, stub.body = [], [ast.Pass()]
-        ast.copy_location(stub, node)
-        stub.lineno, stub.end_lineno = node.lineno, node.end_lineno
-        ast.copy_location(stub.body[0], node)
+        stub = self.without_body(node)
         locals_ = dict(space)
         exec(self._compile(ast.Module([stub], []), "exec"), self._space, locals_)
         made = locals_[node.name]
@@ -418,6 +798,16 @@ class MinimalLoad:
                 one.arg: values[one.arg] for one in node.args.kwonlyargs if one.arg in values
             } or None
             function.__annotations__ = made.__annotations__
+
+    @staticmethod
+    def without_body(node: Any) -> Any:
+        """A function's statement without its decorators and its body."""
+        stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
+        stub.decorator_list, stub.body = [], [ast.Pass()]
+        ast.copy_location(stub, node)
+        stub.lineno, stub.end_lineno = node.lineno, node.end_lineno
+        ast.copy_location(stub.body[0], node)
+        return stub
 
     def _note_signature(self, function: types.FunctionType) -> None:
         before = function.__defaults__, function.__kwdefaults__, function.__annotations__
@@ -453,14 +843,52 @@ class MinimalLoad:
 
         return run
 
-    def derived(self, changed: Container[str]) -> Iterator[str]:
-        """The names of statements that did not run although they were computed from names with new objects."""
-        ran = {*self._tops}
-        for one in self._all:
-            if one.kind == VALUE and not one.guard and one.top not in ran and id(one.node) not in self._attributes:
-                value = getattr(one.node, "value", None)
-                if value is not None and any(name in changed for name in _evaluated(value)):
-                    yield one.name
+
+NOT_UNDONE = "what it did is not undone"
+
+
+def _follower(followers: Any, text: Any, top: int) -> Callable[[], object]:
+    def follow() -> object:
+        followers.follow(text, top)
+        return ABSENT
+
+    return follow
+
+
+def _is_documented(value: Any) -> bool:
+    """True for a function, or what hands on a function's docstring."""
+    return type(value) is types.FunctionType or "__wrapped__" in own_space(value) or is_class(value)
+
+
+def _cleaned(text: str | None) -> str | None:
+    """A docstring as any Python keeps it: since 3.13 without its indentation."""
+    return None if text is None else " ".join(text.split())
+
+
+def _place_of_setattr(node: Any) -> str:
+    """The attribute or item that a statement sets, as a text; empty for any other statement."""
+    if isinstance(node, ast.Assign) and all(isinstance(one, (ast.Attribute, ast.Subscript)) for one in node.targets):
+        return dump(list(node.targets))
+    call = node.value if isinstance(node, ast.Expr) else None
+    is_setattr = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr"
+    return dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
+
+
+def _top_names(node: Any) -> list[str]:
+    """The plain names that a statement at the top of a module binds itself."""
+    return [name for name in targets(node) if name.isidentifier()]
+
+
+def makes_new(node: Any) -> bool:
+    """True if the value of an assignment is an object that nothing else has."""
+    value = getattr(node, "value", None)
+    if isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)):
+        return True
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in ("list", "dict", "set", "sorted")
+    )
 
 
 def _come(changes: Iterable[Change]) -> Iterator[Statement]:
@@ -497,19 +925,9 @@ def _name_of(node: ast.expr) -> str:
 
 def _is_open(kind: Any, node: Any) -> bool:
     """True if an existing class takes a method just as a new one."""
-    if node.name in CONSUMED:
+    if node.name in CONSUMED or space_of(kind).get("_is_protocol"):
         return False
-    return _is_plain_class(kind) or all(_name_of(one) in TRANSPARENT for one in node.decorator_list)
-
-
-def _is_plain_class(kind: Any) -> bool:
-    """True if only Python looked at the names of a class when it was made."""
-    if type(kind).__name__ not in ("type", "ABCMeta") or type(kind).__module__ not in ("builtins", "abc"):
-        return False
-    space = space_of(kind)
-    if "__dataclass_fields__" in space or "__attrs_attrs__" in space or "_fields" in space:
-        return False
-    return not any("__init_subclass__" in space_of(base) for base in kind.__mro__[1:-1])
+    return is_plain_class(kind) or all(_name_of(one) in TRANSPARENT for one in node.decorator_list)
 
 
 def _has_setter(kind: type) -> bool:
@@ -537,14 +955,3 @@ def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[s
         if default is not None and one.arg in (function.__kwdefaults__ or {}):
             found[one.arg] = dump(default), (function.__kwdefaults__ or {})[one.arg]
     return found
-
-
-def _evaluated(node: ast.AST) -> Iterator[str]:
-    """The names that an expression itself reads, not those within its lambdas."""
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Name):
-            yield one.id
-        elif not isinstance(one, ast.Lambda):
-            waiting += ast.iter_child_nodes(one)

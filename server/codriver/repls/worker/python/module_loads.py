@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import sys
 
-from ..basics.held_definitions import ABSENT, Held, Snapshot
+from ..basics.held_definitions import ABSENT, Held, Snapshot, home_of, is_class
 from ..basics.sensitive_texts import FILE, NAME
+from .class_renewal import update_abstract_methods
+from .follow_up import Followers
 from .living_code import is_enum
 from .loaded_texts import MOST_TEXT
-from .minimal_load import MinimalLoad
+from .minimal_load import MinimalLoad, Step
 from .renewal import forget, renew
 from .statements import DEFINITION, UNPARSABLE, BoundNames, SourceText
 
@@ -20,9 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .minimal_load import Step
     from .python_drift import Drift
     from .statements import Kept
+
+
+OF_MODULES = frozenset({
+    "__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__builtins__",
+    "__path__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__", "__all__",
+})  # fmt: skip
+"""Names that each module has of its own."""
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
@@ -66,6 +75,8 @@ class ModuleLoad:
         self._keeps = keeps
         self._standing: dict[str, Kept | None] = {}
         self._minimal: MinimalLoad | None = None
+        self._followers: Followers | None = None
+        self._is_followed = False
         self._before: object = ABSENT
         self._snapshot: Snapshot | None = None
 
@@ -118,7 +129,37 @@ class ModuleLoad:
         # Values that somebody bound to names of the module are its state.
         left = standing if self._keeps else {*standing} - definitions - minimal.names
         self._standing = {one: standing[one] for one in left}
-        return minimal.renew()
+        self._followers = Followers(minimal, self._drift, name, self._held)
+        steps = minimal.renew(self._followers)
+        last = ast.parse("pass").body[0]
+        return [*steps, Step(last, self._follow, is_conditional=True)]
+
+    def _follow(self) -> object:
+        """Bring other holders and other modules in line, once the module itself has changed."""
+        module, name, followers = self.module, self._name, self._followers
+        if module is None or name is None or followers is None or self._snapshot is None:
+            return ABSENT
+        self._is_followed = True
+        others = followers.other_texts()
+        self._renew(module, name, self._snapshot)
+        for text in others:
+            before, standing = dict(text.space), self._drift.standing(text.name)
+            for top in followers.tops_of(text):
+                followers.follow(text, top)
+            self.renewed += renew(text.module, before, self._held, self._drift.closures)
+            self.renewed += self._renew_importers(text.module, text.name, before)
+            self._texts.renamed(text.name, standing)
+        kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
+        update_abstract_methods(kinds, self._held.note)
+        return ABSENT
+
+    def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
+        names = snapshot.names
+        taken = self._forget(module) if self._minimal is None else self._minimal.remove()
+        self.renewed += [{"module": name, "name": one, "kind": "removed"} for one in taken]
+        snapshot.note_changes(self._held)
+        self.renewed += renew(module, names, self._held, self._drift.closures)
+        self.renewed += self._renew_importers(module, name, names)
 
     def end(self, *, has_failed: bool) -> None:
         """Bring other modules in line with the load, and keep its changes."""
@@ -134,6 +175,10 @@ class ModuleLoad:
             self._texts.loaded(name, module, self._path, self._text, self._standing)
         elif before is not None:
             loads[name] = before.with_names_of_now()
+        if self._followers is not None:
+            self._followers.close()
+        if self._minimal is not None:
+            self._minimal.close()
         for row in self.renewed:
             if row["kind"] == "renewed" and "of" not in row:
                 undo = self._texts.rebind(row["module"], row["name"])
@@ -146,15 +191,12 @@ class ModuleLoad:
         if module is not self._before:
             self._end_new(module, name, has_failed=has_failed)
         elif self._snapshot is not None:
-            names = self._snapshot.names
+            if has_failed and not self._is_followed:
+                self._snapshot.note_changes(self._held)
             if not has_failed:
-                taken = self._forget(module) if self._minimal is None else self._minimal.remove()
-                self.renewed += [{"module": name, "name": one, "kind": "removed"} for one in taken]
-            self._snapshot.note_changes(self._held)
-            if not has_failed:
-                self.renewed += renew(module, names, self._held, self._drift.closures)
-                self.renewed += self._renew_importers(module, name, names)
-                self.renewed += self._told(module, name, names)
+                if not self._is_followed:
+                    self._renew(module, name, self._snapshot)
+                self.renewed += self._told(module, name, self._snapshot.names)
 
     def _forget(self, module: types.ModuleType) -> list[str]:
         if len(self._text) > MOST_TEXT:  # parsing it would take longer than all else
@@ -170,7 +212,11 @@ class ModuleLoad:
         well.
         """
         space = module.__dict__
-        changed = {one for one in space if one[:2] != "__" and space[one] is not before.get(one, ABSENT)}
+        changed = {
+            one
+            for one in space
+            if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in OF_MODULES)
+        }
         former = [(own, reference()) for home, own, reference in self._texts.former if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
         for one in changed:
@@ -208,10 +254,10 @@ class ModuleLoad:
             yield {"module": name, "name": one, "kind": "emptied", "of": str(count)}
         for one, function in minimal.left:
             self._drift.closures.add(name, one, function)
-        stays = [*minimal.stays]
-        stays += [(one, "it was computed from what changed") for one in minimal.derived(changed)]
-        for one, why in dict.fromkeys(stays):
+        for one, why in dict.fromkeys(minimal.stays):
             yield _stays(name, one, why)
+        for other, one, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
+            yield _stays(other, one, why)
 
     def _end_new(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         modules: dict[str, Any] = sys.modules

@@ -18,7 +18,7 @@ from ..basics.dialect import Dialect, NamespaceMissingError, Sources
 from ..basics.displays import display_of
 from ..basics.error_report import add_place, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
-from ..basics.held_definitions import Holds
+from ..basics.held_definitions import ABSENT, Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at, text_of
 from .images import Figures, image_of, with_image
 from .live_recording import ExecutedFunctions, offer
@@ -26,7 +26,7 @@ from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import SharedNames, complete, definition_of, find, lookup, names
-from .statements import ABSENT, is_docstring
+from .statements import is_docstring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class Python(Dialect):
             else:
                 steps = [step for step in steps if self.runs(step.node, path)]
                 job.lines = [step.line for step in steps]
-                value = [ABSENT, *[step.act() for step in steps]][-1]
+                value = [ABSENT, *[found for step in steps if (found := step.act()) is not ABSENT]][-1]
             if value is not ABSENT:
                 shown = self.print(value, job)
             self._figures.send_all(value)

@@ -13,12 +13,11 @@ import re
 import sys
 import types
 
-from ..basics.held_definitions import INSTALLED, home_of, is_class
+from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
 from .python_names import space_of_module
 from .renewal import FormerClosures
 from .statements import (
-    ABSENT,
     DEFINITION,
     UNPARSABLE,
     BoundNames,
@@ -188,7 +187,7 @@ class Drift:
             space = space_of_module(module)
             for name, value in list(space.items()):
                 of = known.get(id(value))
-                if of is None or (space.get("__name__"), name) == of:
+                if of is None or (space.get("__name__"), name) == of or _is_still_named(value):
                     continue
                 home = sys.modules.get(of[0])
                 if home is not None and space_of_module(home).get(of[1], value) is not value:
@@ -299,6 +298,14 @@ def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, s
     except UNPARSABLE:
         return
     yield from imported(tree, name, is_package=os.path.basename(file) == "__init__.py")
+
+
+def _is_still_named(value: object) -> bool:
+    """True for a class or function that its own name in its module still has: another name had it, too."""
+    if not (is_class(value) or type(value) is types.FunctionType):
+        return False
+    home = sys.modules.get(str(home_of(value)))
+    return home is not None and space_of_module(home).get(qualname_of(value)) is value
 
 
 def _is_alias(item: tuple[str, Load]) -> bool:

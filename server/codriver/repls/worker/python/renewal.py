@@ -88,7 +88,14 @@ def _is_heir(new: object, old: object, home: str) -> bool:
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
     places = [(home_of(one), qualname_of(one)) for one in (old, new)]
-    return places[0] == places[1] and bool(places[0][0] == home)
+    return places[0] == places[1] and bool(places[0][0] == home) and not _is_another(old, new)
+
+
+def _is_another(old: Any, new: Any) -> bool:
+    """True for functions of different statements of one file, which only have a name in common."""
+    if type(old) is not types.FunctionType or old.__code__.co_filename != new.__code__.co_filename:
+        return False
+    return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
 
 
 def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: Held) -> Iterator[dict[str, str]]:
@@ -334,6 +341,20 @@ def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
     if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
         return False
     return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
+
+
+def is_same_own_code(one: types.CodeType, other: types.CodeType) -> bool:
+    """Whether a call of two codes does the same, apart from the functions within them."""
+    one, other = own_code(one), own_code(other)
+    if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
+        return False
+    pairs = list(zip(one.co_consts, other.co_consts))
+    # A lambda or comprehension may be called at once.
+    return all(
+        _is_same_constant(a, b)
+        for a, b in pairs
+        if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<")
+    )
 
 
 def own_code(code: types.CodeType) -> types.CodeType:

@@ -18,6 +18,7 @@ import types
 import weakref
 
 from ..basics.held_definitions import (
+    ABSENT,
     function_in,
     home_of,
     is_class,
@@ -179,11 +180,10 @@ class SourceText:
 class Comparison:
     """The differences of two texts: `changes`, in the order of the new text, then the missing statements.
 
-    `same`: the statements that are in both. `moved`: the name of the first statement at another place among the others;
-    empty if the order is the same.
+    `same`: the statements that are in both. `moved`: those of the new text at another place among the others.
     """
 
-    def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: str) -> None:
+    def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: list[Statement]) -> None:
         self.changes, self.same, self.moved = changes, same, moved
 
 
@@ -225,7 +225,7 @@ def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         elif one.parts != (AROUND,) or not has_guard:
             yield name, "edited", "" if one.parts in ((BODY,), ("",)) else ", ".join(filter(None, one.parts))
     if moved:
-        yield moved, "order", ""
+        yield moved[0].name or next(iter(targets(moved[0].node)), "a statement"), "order", ""
 
 
 def _paired(gone: list[Statement], come: list[Statement]) -> list[Change]:
@@ -243,11 +243,8 @@ def _paired(gone: list[Statement], come: list[Statement]) -> list[Change]:
     return [*changes, *(Change(one, None) for one in gone if id(one) in left)]
 
 
-def _moved(before: list[Statement], now: list[Statement]) -> str:
-    for one, other in zip(before, now):
-        if one.key != other.key:
-            return other.name or next(iter(targets(other.node)), "a statement")
-    return ""
+def _moved(before: list[Statement], now: list[Statement]) -> list[Statement]:
+    return [other for one, other in zip(before, now) if one.key != other.key]
 
 
 def _parts_that_differ(old: Statement, new: Statement) -> tuple[str, ...]:
@@ -382,7 +379,6 @@ EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\
 """Names of the seeming files of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
 BLOCKS = ("body", "orelse", "finalbody", "handlers")
-ABSENT = object()
 
 
 class Kept:
@@ -459,6 +455,8 @@ class Names:
     def keep(self, name: str, value: object = ABSENT) -> None:
         """Remember that a load gave a dotted name another value, or none."""
         kept = self.settle()
+        if _is_dunder(name):
+            return
         if value is ABSENT:
             kept.pop(name, None)
         else:

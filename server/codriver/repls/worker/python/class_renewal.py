@@ -1,0 +1,66 @@
+"""Classes that live: which of them take a change in place, which can be made again, and their abstract methods."""
+
+from __future__ import annotations
+
+from ..basics.held_definitions import is_class, order_of, space_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
+
+REGISTERING = ("sqlalchemy", "sqlmodel", "peewee", "mongoengine", "pony", "tortoise", "flask_sqlalchemy")
+"""Libraries that keep each class that is made, and refuse a second one of its name."""
+
+
+def is_plain_class(kind: Any) -> bool:
+    """True if only Python looked at the names of a class when it was made."""
+    if type(kind).__name__ not in ("type", "ABCMeta") or type(kind).__module__ not in ("builtins", "abc"):
+        return False
+    space = space_of(kind)
+    if "__dataclass_fields__" in space or "__attrs_attrs__" in space or "_fields" in space:
+        return False
+    return not any("__init_subclass__" in space_of(base) for base in kind.__mro__[1:-1])
+
+
+def creates_freely(kind: Any) -> bool:
+    """True if a class can be made a second time: no library refuses one of the same name."""
+    homes = {str(type.__dict__["__module__"].__get__(one)).partition(".")[0] for one in (*order_of(kind), type(kind))}
+    return homes.isdisjoint(REGISTERING)
+
+
+def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
+    """Renew the sets of abstract methods of classes and of their subclasses, as `abc.update_abstractmethods` does."""
+    seen: set[int] = set()
+    for kind in kinds:
+        for one in _with_subclasses(kind):
+            if id(one) in seen or "__abstractmethods__" not in space_of(one):
+                continue
+            seen.add(id(one))
+            before, now = space_of(one)["__abstractmethods__"], frozenset(_abstract_names(one))
+            if before != now:
+                one.__abstractmethods__ = now
+                note("", lambda: True, _setter(one, before))
+
+
+def _setter(kind: Any, names: Any) -> Callable[[], object]:
+    return lambda: setattr(kind, "__abstractmethods__", names)
+
+
+def _with_subclasses(kind: Any) -> Iterator[Any]:
+    yield kind
+    for one in type.__subclasses__(kind):
+        yield from _with_subclasses(one)
+
+
+def _abstract_names(kind: Any) -> Iterator[str]:
+    for base in kind.__bases__:
+        for name in space_of(base).get("__abstractmethods__", ()) if is_class(base) else ():
+            value = next((space_of(one)[name] for one in order_of(kind) if name in space_of(one)), None)
+            if getattr(value, "__isabstractmethod__", False):
+                yield name
+    for name, value in list(space_of(kind).items()):
+        if getattr(value, "__isabstractmethod__", False):
+            yield name

@@ -1,0 +1,1300 @@
+"""What follows from a change: statements that were evaluated with something that a load has changed.
+
+Each of them is looked at in the order of the text, once what stands before it has run. Where evaluating it again has no
+effect outside, it is, and values that come out equal stay the objects that they are. Collections change in place, so
+that whoever holds them has the new contents. What fills a renewed object runs again after it. Anything else is reported
+by its name and line.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import gc
+import re
+import sys
+import types
+
+from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from .class_renewal import creates_freely, is_plain_class
+from .import_effects import Analysis
+from .living_code import is_enum
+from .pure_calls import is_immutable_kind
+from .python_names import space_of_module
+from .renewal import is_same_code
+from .statements import (
+    CLASS,
+    FUNCTION,
+    FUNCTIONS,
+    GUARDS,
+    UNPARSABLE,
+    VALUE,
+    SourceText,
+    imported,
+    is_plain,
+    span_of,
+    targets,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Dict, Tuple
+
+    from ..basics.held_definitions import Held
+    from .import_effects import Effects
+    from .minimal_load import MinimalLoad
+    from .python_drift import Drift
+
+    Place = Tuple[str, str, int]
+    Node = Any
+    Spaces = Dict[str, Dict[str, Any]]
+
+WORD = re.compile(r"\w+")
+MOST_DEEP = 50
+MOST_STEPS = 5
+"""Steps from a decorated value to its function."""
+MOST_COMPARED = 20_000
+CONTAINERS = (list, dict, set)
+
+
+class Text:
+    """The text of a loaded module, by the statements at its top."""
+
+    def __init__(self, name: str, module: types.ModuleType, file: str, source: SourceText) -> None:
+        self.name, self.module, self.file, self.source = name, module, file, source
+        self.space: dict[str, Any] = module.__dict__
+        self.body: list[Any] = source.tree.body
+        self._words: list[frozenset[str]] | None = None
+        self._functions: dict[tuple[str, int], Any] | None = None
+        self._imports: frozenset[str] | None = None
+
+    @property
+    def words(self) -> list[frozenset[str]]:
+        """The words of each statement."""
+        if self._words is None:
+            lines = self.source.lines
+            spans = [span_of(node) for node in self.body]
+            self._words = [frozenset(WORD.findall("".join(lines[first - 1 : last]))) for first, last in spans]
+        return self._words
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """The names of the modules that the text may import at its top, and of those in packages that it names."""
+        if self._imports is None:
+            found: set[str] = set()
+            for source, name, _ in imported(self.source.tree, self.name, is_package=self.is_package):
+                found.update((source, f"{source}.{name}"))
+            waiting: list[Any] = list(self.body)
+            while waiting:
+                node = waiting.pop()
+                if isinstance(node, ast.Import):
+                    for one in node.names:
+                        parts = one.name.split(".")
+                        found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
+                elif type(node) in GUARDS:
+                    waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
+            self._imports = frozenset(found)
+        return self._imports
+
+    @property
+    def is_package(self) -> bool:
+        """True for the text of a package."""
+        return self.file.endswith("__init__.py")
+
+    def function(self, code: types.CodeType) -> Any:
+        """The statement or lambda that a code was compiled from."""
+        if self._functions is None:
+            self._functions = {}
+            for node in ast.walk(self.source.tree):
+                if isinstance(node, FUNCTIONS):
+                    self._functions[node.name, span_of(node)[0]] = node
+                elif isinstance(node, ast.Lambda):
+                    key = "<lambda>", node.lineno
+                    self._functions[key] = None if key in self._functions else node
+        return self._functions.get((code.co_name, code.co_firstlineno))
+
+    def mentioning(self, names: set[str]) -> list[int]:
+        """The statements that may have read one of some names, directly or through others; the names grow."""
+        found: set[int] = set()
+        is_growing = True
+        while is_growing:
+            is_growing = False
+            for number, words in enumerate(self.words):
+                if number not in found and not names.isdisjoint(words):
+                    found.add(number)
+                    more = set(self._bound_in(self.body[number], names))
+                    is_growing = is_growing or not more <= names
+                    names |= more
+        return sorted(found)
+
+    def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # a case each
+        one: Any
+        if isinstance(node, FUNCTIONS):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield node.name
+            lines = self.source.lines
+            for one in node.body:
+                first, last = span_of(one)
+                if not names.isdisjoint(WORD.findall("".join(lines[first - 1 : last]))):
+                    yield from self._bound_in(one, names)
+        elif isinstance(node, GUARDS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
+            for part in ast.walk(node):
+                one = part
+                if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+                    yield one.name
+                elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+                    yield one.id
+        else:
+            for name in targets(node):
+                yield name.partition(".")[0]
+            for part in ast.walk(node):
+                one = part
+                if isinstance(one, ast.NamedExpr):
+                    yield one.target.id
+                elif isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
+                    yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
+                elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
+                    yield one.id  # a call may fill what it names
+
+
+class Followers:
+    """The statements that follow from one load, in its module and in those that import it.
+
+    `stays`: rows of module, name and reason for what could not be renewed.
+    """
+
+    def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, held: Held) -> None:
+        self._minimal, self._drift, self._held, self.name = minimal, drift, held, name
+        self.stays: list[tuple[str, str, str]] = []
+        self.module = minimal.module
+        self._texts: dict[str, Text | None] = {}
+        self._old = Text(name, self.module, minimal.file, minimal.old)
+        self.text = Text(name, self.module, minimal.file, minimal.new)
+        self._is_old = True
+        self._loads = {load.file: other for other, load in drift.texts.loads.items()}
+        self._analysis = Analysis(self._source_of)
+        self._before: Spaces = {name: dict(self.module.__dict__)}
+        self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._updated: set[tuple[str, str]] = set()
+        self._codes: set[tuple[str, str]] = set()
+        self._seeds: set[str] = set()
+        self._is_touched: set[int] = set()
+        self._truths: dict[int, bool] = {}
+        self.forced: set[tuple[str, int]] = set()
+        self._done: set[tuple[str, int]] = set()
+        self._cache: dict[tuple[int, bool], Effects] = {}
+        self._living: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
+        self._minimals: dict[str, MinimalLoad] = {name: minimal}
+        self._importers: list[Text] | None = None
+        self.rebuilt: set[int] = set()
+        self._keep_classes(self.module)
+
+    # Sources
+
+    def _source_of(self, function: Any) -> Any:
+        if type(function) is str:
+            return self._text_of_file(function)
+        code = function.__code__
+        text = self._text_of_file(code.co_filename)
+        return None if text is None else text.function(code)
+
+    def _text_of_file(self, file: str) -> Text | None:
+        if file == self.text.file:
+            return self._old if self._is_old else self.text
+        name = self._loads.get(file)
+        return None if name is None else self.text_of(name)
+
+    def text_of(self, name: str) -> Text | None:
+        """The loaded text of another module; None if it is unknown."""
+        if name == self.name:
+            return self.text
+        if name not in self._texts:
+            self._texts[name] = None
+            load = self._drift.texts.loads.get(name)
+            module = sys.modules.get(name)
+            if load is not None and module is not None and load.module() is module and not load.is_rewritten:
+                load.read()
+                data = load.data
+                if data is not None:
+                    with contextlib.suppress(*UNPARSABLE):
+                        self._texts[name] = Text(name, module, load.file, SourceText(data, load.file))
+        return self._texts[name]
+
+    def close(self) -> None:
+        """Forget all objects, which live on only where others hold them."""
+        for one in (self._before, self._classes, self._living or {}, self._minimals, self._texts):
+            one.clear()
+        self._importers, self._living = None, None
+
+    # Before anything changes
+
+    def prepare(self) -> None:  # noqa: C901, PLR0912  # a case each
+        """Evaluate what may follow from the load, to see which values are as the module made them."""
+        comparison = self._minimal.comparison
+        for change in comparison.changes:
+            for one in (change.old, change.new):
+                if one is None:
+                    continue
+                parts = one.name.split(".")
+                is_dunder = parts[-1][:2] == parts[-1][-2:] == "__"
+                self._seeds |= {parts[0]} if is_dunder and len(parts) > 1 else {parts[-1]}
+                if one.kind != FUNCTION:
+                    self._seeds.update(part for name in targets(one.node) for part in name.split("."))
+                    self._seeds.update(parts[:-1])
+                elif is_dunder and len(parts) > 1:
+                    self._seeds.add(parts[0])
+                if one.kind not in (FUNCTION, CLASS) or one.node.decorator_list:
+                    self._seeds.update(self._filled_names(one.node))
+        self._seeds = {one for one in self._seeds if one.isidentifier()}
+        if not self._seeds:
+            return
+        pairs = {new.top: old.top for old, new in comparison.same if not new.owner}
+        for top in self.text.mentioning(set(self._seeds)):
+            node = self.text.body[top]
+            old = self._old.body[pairs[top]] if top in pairs else None
+            if old is None:
+                continue
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                names = [name for name in targets(node) if name.isidentifier()]
+                effects = self._analysis.statement(old, self.text.space)
+                is_pure = effects.effect is None and not effects.fills
+                value = self._try(old.value) if names and is_pure else ABSENT
+                present = self.text.space.get(names[0], ABSENT) if names else ABSENT
+                if len(names) == 1 and (
+                    value is ABSENT or not (is_alike(value, present) or _are_namesakes(value, present))
+                ):
+                    self._is_touched.add(top)
+            elif isinstance(node, ast.If):
+                effects = self._analysis.statement(old.test, self.text.space)
+                value = self._try(old.test) if effects.effect is None and not effects.fills else ABSENT
+                if value is not ABSENT:
+                    self._truths[top] = bool(value)
+
+    def _filled_names(self, node: Any) -> set[str]:
+        fills = self._analysis.statement(node, self.text.space).fills
+        return {name for name, value in self.text.space.items() if id(value) in fills}
+
+    def _try(self, node: Any) -> Any:
+        try:
+            return eval(self._minimal.compiled(ast.Expression(node), "eval"), self.text.space)
+        except (Exception, SystemExit):  # of the user's code: it is looked at when its turn comes
+            return ABSENT
+
+    # The plan
+
+    def begin(self) -> None:
+        """Find the changed code. To be called once the functions have theirs."""
+        self._is_old = False
+        for change in self._minimal.comparison.changes:
+            old, new = change.old, change.new
+            if old is None or new is None:
+                continue
+            if "docstring" in change.parts:
+                self._updated.add((self.name, new.name + ".__doc__"))
+            if not old.kind == new.kind == FUNCTION:
+                continue
+            if "signature" in change.parts or self._minimal.runs_otherwise(old, new):
+                self._codes.add((self.name, new.name + "()"))
+
+    def candidates(self, text: Text, seeds: set[str]) -> list[int]:
+        """The statements of a text that may follow from changes of some names."""
+        return text.mentioning(seeds) if seeds else []
+
+    @property
+    def seeds(self) -> set[str]:
+        """The names that the edit changes, as words."""
+        return set(self._seeds)
+
+    def effects(self, node: Any, text: Text) -> Effects:
+        """The effects of a statement, as things are now."""
+        return self._analysis.statement(node, text.space)
+
+    # What has changed
+
+    def _keep_classes(self, module: types.ModuleType) -> None:
+        waiting = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == module.__name__]
+        while waiting:
+            kind = waiting.pop()
+            if id(kind) not in self._classes:
+                space = dict(space_of(kind))
+                self._classes[id(kind)] = kind, space
+                waiting += [one for one in space.values() if is_class(one) and home_of(one) == module.__name__]
+
+    def keep_module(self, text: Text) -> None:
+        """Remember the names of another module before they change."""
+        if text.name not in self._before:
+            self._before[text.name] = dict(text.space)
+            self._keep_classes(text.module)
+
+    def note_update(self, module: str, name: str) -> None:
+        """Remember that the object of a name was changed in place."""
+        self._updated.add((module, name))
+
+    def is_affected(self, effects: Effects) -> bool:
+        """True if something that was read, or called, has changed."""
+        return any(self._has_changed(module, name) for module, name in effects.reads)
+
+    def _has_changed(self, module: str, name: str) -> bool:
+        if (module, name) in self._codes or (module, name) in self._updated:
+            return True
+        first, _, rest = name.partition(".")
+        before = self._before.get(module)
+        if before is None or name.endswith("()"):
+            return False
+        now = space_of_module(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
+        old = before.get(first, ABSENT)
+        if now is not old:
+            return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
+        if rest and is_class(now):
+            return self._has_attribute_changed(now, rest)
+        return False
+
+    def _has_attribute_changed(self, kind: Any, name: str) -> bool:
+        first, _, rest = name.partition(".")
+        for one in order_of(kind):
+            known = self._classes.get(id(one))
+            if known is None:
+                continue
+            now, old = space_of(one).get(first, ABSENT), known[1].get(first, ABSENT)
+            if now is not old:
+                return type(now) is not types.FunctionType or type(old) is not types.FunctionType
+            if now is not ABSENT:
+                return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
+        return False
+
+    # One statement
+
+    def follow(self, text: Text, top: int) -> None:
+        """Renew what a statement of a module made, if it follows from a change."""
+        if (text.name, top) in self._done:
+            return
+        node = text.body[top]
+        if (text.name, top) in self.forced:
+            self._rerun(text, top)
+            return
+        if isinstance(node, FUNCTIONS):
+            self._follow_function(text, top, node)
+        elif isinstance(node, ast.ClassDef):
+            self._follow_class(text, top, node)
+        elif _is_star(node):
+            self._follow_star(text, node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom, ast.Delete, ast.Pass)):
+            return
+        else:
+            self._follow_statement(text, top, node)
+
+    def _follow_statement(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # a case each
+        effects = self.effects(node, text)
+        if not self.is_affected(effects):
+            return
+        names = [name for name in targets(node) if name.isidentifier()]
+        if isinstance(node, ast.If) and self._decides_as_before(text, top, node):
+            return
+        if effects.effect is not None:
+            self._report(
+                text,
+                node,
+                f"it was evaluated with {self._cause(effects)}, which changed, and running it again may act outside",
+            )
+            return
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
+            if self._is_store(node, text):
+                self._run(text, node)
+            else:
+                self._rebuild_filled(text, top, node, effects)
+            return
+        if isinstance(node, ast.Expr) and _is_setattr(node.value):
+            self._run(text, node)
+            return
+        if effects.fills:
+            self._rebuild_filled(text, top, node, effects)
+            return
+        if isinstance(node, ast.Expr):
+            return
+        if isinstance(node, ast.Assert):
+            self._run_or_report(text, node, effects)
+            return
+        bound = _names_bound_by(node)
+        chains = [name for name in bound if len(self.chain(text, name)) > 1]
+        if chains:
+            for name in chains:
+                self._rebuild(text, name, top, effects)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and top in self._is_touched and text.name == self.name:
+            self._report(
+                text, node, f"it was computed from {self._cause(effects)}, which changed, and has been used since"
+            )
+        elif isinstance(node, ast.While):
+            self._report(text, node, f"it ran with {self._cause(effects)}, which changed")
+        else:
+            self._run_or_report(text, node, effects)
+
+    def _decides_as_before(self, text: Text, top: int, node: Any) -> bool:
+        """True if the test of a guard has its former outcome, and nothing in its branch follows from the change."""
+        if text.name != self.name or top not in self._truths:
+            return False
+        effects = self.effects(node.test, text)
+        if effects.effect is not None:
+            return False
+        try:
+            value = bool(eval(self.minimal_of(text).compiled(ast.Expression(node.test), "eval"), text.space))
+        except Exception:  # of the user's code
+            return False
+        branch = node.body if value else node.orelse
+        return value is self._truths[top] and not any(self.is_affected(self.effects(one, text)) for one in branch)
+
+    def _is_store(self, node: Any, text: Text) -> bool:
+        """True for an assignment to attributes or items whose places are the same as before."""
+        places = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return all(
+            isinstance(one, (ast.Attribute, ast.Subscript)) and not self.is_affected(self.effects(one, text))
+            for one in places
+        )
+
+    def _run(self, text: Text, node: Any) -> None:
+        exec(self.minimal_of(text).compiled(ast.Module([node], []), "exec"), text.space)
+
+    def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
+        cause = self._cause(effects)
+        try:
+            self._evaluate(text, node)
+        except Exception as error:  # of the user's code
+            self._report(
+                text, node, f"it was evaluated with {cause}, which changed, and fails now: {type(error).__name__}"
+            )
+
+    def _evaluate(self, text: Text, node: Any) -> None:
+        """Run a statement that only binds names, and keep the objects that come out equal."""
+        names = _names_bound_by(node)
+        before = {name: text.space.get(name, ABSENT) for name in names}
+        if isinstance(node, GUARDS):
+            for name in names:
+                if before[name] is not ABSENT and not self._is_bound_elsewhere(text, node, name):
+                    del text.space[name]
+        try:
+            self._run(text, node)
+        except BaseException:
+            for name, value in before.items():
+                if value is not ABSENT:
+                    text.space[name] = value
+            raise
+        for name, old in before.items():
+            self._settle(text, name, old)
+
+    def _settle(self, text: Text, name: str, old: Any) -> None:
+        """Keep the former object of a name if the new one is equal, or can be put into it."""
+        space = text.space
+        new = space.get(name, ABSENT)
+        if new is not old and old is not ABSENT and new is not ABSENT:
+            if is_alike(old, new):
+                space[name] = old
+            elif self._take_contents(old, new):
+                space[name] = old
+                self._updated.add((text.name, name))
+        if text.name != self.name and space.get(name, ABSENT) is not old:
+            self._held.note_key(f"{text.name}.{name}", space, name, old)
+
+    def _take_contents(self, old: Any, new: Any) -> bool:
+        """Give a collection, or an instance of a workspace class, the contents of a new one."""
+        if type(old) is not type(new):
+            return False
+        if type(old) in CONTAINERS:
+            self.fill(old, new)
+            return True
+        kind = type(old)
+        if kind.__module__ in self._loads.values() and not is_enum(kind) and "__slots__" not in space_of(kind):
+            own = getattr(old, "__dict__", None)
+            fresh = getattr(new, "__dict__", None)
+            if (
+                type(own) is dict
+                and type(fresh) is dict
+                and not any(one in CONTAINERS for one in order_of(kind))
+                and own
+            ):
+                before = dict(own)
+                self._held.note("", lambda: True, lambda: _refill(own, before))
+                _refill(own, fresh)
+                return True
+        return False
+
+    def fill(self, old: Any, new: Any) -> None:
+        """Give a list, dict or set the contents of another."""
+        before = old.copy()
+        self._held.note("", lambda: True, lambda: _refill(old, before))
+        _refill(old, new)
+
+    def _is_bound_elsewhere(self, text: Text, node: Any, name: str) -> bool:
+        return any(other is not node and name in _names_bound_by(other) for other in text.body)
+
+    # Functions
+
+    def _follow_function(self, text: Text, top: int, node: Any) -> None:
+        has_defaults = self._follow_defaults(text, node, None)
+        has_new_types = self._follow_annotations(text, node) or has_defaults
+        if node.decorator_list:
+            self._follow_decorators(text, top, node, is_affected=has_new_types)
+
+    def _follow_annotations(self, text: Text, node: Any) -> bool:
+        """Give a function the annotations that it would have now; True if they differ."""
+        effects = self._analysis.annotations(node, text.space)
+        if not self.is_affected(effects):
+            return False
+        stub = self.minimal_of(text).without_body(node)
+        space: dict[str, Any] = {}
+        try:
+            exec(self.minimal_of(text).compiled(ast.Module([stub], []), "exec"), text.space, space)
+            made = space[node.name].__annotations__
+        except Exception:  # of the user's code
+            return True
+        for function in self.living(text.file, node):
+            self._annotate(function, made)
+        return True
+
+    def _annotate(self, function: Any, made: dict[str, Any]) -> None:
+        before = function.__annotations__
+        function.__annotations__ = made
+        self._held.note("", lambda: True, lambda: setattr(function, "__annotations__", before))
+
+    def _follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
+        """Give a function the defaults that it would have now; True if one of them is another."""
+        has_changed = False
+        places = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        for place in places:
+            effects = self._analysis.within([place], text.space, kind)
+            if not self.is_affected(effects):
+                continue
+            if effects.effect is not None or effects.fills:
+                self._report(text, node, f"a default was computed from {self._cause(effects)}, which changed")
+                continue
+            try:
+                code = self.minimal_of(text).compiled(ast.Expression(place), "eval")
+                value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
+            except Exception as error:  # of the user's code
+                self._report(text, node, f"a default fails now: {type(error).__name__}")
+                continue
+            for function in self.living(text.file, node):
+                has_changed = self._give_default(function, node, place, value) or has_changed
+        return has_changed
+
+    def _give_default(self, function: Any, node: Any, place: Any, value: Any) -> bool:
+        before = function.__defaults__, function.__kwdefaults__
+
+        def undo() -> None:
+            function.__defaults__, function.__kwdefaults__ = before
+
+        if place in node.args.defaults:
+            number = node.args.defaults.index(place)
+            given = list(function.__defaults__ or ())
+            if number >= len(given) or is_alike(given[number], value):
+                return False
+            given[number] = value
+            function.__defaults__ = tuple(given)
+        else:
+            name = node.args.kwonlyargs[node.args.kw_defaults.index(place)].arg
+            words = dict(function.__kwdefaults__ or {})
+            if name in words and is_alike(words[name], value):
+                return False
+            function.__kwdefaults__ = {**words, name: value}
+        self._held.note("", lambda: True, undo)
+        return True
+
+    def _follow_decorators(self, text: Text, top: int, node: Any, *, is_affected: bool) -> None:
+        effects = self._analysis.decorators(node, text.space)
+        if is_affected and not self.is_affected(effects):
+            if effects.effect is None and not effects.fills:
+                return
+            effects.reads |= self._analysis.annotations(node, text.space).reads
+            for place in (*node.args.defaults, *node.args.kw_defaults):
+                effects.reads |= self._analysis.within([place], text.space, None).reads if place is not None else set()
+        elif not self.is_affected(effects):
+            return
+        if effects.effect is not None:
+            self._report(
+                text,
+                node,
+                f"its decorators ran with {self._cause(effects)}, which changed, and they may act outside",
+            )
+        elif effects.fills and not self._fills_only_itself(text, node, effects):
+            self._rebuild_filled(text, top, node, effects)
+        elif not self.decorate(text, node):
+            self._report(text, node, f"its decorators ran with {self._cause(effects)}, which changed")
+
+    def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
+        own = {id(text.space.get(node.name))} | {id(one) for one in self.living(text.file, node)}
+        return effects.fills <= own
+
+    def decorate(self, text: Text, node: Any) -> bool:
+        """Apply the decorators of a statement again, to the function or class that lives; False if that is unknown."""
+        before = text.space.get(node.name, ABSENT)
+        if isinstance(node, ast.ClassDef):
+            if not is_class(before):
+                return False
+            value: Any = before
+        else:
+            living = self.living(text.file, node)
+            if not living:  # nobody holds the function that was decorated
+                self._run(text, node)
+                return True
+            if len(living) > 1:
+                living = [one for one in living if _leads_to(before, one)]
+            if len(living) != 1:
+                return False
+            value = living[0]
+            if value.__dict__:  # its decorators add to what they left there
+                self._run(text, node)
+                return True
+        minimal = self.minimal_of(text)
+        made = [eval(minimal.compiled(ast.Expression(one), "eval"), text.space) for one in node.decorator_list]
+        for one in reversed(made):
+            value = one(value)
+        text.space[node.name] = value
+        if text.name != self.name and value is not before:
+            self._held.note_key(f"{text.name}.{node.name}", text.space, node.name, before)
+        return True
+
+    def living(self, file: str, node: Any) -> list[Any]:
+        """The living functions of a statement."""
+        if self._living is None:
+            self._living = {}
+            for one in gc.get_objects():
+                if type(one) is types.FunctionType:
+                    code = one.__code__
+                    key = code.co_filename, code.co_name, code.co_firstlineno
+                    self._living.setdefault(key, []).append(one)
+        return self._living.get((file, node.name, span_of(node)[0]), [])
+
+    # Classes
+
+    def _follow_class(self, text: Text, top: int, node: ast.ClassDef) -> None:
+        kind = text.space.get(node.name)
+        if not is_class(kind):
+            effects = self.effects(node, text)
+            if self.is_affected(effects):
+                self._report(text, node, f"it was made with {self._cause(effects)}, which changed")
+            return
+        if (text.name, top) in self._done:
+            return
+        head = [*node.bases, *[one.value for one in node.keywords]]
+        made = self._analysis.within(head, text.space, None)
+        if self.is_affected(made) and not self._are_rebased(node, kind, text):
+            self._make_class(text, node, kind, made)
+            return
+        if not self._follow_hooks(text, node, kind):
+            return
+        if node.decorator_list:
+            effects = self._analysis.decorators(node, text.space)
+            if self.is_affected(effects):
+                if effects.effect is None and effects.fills <= {id(kind)}:
+                    self.decorate(text, node)
+                elif effects.effect is None and effects.fills:
+                    self._rebuild_filled(text, top, node, effects)
+                else:
+                    self._report(text, node, f"its decorators ran with {self._cause(effects)}, which changed")
+        self._follow_body(text, node, kind)
+
+    def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
+        """True if the new bases are successors of the former ones, which the class will get."""
+        if node.keywords or not is_plain_class(kind):
+            return False
+        bases = tuple(self._live(one, text) for one in node.bases)
+        before = kind.__bases__
+        are_heirs = len(bases) == len(before) and all(
+            is_class(one) and (home_of(one), qualname_of(one)) == (home_of(old), qualname_of(old))
+            for one, old in zip(bases, before)
+        )
+        if not are_heirs:
+            return False
+        try:
+            type.__setattr__(kind, "__bases__", bases)
+        except TypeError:  # of another layout
+            return False
+        self._held.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+        return True
+
+    def _live(self, node: Any, text: Text) -> Any:
+        if isinstance(node, ast.Name):
+            return text.space.get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._live(node.value, text)
+            if isinstance(owner, types.ModuleType):
+                return space_of_module(owner).get(node.attr)
+        return None
+
+    def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
+        """Call the hooks that made a class again, if they have changed; False if nothing is left to do."""
+        effects = self._analysis.hooks(node, text.space)
+        bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
+        if not any(self._has_changed(*read) for read in effects.reads if read not in bases):
+            return True
+        is_own = effects.effect is None and effects.fills <= {id(kind)}
+        hooks = {name.rpartition(".")[2] for _, name in effects.reads if name.endswith("__()")}
+        if is_own and hooks & {"__init_subclass__()"} and not hooks & {"__new__()", "__prepare__()", "__init__()"}:
+            minimal = self.minimal_of(text)
+            words = {
+                one.arg: eval(minimal.compiled(ast.Expression(one.value), "eval"), text.space)
+                for one in node.keywords
+                if one.arg and one.arg != "metaclass"
+            }
+            super(kind, kind).__init_subclass__(**words)
+            return True
+        if is_own and hooks <= {"__call__()"}:
+            return True
+        if is_own and creates_freely(kind):
+            self._make_class(text, node, kind, effects)
+        else:
+            self._report(text, node, f"it was made with {self._cause(effects)}, which changed")
+        return False
+
+    def registers(self, kind: Any, text: Text) -> bool:
+        """True if making a class again would register it a second time, by a hook of the workspace."""
+        effects = self._creation_effects(kind, text)
+        return effects is not None and (
+            effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
+        )
+
+    def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
+        hooked = [one for one in order_of(kind)[1:-1] if "__init_subclass__" in space_of(one)]
+        metas = [one for one in order_of(type(kind)) if one is not type]
+        if not any(self._is_ours(one) for one in (*hooked, *metas)):
+            return None
+        node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
+        return None if node is None else self._analysis.hooks(node, text.space)
+
+    def _is_ours(self, kind: Any) -> bool:
+        return home_of(kind) in self._drift.texts.loads
+
+    def takes_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
+        """True if hooks of the workspace that registered a class have not looked at some of its names."""
+        if type(kind).__module__ not in ("builtins", "abc") or not self.registers(kind, text):
+            return False
+        space = space_of(kind)
+        if "__dataclass_fields__" in space or "__attrs_attrs__" in space:
+            return False
+        words: set[str] = set()
+        for one in order_of(kind)[1:-1]:
+            hook = space_of(one).get("__init_subclass__")
+            if hook is None:
+                continue
+            if not self._is_ours(one):
+                return False
+            for function in [hook.__func__]:
+                source = self._source_of(function)
+                words |= (
+                    {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
+                    if source is not None
+                    else {"vars"}
+                )
+                words |= (
+                    {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
+                    if source is not None
+                    else set()
+                )
+        return words.isdisjoint({*names, "vars", "dir", "getattr", "__dict__", "__annotations__", "hasattr", "inspect"})
+
+    def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
+        whole = self.effects(node, text)
+        if whole.effect is not None or whole.fills - {id(kind)} or not creates_freely(kind):
+            self._report(
+                text, node, f"it was made with {self._cause(effects)}, which changed, and cannot be made again"
+            )
+            return
+        try:
+            self._run(text, node)
+        except Exception as error:  # of the user's code, or a library's
+            self._report(
+                text,
+                node,
+                f"it was made with {self._cause(effects)}, which changed, and fails now: {type(error).__name__}",
+            )
+            return
+        if text.name != self.name:
+            self._held.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
+
+    def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # a case each
+        minimal = self.minimal_of(text)
+        members: set[str] = set()
+        for one in minimal.within(node):
+            owner = minimal.class_of(one.owner)
+            if owner is None or one.guard:
+                effects = self._analysis.within([one.node], text.space, owner or kind)
+                if one.kind != CLASS and self.is_affected(effects):
+                    self._make_class(text, node, kind, effects)
+                    return
+                continue
+            if one.kind == FUNCTION:
+                self._follow_defaults(text, one.node, owner)
+                if one.node.decorator_list:
+                    effects = self._analysis.decorators(one.node, text.space, owner)
+                    if self.is_affected(effects):
+                        if effects.effect is not None or not minimal.is_open(owner, one.node):
+                            self._make_class(text, node, kind, effects)
+                            return
+                        minimal.definition(one)()
+                continue
+            if one.kind == CLASS:
+                continue
+            effects = self._analysis.within([one.node], text.space, owner)
+            if not self.is_affected(effects):
+                continue
+            if is_enum(owner) and one.kind == VALUE:
+                members.update(targets(one.node))
+            elif effects.effect is not None or (effects.fills and one.kind == VALUE):
+                self._report(
+                    text, one.node, f"it was evaluated with {self._cause(effects)}, which changed", minimal.name_of(one)
+                )
+            elif one.kind == VALUE and minimal.takes_attributes(owner, one):
+                self._assign(text, one, owner)
+            else:
+                self._make_class(text, node, kind, effects)
+                return
+        if members:
+            minimal.members(node.name + ".", members, node)()
+            self.stays += [(text.name, name, why) for name, why in minimal.take_stays()]
+
+    def _assign(self, text: Text, one: Any, owner: Any) -> None:
+        before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
+        try:
+            self.minimal_of(text).attribute(one)()
+        except Exception as error:  # of the user's code
+            self._report(text, one.node, f"it fails now: {type(error).__name__}", self.minimal_of(text).name_of(one))
+            return
+        for name, old in before.items():
+            new = space_of(owner).get(name, ABSENT)
+            if new is old or old is ABSENT:
+                continue
+            if is_alike(old, new) or self._take_contents(old, new):
+                type.__setattr__(owner, name, old)
+            elif text.name != self.name:
+                self._held.note_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)
+
+    # Objects that statements fill
+
+    def chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
+        """The statements that bind a name of a module, or fill its object, in the order of their evaluation."""
+        value = text.space.get(name, ABSENT)
+        found = self._chain_in(text, {name}, {id(value)}, {name})
+        for other in self.importers():
+            found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
+        return found
+
+    def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
+        found = []
+        is_plain_object = not objects or all(one in _PLAIN_IDS for one in objects)
+        for top in text.mentioning(set(words)):
+            node = text.body[top]
+            if (
+                not names.isdisjoint(_names_bound_by(node))
+                or (isinstance(node, ast.Delete) and not names.isdisjoint(targets(node)))
+                or (
+                    not is_plain_object
+                    and not isinstance(node, (ast.Import, ast.ImportFrom))
+                    and self.fills_of(node, text) & objects
+                )
+            ):
+                found.append((text, top))
+        return found
+
+    def fills_of(self, node: Any, text: Text) -> set[int]:
+        """The ids of the objects that a statement fills, without those that it makes."""
+        effects = self.effects(node, text)
+        found = set(effects.fills)
+        if isinstance(node, ast.Expr) and _is_setattr(node.value):
+            call: Any = node.value
+            found |= {id(text.space.get(one.id)) for one in call.args[:1] if isinstance(one, ast.Name)}
+        return found
+
+    def effects_of_decorators(self, node: Any, text: Text) -> Effects:
+        """The effects of the decorators of a definition."""
+        return self._analysis.decorators(node, text.space)
+
+    def may_rerun(self, text: Text, top: int, objects: set[int]) -> bool:
+        """True if a statement that fills objects fills nothing else, and has no effect outside."""
+        node = text.body[top]
+        effects = self.effects(node, text)
+        own = {id(value) for name in _names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT}
+        if isinstance(node, FUNCTIONS):
+            living = self.living(text.file, node)
+            own |= {id(one) for one in living}
+            if len([one for one in living if len(living) == 1 or _leads_to(text.space.get(node.name), one)]) != 1:
+                return False
+        if isinstance(node, ast.ClassDef):
+            effects = self._analysis.decorators(node, text.space)
+            whole = self.effects(node, text)
+            if whole.fills & objects and not effects.fills & objects:
+                return False
+        return effects.effect is None and not (effects.fills - objects - own) & self.named_objects()
+
+    def named_objects(self) -> set[int]:
+        """The ids of the objects that modules of the workspace have names for, and that of an unknown one."""
+        found = {0}
+        for name in [*self._drift.texts.loads]:
+            module = sys.modules.get(name)
+            found.update(map(id, space_of_module(module).values()) if module is not None else ())
+        for name in ("sys", "os", "builtins"):
+            found.update((id(sys.modules[name].__dict__), *map(id, sys.modules[name].__dict__.values())))
+        return found
+
+    def _rerun(self, text: Text, top: int) -> None:
+        """Run a statement of a chain again."""
+        self._done.add((text.name, top))
+        node = text.body[top]
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            self.decorate(text, node)
+        else:
+            before = {name: text.space.get(name, ABSENT) for name in _names_bound_by(node)}
+            self._run(text, node)
+            for name, old in before.items():
+                if text.name != self.name:
+                    self._held.note_key(f"{text.name}.{name}", text.space, name, old)
+
+    def _rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
+        names = [
+            (owner, name)
+            for owner in (text, *self.homes(text))
+            for name, value in list(owner.space.items())
+            if id(value) in effects.fills and type(value) is not types.ModuleType
+        ]
+        seen: set[int] = set()
+        for owner, name in names:
+            key = id(owner.space.get(name))
+            if key not in seen and self.binds(owner, name):
+                seen.add(key)
+                self._rebuild(owner, name, top, effects)
+        if not seen:
+            self._report(text, node, f"it ran with {self._cause(effects)}, which changed")
+
+    def homes(self, text: Text) -> list[Text]:
+        """The edited module, for a text of another."""
+        return [self.text] if text.name != self.name else []
+
+    @staticmethod
+    def binds(text: Text, name: str) -> bool:
+        """True if a statement of a text makes the object of a name."""
+        return any(
+            name in _names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
+        )
+
+    def _rebuild(self, text: Text, name: str, top: int, effects: Effects) -> None:
+        """Evaluate a name anew, with all statements that fill its object, or report it."""
+        chain = self.chain(text, name)
+        problem = self.rebuild_problem(text, name, chain)
+        node = text.body[top]
+        if problem:
+            self._report(text, node, f"it ran with {self._cause(effects)}, which changed, and {problem}", name)
+            return
+        self.rebuild(text, chain, top)
+
+    def rebuild_problem(
+        self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
+    ) -> str:
+        """Why a name cannot be evaluated anew with all statements that fill its object; empty if it can."""
+        objects = {id(text.space.get(name, ABSENT))}
+        for number, (owner, top) in enumerate(chain):
+            node = owner.body[top]
+            if owner is text and top in planned:
+                continue  # it runs because it was edited
+            if number == 0:
+                effects = self.effects(node, owner)
+                if effects.effect is not None or effects.fills - objects:
+                    return f"line {node.lineno} makes the object"
+                continue
+            if not self.may_rerun(owner, top, objects):
+                where = "" if owner is text else f" of {owner.name}"
+                return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
+            for bound in _names_bound_by(node):
+                value = owner.space.get(bound, ABSENT)
+                is_definition = type(value) is types.FunctionType or is_class(value)
+                if bound != name and not is_definition and id(value) not in _PLAIN_IDS:
+                    more = self._chain_in(owner, {bound}, {id(value)}, {bound})
+                    known = {(one.name, place) for one, place in chain}
+                    objects.add(id(value))
+                    chain += [one for one in more if (one[0].name, one[1]) not in known]
+        return ""
+
+    def rebuild(self, text: Text, chain: list[tuple[Text, int]], upto: int) -> None:
+        """Run the first statements of a chain; the others when their turn comes."""
+        is_first = True
+        for owner, top in sorted(chain, key=lambda one: (one[0] is not text, one[1])):
+            if owner is text and top <= upto:
+                if is_first:
+                    before = {one: text.space.get(one, ABSENT) for one in _names_bound_by(text.body[top])}
+                    if isinstance(text.body[top], (*FUNCTIONS, ast.ClassDef)):
+                        self.decorate(text, text.body[top])
+                    else:
+                        self._run(text, text.body[top])
+                    for one, old in before.items():
+                        self.keep_identity(text, one, old)
+                else:
+                    self._rerun(text, top)
+                self._done.add((text.name, top))
+                is_first = False
+            else:
+                self.forced.add((owner.name, top))
+
+    def keep_identity(self, text: Text, name: str, old: Any) -> None:
+        """Let a collection that was made anew stay the object that it is, with the new contents."""
+        new = text.space.get(name, ABSENT)
+        if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
+            self.fill(old, new)
+            text.space[name] = old
+            self._updated.add((text.name, name))
+        elif text.name != self.name and new is not old:
+            self._held.note_key(f"{text.name}.{name}", text.space, name, old)
+
+    # Other modules
+
+    def importers(self) -> list[Text]:
+        """The texts of the modules that import the edited one, directly or not, each behind those that it imports."""
+        if self._importers is None:
+            waiting, found = [self.name], {}
+            while waiting:
+                name = waiting.pop()
+                for text in self._direct_importers(name):
+                    if text.name not in found and text.name != self.name:
+                        found[text.name] = text
+                        waiting.append(text.name)
+            self._importers = list(self._in_order(found))
+        return self._importers
+
+    def _direct_importers(self, name: str) -> Iterator[Text]:
+        module = sys.modules.get(name)
+        if module is None:
+            return
+        last = name.rpartition(".")[2].encode()
+        own = {
+            id(value) for value in space_of_module(module).values()
+            if (type(value) is types.FunctionType or is_class(value)) and home_of(value) == name
+        }  # fmt: skip
+        holds = {id(module), *own}
+        for other, load in list(self._drift.texts.loads.items()):
+            found = sys.modules.get(other)
+            if other == name or found is None or load.module() is not found or load.is_rewritten:
+                continue
+            if holds.isdisjoint(map(id, space_of_module(found).values())):
+                load.read()
+                data = load.data or b""
+                if b"import" not in data or not (last in data or b"from ." in data):
+                    continue
+            text = self.text_of(other)
+            if text is not None and any(name == source or name.startswith(source + ".") for source in text.imports):
+                yield text
+
+    @staticmethod
+    def _in_order(found: dict[str, Text]) -> Iterator[Text]:
+        done: set[str] = set()
+
+        def visit(text: Text) -> Iterator[Text]:
+            if text.name not in done:
+                done.add(text.name)
+                for other in found.values():
+                    if other.name in text.imports:
+                        yield from visit(other)
+                yield text
+
+        for one in list(found.values()):
+            yield from visit(one)
+
+    def other_texts(self) -> list[Text]:
+        """The texts of other modules that may follow from the load, each behind those that it imports."""
+        if not self._seeds:
+            return []
+        found = self.importers()
+        for text in found:
+            self.keep_module(text)
+        return found
+
+    def tops_of(self, text: Text) -> list[int]:
+        """The statements of another module that may follow."""
+        forced = {top for owner, top in self.forced if owner == text.name}
+        stars = {top for top, node in enumerate(text.body) if _is_star(node)}
+        self._seeds |= self._renamed(text)
+        return sorted({*text.mentioning(self._seeds), *forced, *stars})
+
+    def _renamed(self, text: Text) -> set[str]:
+        """The other names under which a module imports what may have changed."""
+        found = set()
+        for node in text.body:
+            for one in node.names if isinstance(node, ast.ImportFrom) else ():
+                if one.asname and one.name in self._seeds:
+                    found.add(one.asname)
+        return found
+
+    def _follow_star(self, text: Text, node: Any) -> None:
+        """Bring the names of `from … import *` in line with the module that they are from."""
+        source = _source_of_import(node, text)
+        module, before = sys.modules.get(source), self._before.get(source)
+        if module is None or before is None:
+            return
+        old, new = _public(before), _public(space_of_module(module))
+        for name, value in new.items():
+            if name not in text.space or (name in old and text.space[name] is old[name] and value is not old[name]):
+                held = text.space.get(name, ABSENT)
+                text.space[name] = value
+                self._held.note_key(f"{text.name}.{name}", text.space, name, held)
+        for name, value in old.items():
+            if (
+                name not in new
+                and text.space.get(name, ABSENT) is value
+                and not self._is_bound_elsewhere(text, node, name)
+            ):
+                del text.space[name]
+                self._held.note_key(f"{text.name}.{name}", text.space, name, value)
+
+    def minimal_of(self, text: Text) -> MinimalLoad:
+        """What can run statements of a module."""
+        if text.name not in self._minimals:
+            self._minimals[text.name] = self._minimal.of_other(text)
+        return self._minimals[text.name]
+
+    # Reports
+
+    def _cause(self, effects: Effects) -> str:
+        """The name of a change that a statement has read."""
+        found = sorted(name for module, name in effects.reads if self._has_changed(module, name))
+        plain = [name for name in found if not name.endswith("()")]
+        return (plain or found or ["what"])[0]
+
+    def _report(self, text: Text, node: Any, why: str, name: str = "") -> None:
+        shown = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
+        self.stays.append((text.name, shown, f"line {span_of(node)[0]}: {why}"))
+
+    def report(self, name: str, node: Any, why: str) -> None:
+        """Report something of the edited module that was not renewed."""
+        self._report(self.text, node, why, name)
+
+
+_PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
+
+
+def _names_bound_by(node: Any) -> list[str]:
+    """The names of its module that a statement binds, with those within its blocks and expressions."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [one.asname or one.name.partition(".")[0] for one in node.names]
+    found: dict[str, None] = {}
+    waiting: list[Any] = [node]
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+            found[one.name] = None
+        elif isinstance(one, (ast.Import, ast.ImportFrom)):
+            found.update(dict.fromkeys(_names_bound_by(one)))
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            found[one.id] = None
+        elif isinstance(one, ast.NamedExpr):
+            found[one.target.id] = None
+            waiting.append(one.value)
+        elif not isinstance(one, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            waiting += ast.iter_child_nodes(one)
+    return list(found)
+
+
+def _leads_to(value: Any, function: Any) -> bool:
+    """True if a decorated value holds a function, in itself, in its attributes or in a closure."""
+    seen: set[int] = set()
+    level = [value]
+    for _ in range(MOST_STEPS):
+        level = [one for one in level if id(one) not in seen]
+        if any(one is function for one in level):
+            return True
+        seen.update(map(id, level))
+        inner: list[Any] = []
+        for one in level:
+            if type(one) is types.FunctionType:
+                inner += [*(one.__closure__ or ()), *one.__dict__.values()]
+            elif not isinstance(one, (types.ModuleType, str, bytes)) and not is_class(one):
+                inner += gc.get_referents(one)
+        level = inner[:MOST_COMPARED]
+    return False
+
+
+def _is_star(node: Any) -> bool:
+    return isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names)
+
+
+def _source_of_import(node: Any, text: Text) -> str:
+    """The module that a statement imports from."""
+    parts = text.name.split(".")
+    owner = parts[: len(parts) - node.level + text.is_package] if node.level else []
+    return ".".join([*owner, *([node.module] if node.module else [])])
+
+
+def _public(space: dict[str, Any]) -> dict[str, Any]:
+    """The names of a module that `import *` takes."""
+    names = space.get("__all__")
+    if isinstance(names, (list, tuple)):
+        return {name: space[name] for name in names if name in space}
+    return {name: value for name, value in space.items() if name[:1] != "_"}
+
+
+def _are_namesakes(one: Any, other: Any) -> bool:
+    """True for two classes of one name."""
+    return is_class(one) and is_class(other) and qualname_of(one) == qualname_of(other)
+
+
+def _is_setattr(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "setattr"
+        and len(node.args) == 3
+    )
+
+
+def _refill(old: Any, new: Any) -> None:
+    if type(old) is list:
+        old[:] = new
+    else:
+        held = new.copy()
+        old.clear()
+        old.update(held)
+
+
+def is_alike(one: Any, other: Any, depth: int = 0) -> bool:  # noqa: C901, PLR0912  # a case each
+    """True if two values are equal by the interpreter's own types, without asking user code."""
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other) or depth > MOST_DEEP:
+        return False
+    if is_plain(one):
+        return repr(one) == repr(other)
+    if kind in (list, tuple):
+        return (
+            len(one) == len(other)
+            and len(one) < MOST_COMPARED
+            and all(is_alike(a, b, depth + 1) for a, b in zip(one, other))
+        )
+    if kind is dict:
+        return (
+            len(one) == len(other)
+            and len(one) < MOST_COMPARED
+            and all(is_alike(a, b, depth + 1) and is_alike(one[a], other[b], depth + 1) for a, b in zip(one, other))
+        )
+    if kind in (set, frozenset):
+        return all(map(is_plain, one)) and all(map(is_plain, other)) and bool(one == other)
+    if kind is types.FunctionType:
+        return (
+            is_same_code(one.__code__, other.__code__)
+            and not one.__closure__ and not other.__closure__
+            and is_alike(one.__defaults__, other.__defaults__, depth + 1)
+            and is_alike(one.__kwdefaults__, other.__kwdefaults__, depth + 1)
+        )  # fmt: skip
+    if kind in (staticmethod, classmethod):
+        return is_alike(one.__func__, other.__func__, depth + 1)
+    if kind is functools.partial:
+        return one.func is other.func and is_alike((one.args, one.keywords), (other.args, other.keywords), depth + 1)
+    if is_class(one) or kind is types.ModuleType:
+        return False
+    if issubclass(kind, tuple):
+        return is_alike(tuple(tuple.__iter__(one)), tuple(tuple.__iter__(other)), depth + 1)
+    if is_immutable_kind(kind):
+        try:
+            return bool(one == other)
+        except Exception:  # of a comparison that is not defined
+            return False
+    own, fresh = getattr(one, "__dict__", None), getattr(other, "__dict__", None)
+    return type(own) is dict and type(fresh) is dict and bool(own) and is_alike(own, fresh, depth + 1)

@@ -1,0 +1,743 @@
+"""What the evaluation of a statement reads, calls and changes, found in its text and the live objects that it names.
+
+Functions of the workspace are followed into their bodies. Nothing is run and no user code is asked: names, attributes
+of modules and methods of classes are looked up in their dictionaries.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import sys
+import types
+
+from ..basics.held_definitions import home_of, is_class, order_of, qualname_of, space_of
+from .pure_calls import (
+    IMPURE,
+    MUTATORS,
+    READING,
+    is_collection,
+    is_filling,
+    is_immutable_kind,
+    is_mapping_of_interpreter,
+    is_pure_callable,
+    is_wrapping_library,
+)
+from .python_names import own_space, space_of_module
+from .statements import FUNCTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, FrozenSet, Tuple
+
+    Read = Tuple[str, str]
+
+    """A module and a dotted name in it."""
+
+    Roots = FrozenSet[int]
+
+UNKNOWN = object()
+NONE: Roots = frozenset()
+ELSEWHERE: Roots = frozenset((0,))
+"""The root of values that belong to an object that is not known."""
+MOST_DEPTH = 12
+"""Calls within calls that are followed."""
+MOST_NODES = 20_000
+"""Nodes that are visited for one statement; what has more is taken to have effects."""
+OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Mod: "mod", ast.BitOr: "or",
+    ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
+    ast.RShift: "rshift", ast.BitXor: "xor",
+}  # fmt: skip
+HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
+
+
+class Value:
+    """What is known of a value: the objects it may be a part of, the live object, its class, or its function's node."""
+
+    __slots__ = ("bound", "inner", "kind", "live", "read", "roots")
+
+    def __init__(
+        self, roots: Roots = NONE, live: Any = UNKNOWN, kind: Any = None, inner: Any = None, bound: Any = None
+    ) -> None:
+        self.roots, self.live, self.inner, self.bound = roots, live, inner, bound
+        self.kind = type(live) if live is not UNKNOWN and kind is None else kind
+        self.read: Read | None = None
+
+
+class Effects:
+    """What the evaluation of a statement does.
+
+    `reads`: the names that it reads, also in the functions that it calls, which are `calls`. `fills`: the ids of the
+    objects that existed before and that it changes. `effect`: the first call that may act elsewhere, or None.
+    `passed`: the classes that it hands to functions.
+    """
+
+    def __init__(self) -> None:
+        self.reads: set[Read] = set()
+        self.calls: set[int] = set()
+        self.fills: set[int] = set()
+        self.passed: set[int] = set()
+        self.effect: str | None = None
+        self.called: list[types.FunctionType] = []
+        self.nodes = 0
+
+
+class Analysis:
+    """Analyses statements of modules. `source_of`: finds the statement of a workspace function, None for others."""
+
+    def __init__(self, source_of: Callable[[types.FunctionType], ast.AST | None]) -> None:
+        self._source_of = source_of
+
+    def source(self, function: Any) -> ast.AST | None:
+        """The statement of a workspace function, or what stands for a file of the workspace."""
+        return self._source_of(function)
+
+    def statement(self, node: ast.AST, space: dict[str, Any]) -> Effects:
+        """The effects of a statement of a module, or of an expression."""
+        found = Effects()
+        _Walk(self, space, None, found, ()).statement(node)
+        return found
+
+    def decorators(self, node: Any, space: dict[str, Any], kind: Any = None) -> Effects:
+        """The effects of the decorators of a definition."""
+        found = Effects()
+        walk = _Walk(self, space, None if kind is None else _class_names(kind), found, ())
+        if isinstance(node, ast.ClassDef):
+            walk.decorated(node, _class_value(node, space))
+        elif isinstance(node, FUNCTIONS):
+            walk.decorated(node, Value(inner=(node, walk)))
+        return found
+
+    def within(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
+        """The effects of statements or expressions in the body of a class."""
+        found = Effects()
+        walk = _Walk(self, space, _class_names(kind), found, ())
+        walk.is_class = kind is not None
+        for node in nodes:
+            walk.statement(node)
+        return found
+
+    def annotations(self, node: Any, space: dict[str, Any]) -> Effects:
+        """What the annotations of a function read."""
+        found = Effects()
+        walk = _Walk(self, space, None, found, ())
+        arguments = node.args
+        every = [
+            *getattr(arguments, "posonlyargs", []),
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
+        for one in [*(each.annotation for each in every if each is not None), node.returns]:
+            if one is not None:
+                walk.annotation(one)
+        return found
+
+    def hooks(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
+        """What the creation of a class calls and reads, apart from its body and its decorators."""
+        found = Effects()
+        _Walk(self, space, None, found, ()).creation(node)
+        return found
+
+
+def _class_value(node: ast.ClassDef, space: dict[str, Any]) -> Value:
+    """The live class of a statement, if there is one."""
+    live = space.get(node.name)
+    return Value(_roots(live), live) if is_class(live) else Value()
+
+
+def _class_names(kind: Any) -> dict[str, Value]:
+    """The names of a class as its body sees them."""
+    found: dict[str, Value] = {}
+    for name, value in space_of(kind).items() if kind is not None else ():
+        found[name] = Value(live=value, roots=_roots(value))
+        found[name].read = str(home_of(kind)), f"{qualname_of(kind)}.{name}"
+    return found
+
+
+def _roots(value: object) -> Roots:
+    if type(value) in (int, float, complex, bool, str, bytes, type(None), types.ModuleType, tuple, frozenset):
+        return NONE
+    return frozenset((id(value),))
+
+
+class _Walk:
+    """Visits the nodes of one function, class body or module. `names`: its local names, None for a module."""
+
+    def __init__(
+        self, analysis: Analysis, space: dict[str, Any], names: Any, found: Effects, stack: tuple[Any, ...]
+    ) -> None:
+        self.analysis, self.space, self.names, self.found, self.stack = analysis, space, names, found, stack
+        self.home = str(space.get("__name__"))
+        self.is_class = False
+        self.returned: list[Value] = []
+        self.globals: set[str] = set()
+
+    # Statements
+
+    def statement(self, node: Any) -> None:  # noqa: C901, PLR0912  # a case each
+        self.found.nodes += 1
+        if self.found.nodes > MOST_NODES:
+            self._acts(node)
+            return
+        if isinstance(node, FUNCTIONS):
+            self._defaults(node)
+            self._bind(node.name, self.decorated(node, Value(inner=(node, self))))
+        elif isinstance(node, ast.ClassDef):
+            self._class(node)
+        elif isinstance(node, ast.Return):
+            self.returned.append(self.value(node.value) if node.value is not None else Value())
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            self._assign(node)
+        elif isinstance(node, ast.AugAssign):
+            self._augment(node)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            self._targets(node.target, Value(self.value(node.iter).roots))
+            self._all([*node.body, *node.orelse])
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node)
+        elif isinstance(node, ast.Delete):
+            for target in node.targets:
+                if not isinstance(target, ast.Name):
+                    self._store(target)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                value = self.value(item.context_expr)
+                if item.optional_vars is not None:
+                    self._targets(item.optional_vars, value)
+            self._all(node.body)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.globals.update(node.names)
+        elif isinstance(node, ast.expr):
+            self.value(node)
+        elif isinstance(node, ast.ExceptHandler):
+            if node.type is not None:
+                self.value(node.type)
+            if node.name:
+                self._bind(node.name, Value())
+            self._all(node.body)
+        elif type(node).__name__ == "Match":
+            self.value(node.subject)
+            for case in node.cases:
+                for one in ast.walk(case.pattern):
+                    name = getattr(one, "name", None) or getattr(one, "rest", None)
+                    if isinstance(name, str):
+                        self._bind(name, Value())
+                if case.guard is not None:
+                    self.value(case.guard)
+                self._all(case.body)
+        else:
+            self._all(ast.iter_child_nodes(node))
+
+    def _all(self, nodes: Iterable[Any]) -> None:
+        for node in nodes:
+            self.statement(node)
+
+    def creation(self, node: ast.ClassDef) -> None:
+        """Visit the bases and keywords of a class, and the hooks that its creation calls."""
+        bases = [self.value(one) for one in (*node.bases, *[word.value for word in node.keywords])]
+        value = _class_value(node, self.space)
+        self._class_hooks(node, value.live if is_class(value.live) else None, bases, value)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        bases = [self.value(one) for one in node.bases]
+        words = [self.value(one.value) for one in node.keywords]
+        live = self.space.get(node.name) if self.names is None else None
+        kind = live if is_class(live) else None
+        inner = _Walk(self.analysis, self.space, dict(self.names or {}), self.found, self.stack)
+        inner.is_class = True
+        for one in node.body:
+            inner.statement(one)
+        value = Value(live=kind if kind is not None else UNKNOWN, roots=NONE)
+        self._class_hooks(node, kind, [*bases, *words], value)
+        made = self.decorated(node, value)
+        self._bind(node.name, made)
+
+    def _class_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value) -> None:
+        """Visit what the creation of a class calls: hooks of its bases, and methods of its metaclass."""
+        lived = [one.live for one in bases if is_class(one.live)]
+        metas = (
+            [one for one in lived if issubclass(one, type)]
+            + [type(one) for one in lived]
+            + ([type(kind)] if kind else [])
+        )
+        for meta in dict.fromkeys(metas):
+            for name in ("__prepare__", "__new__", "__init__", "__call__"):
+                found = _function_of(_method(meta, name))
+                if type(found) is types.FunctionType and self.analysis.source(found) is not None:
+                    self._run(found, [value, value, Value(), Value(), Value()], node)
+        for base in lived:
+            hook = _function_of(_method(base, "__init_subclass__"))
+            if type(hook) is types.FunctionType and self.analysis.source(hook) is not None:
+                self._run(hook, [value], node)
+
+    def decorated(self, node: Any, value: Value) -> Value:
+        made = [(self.value(one), one) for one in node.decorator_list]
+        for decorator, place in reversed(made):
+            value = self._apply(decorator, place, [value], place, is_decorator=True)
+        return value
+
+    def annotation(self, node: ast.expr) -> None:
+        """Read the names of an annotation, also of one that is written as a text."""
+        for one in ast.walk(node):
+            if isinstance(one, ast.Constant) and type(one.value) is str:
+                with contextlib.suppress(SyntaxError, ValueError):
+                    self.value(ast.parse(one.value, mode="eval").body)
+            elif isinstance(one, ast.Name):
+                self._name(one.id)
+            elif isinstance(one, ast.Attribute):
+                self.value(one)
+
+    def _defaults(self, node: Any) -> None:
+        for one in (*node.args.defaults, *node.args.kw_defaults):
+            if one is not None:
+                self.value(one)
+
+    def _assign(self, node: Any) -> None:
+        if isinstance(node, ast.AnnAssign) and self.is_class:
+            self.annotation(node.annotation)
+        if node.value is None:
+            return
+        value = self.value(node.value)
+        named = _method(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
+        if self._is_ours(named):
+            self._run(named, [value, Value(), Value()], node)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            self._targets(target, value)
+
+    def _augment(self, node: ast.AugAssign) -> None:
+        self.value(node.value)
+        if isinstance(node.target, ast.Name):
+            before = self._name(node.target.id)
+            if is_collection(before.kind) or before.live is UNKNOWN:
+                self.found.fills |= before.roots
+            if self.names is not None and node.target.id in self.globals:
+                self._acts(node)
+        else:
+            self._store(node.target)
+
+    def _targets(self, target: ast.AST, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            self._bind(target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for one in target.elts:
+                self._targets(one, Value(value.roots))
+        elif isinstance(target, ast.Starred):
+            self._targets(target.value, Value(value.roots))
+        else:
+            self._store(target)
+
+    def _bind(self, name: str, value: Value) -> None:
+        if self.names is None:
+            return
+        if name in self.globals:
+            self.found.effect = self.found.effect or f"global {name}"
+        self.names[name] = value
+
+    def _store(self, target: Any) -> None:
+        owner = self.value(target.value)
+        if isinstance(target, ast.Subscript):
+            self.value(target.slice)
+        self.found.fills |= owner.roots
+        if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
+            self._acts(target)
+
+    def _import(self, node: Any) -> None:
+        for one in node.names:
+            source = one.name if isinstance(node, ast.Import) else node.module
+            if self.names is not None:
+                module = sys.modules.get(str(source))
+                if module is None:
+                    self._acts(node)
+                elif isinstance(node, ast.ImportFrom):
+                    live = space_of_module(module).get(one.name, UNKNOWN)
+                    self.found.reads.add((str(source), one.name))
+                    self.names[one.asname or one.name] = Value(_roots(live), live)
+                else:
+                    name = one.asname or one.name.partition(".")[0]
+                    self.names[name] = Value(live=module if one.asname else sys.modules.get(name, UNKNOWN))
+
+    # Expressions
+
+    def value(self, node: Any) -> Value:  # noqa: C901, PLR0912  # a case each
+        """Visit an expression; what is known of its value."""
+        self.found.nodes += 1
+        if self.found.nodes > MOST_NODES:
+            self._acts(node)
+            return Value()
+        if isinstance(node, ast.Constant):
+            return Value(live=node.value)
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(self.value(node.value), node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Lambda):
+            self._defaults(node)
+            return Value(inner=(node, self))
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            return self._comprehension(node)
+        if isinstance(node, ast.BinOp):
+            return self._operator(node)
+        if isinstance(node, ast.Subscript):
+            owner = self.value(node.value)
+            self.value(node.slice)
+            return Value(owner.roots)
+        if isinstance(node, ast.IfExp):
+            self.value(node.test)
+            one, other = self.value(node.body), self.value(node.orelse)
+            return Value(one.roots | other.roots, kind=one.kind if one.kind is other.kind else None)
+        if isinstance(node, ast.NamedExpr):
+            value = self.value(node.value)
+            self._bind(node.target.id, value)
+            return value
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    self.value(part)
+            kinds: dict[type, type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set, ast.Dict: dict}
+            return Value(kind=kinds[type(node)])
+        if isinstance(node, ast.JoinedStr):
+            for part in ast.iter_child_nodes(node):
+                self.value(part)
+            return Value(kind=str)
+        roots: Roots = NONE
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.expr):
+                roots |= self.value(part).roots
+        return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NONE)
+
+    def _name(self, name: str) -> Value:
+        if self.names is not None and name in self.names and name not in self.globals:
+            known: Value = self.names[name]
+            if known.read is not None:
+                self.found.reads.add(known.read)
+            return known
+        if name in self.space or not hasattr(builtins, name):
+            self.found.reads.add((self.home, name))
+        live = self.space.get(name, UNKNOWN)
+        if live is UNKNOWN:
+            live = builtins.__dict__.get(name, UNKNOWN)
+            return Value(ELSEWHERE if live is UNKNOWN else NONE, live)
+        return Value(_roots(live), live)
+
+    def _attribute(self, owner: Value, node: ast.Attribute) -> Value:
+        name, live = node.attr, owner.live
+        if live is not UNKNOWN and issubclass(type(live), types.ModuleType):
+            home = str(space_of_module(live).get("__name__"))
+            self.found.reads.add((home, name))
+            found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN)
+            return Value(_roots(found) if found is not UNKNOWN else ELSEWHERE, found)
+        if is_class(live):
+            found = _method(live, name)
+            self._read_attribute(live, name)
+            if type(found) in (staticmethod, classmethod):
+                bound = Value(live=live) if type(found) is classmethod else None
+                return Value(live=found.__func__, bound=bound)
+            return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
+        if type(live) is types.FunctionType:
+            self.found.reads.add((str(live.__module__), f"{live.__qualname__}.{name}"))
+            own = own_space(live).get(name, UNKNOWN)
+            return Value(owner.roots, own, bound=None if self._is_ours(own) else owner)
+        if owner.inner is not None:
+            return Value()
+        own = own_space(live).get(name, UNKNOWN) if live is not UNKNOWN else UNKNOWN
+        if own is not UNKNOWN:
+            return Value(_roots(own) | owner.roots, own, bound=None if self._is_ours(own) else owner)
+        found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
+        if type(found) is property and type(found.fget) is types.FunctionType and self._is_ours(found.fget):
+            self._read_attribute(owner.kind, name)
+            return self._run(found.fget, [owner], node)
+        if type(found) in (staticmethod, classmethod):
+            return Value(live=found.__func__, bound=owner if type(found) is classmethod else None)
+        if type(found) is types.FunctionType:
+            return Value(live=found, bound=owner)
+        if found is not UNKNOWN and is_class(owner.kind):
+            self._read_attribute(owner.kind, name)
+        return Value(owner.roots, bound=owner)
+
+    def _read_attribute(self, kind: Any, name: str) -> None:
+        """Note the read of an attribute, of the class that has it."""
+        owner = next((one for one in order_of(kind) if name in space_of(one)), kind)
+        self.found.reads.add((str(home_of(owner)), f"{qualname_of(owner)}.{name}"))
+
+    def _comprehension(self, node: Any) -> Value:
+        before = None if self.names is None else dict(self.names)
+        shadow = self.names
+        self.names = dict(self.names or {})
+        for one in node.generators:
+            iterated = self.value(one.iter)
+            self._targets(one.target, Value(iterated.roots))
+            for test in one.ifs:
+                self.value(test)
+        if isinstance(node, ast.DictComp):
+            self.value(node.key)
+            self.value(node.value)
+        else:
+            self.value(node.elt)
+        self.names = before if shadow is not None else None
+        kinds: dict[type, Any] = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}
+        return Value(kind=kinds.get(type(node)))
+
+    def _operator(self, node: ast.BinOp) -> Value:
+        one, other = self.value(node.left), self.value(node.right)
+        word = OPERATORS.get(type(node.op), "")
+        for owner, given, name in ((one, other, f"__{word}__"), (other, one, f"__r{word}__")):
+            found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
+            if type(found) is types.FunctionType and self._is_ours(found):
+                return self._run(found, [owner, given], node)
+        kind = one.kind if one.kind is not None and is_immutable_kind(one.kind) else other.kind
+        return Value(kind=kind if one.kind is other.kind or one.kind is None else one.kind)
+
+    # Calls
+
+    def _call(self, node: ast.Call) -> Value:
+        function = self.value(node.func)
+        given = [self.value(one) for one in node.args]
+        named = {one.arg: self.value(one.value) for one in node.keywords}
+        return self._apply(function, node.func, given, node, named)
+
+    def _apply(  # noqa: C901, PLR0912  # a case each
+        self,
+        function: Value,
+        place: ast.AST,
+        given: list[Value],
+        node: ast.AST,
+        named: dict[str | None, Value] | None = None,
+        *,
+        is_decorator: bool = False,
+    ) -> Value:
+        named = named or {}
+        every = [*given, *named.values()]
+        self.found.passed.update(id(one.live) for one in every if is_class(one.live))
+        live = function.live
+        if function.inner is not None:
+            inner, outer = function.inner
+            return self._run_node(inner, outer, given, named, node)
+        if type(live) is types.FunctionType:
+            own = self._is_ours(live)
+            if own:
+                bound = [function.bound] if function.bound is not None else []
+                return self._run(live, [*bound, *given], node, named)
+        if live is not UNKNOWN and is_class(live):
+            return self._construct(live, every, given, named, node)
+        wrapped = own_space(live).get("__wrapped__") if live is not UNKNOWN else None
+        if type(live).__module__ == "functools" and type(wrapped) is types.FunctionType and self._is_ours(wrapped):
+            return self._run(wrapped, given, node, named)
+        if isinstance(place, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
+            return self._method_call(place.attr, function.bound, every, node)
+        if live is not UNKNOWN and is_pure_callable(live):
+            return self._pure(live, every, node)
+        if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
+            return Value(given[0].roots)  # a library's decorator that a pure call has made
+        if live is not UNKNOWN and is_decorator and is_wrapping_library(live):
+            return Value(given[0].roots if given else NONE)
+        if (
+            live is not UNKNOWN
+            and is_wrapping_library(live)
+            and type(live) is types.FunctionType
+            and not _has_roots(every)
+        ):
+            # It makes a decorator: what that does is seen where it is applied.
+            return Value(live=live)
+        if isinstance(place, ast.Attribute) and function.bound is not None:
+            return self._method_call(place.attr, function.bound, every, node)
+        caller = _method(type(live), "__call__") if live is not UNKNOWN else UNKNOWN
+        if type(caller) is types.FunctionType and self._is_ours(caller):
+            return self._run(caller, [Value(_roots(live), live), *given], node, named)
+        if is_decorator and isinstance(place, ast.Call) and function.roots and self.found.effect is None:
+            # What a registering method of an object returned registers in that object.
+            self.found.fills |= function.roots
+            return Value(given[0].roots)
+        if is_decorator and function.roots and isinstance(place, ast.Attribute):
+            self.found.fills |= function.roots
+            return Value(given[0].roots)
+        self._acts(node)
+        return Value(function.roots)
+
+    def _pure(self, live: Any, every: list[Value], node: ast.AST) -> Value:
+        for one in every:
+            if one.inner is not None:
+                self._run_node(one.inner[0], one.inner[1], [Value(), Value(), Value()], {}, node)
+            elif type(one.live) is types.FunctionType and self._is_ours(one.live) and not _only_holds(live):
+                self._run(one.live, [Value(), Value(), Value()], node)
+        if live is builtins.super:
+            return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
+        name = getattr(live, "__name__", "")
+        if name == "next" and every:
+            self.found.fills |= every[0].roots
+        if name in ("getattr", "vars") and every:
+            return Value(every[0].roots)
+        return Value(kind=live if is_class(live) else None)
+
+    def _construct(
+        self, kind: Any, every: list[Value], given: list[Value], named: dict[str | None, Value], node: ast.AST
+    ) -> Value:
+        made = Value(kind=kind)
+        if is_pure_callable(kind):
+            return self._pure(kind, every, node)
+        is_known = True
+        for name in ("__new__", "__init__", "__post_init__"):
+            found = _method(kind, name)
+            found = found.__func__ if type(found) is staticmethod else found
+            if type(found) is not types.FunctionType:
+                continue
+            if self._is_ours(found):
+                self._run(found, [made, *(given if name != "__post_init__" else [])], node, named)
+            elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
+                is_known = False
+        if (type(kind) is not type and not is_known) or not is_known or not self._is_workspace_class(kind):
+            self._acts(node)
+        call = _method(type(kind), "__call__")
+        if type(call) is types.FunctionType and self._is_ours(call):
+            self._run(call, [Value(live=kind), *given], node, named)
+        return made
+
+    def _is_workspace_class(self, kind: Any) -> bool:
+        values = list(space_of(kind).values())
+        found = [one for one in values if type(one) is types.FunctionType]
+        if any(self._is_ours(one) for one in found):
+            return True
+        module = sys.modules.get(str(home_of(kind)))
+        name = str(space_of_module(module).get("__file__")) if module is not None else ""
+        return self.analysis.source(name) is not None
+
+    def _method_call(  # noqa: C901, PLR0912  # a case each
+        self, name: str, owner: Value, every: list[Value], node: ast.AST
+    ) -> Value:
+        for one in every:
+            if type(one.live) is types.FunctionType and name in ("sort", "map") and self._is_ours(one.live):
+                self._run(one.live, [Value(), Value()], node)
+        if is_class(owner.live):
+            if is_pure_callable(owner.live) and name not in IMPURE:
+                return Value(kind=owner.live)
+            if is_filling(name):
+                self.found.fills |= owner.roots
+            elif name not in READING:
+                self._acts(node)
+            return Value(owner.roots)
+        if owner.kind is not None and str(home_of(owner.kind)).partition(".")[0] == "_pytest":
+            return Value()  # marks
+        if owner.kind is not None and is_immutable_kind(owner.kind):
+            if name in (
+                "write_text",
+                "write_bytes",
+                "mkdir",
+                "unlink",
+                "touch",
+                "rename",
+                "rmdir",
+                "open",
+                "now",
+                "today",
+            ):
+                self._acts(node)
+            return Value()
+        if name in READING and (not is_filling(name) or is_mapping_of_interpreter(owner.kind)):
+            return Value(owner.roots)
+        if owner.kind is not None and is_collection(owner.kind):
+            if name in MUTATORS:
+                self.found.fills |= owner.roots
+            return Value(owner.roots)
+        if is_filling(name):
+            self.found.fills |= owner.roots
+            return Value(owner.roots)
+        self.found.fills |= owner.roots
+        self._acts(node)
+        return Value(owner.roots)
+
+    def _is_ours(self, function: Any) -> bool:
+        return type(function) is types.FunctionType and self.analysis.source(function) is not None
+
+    def _run(
+        self, function: Any, given: list[Value], node: ast.AST, named: dict[str | None, Value] | None = None
+    ) -> Value:
+        """Visit the body of a workspace function with its arguments."""
+        if id(function) not in self.found.calls:
+            self.found.calls.add(id(function))
+            self.found.called.append(function)
+        self.found.reads.add((str(function.__module__), f"{function.__qualname__}()"))
+        source = self.analysis.source(function)
+        if source is None:
+            self._acts(node)
+            return Value()
+        closure = {
+            name: _cell_value(cell) for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ())
+        }
+        outer = _Walk(self.analysis, function.__globals__, closure, self.found, self.stack)
+        return self._run_node(source, outer, given, named or {}, node)
+
+    def _run_node(self, inner: Any, outer: Any, given: list[Value], named: dict[Any, Value], node: ast.AST) -> Value:
+        if id(inner) in self.stack:
+            return Value()
+        if len(self.stack) >= MOST_DEPTH:
+            self._acts(node)
+            return Value()
+        names = dict(outer.names or {})
+        arguments = inner.args
+        plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
+        names.update({name: Value() for name in plain})
+        names.update(zip(plain, given))
+        names.update({one.arg: Value() for one in arguments.kwonlyargs})
+        names.update({name: value for name, value in named.items() if name in names})
+        for rest in (arguments.vararg, arguments.kwarg):
+            if rest is not None:
+                names[rest.arg] = Value()
+        walk = _Walk(self.analysis, outer.space, names, self.found, (*self.stack, id(inner)))
+        if isinstance(inner, ast.Lambda):
+            return walk.value(inner.body)
+        for one in inner.body:
+            walk.statement(one)
+        if not walk.returned:
+            return Value()
+        roots: Roots = NONE
+        for one in walk.returned:
+            roots |= one.roots
+        last = walk.returned[-1]
+        return Value(roots, last.live, last.kind, last.inner, last.bound)
+
+    def _acts(self, node: ast.AST) -> None:
+        if self.found.effect is None:
+            self.found.effect = f"line {getattr(node, 'lineno', 0)}"
+
+
+def _cell_value(cell: types.CellType) -> Value:
+    try:
+        live = cell.cell_contents
+    except ValueError:
+        return Value()
+    return Value(_roots(live), live)
+
+
+def _has_roots(values: Iterable[Value]) -> bool:
+    return any(one.roots for one in values)
+
+
+def _only_holds(live: Any) -> bool:
+    """True for callables that keep a function and do not call it."""
+    return getattr(live, "__name__", "") in (
+        "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",
+        "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
+        "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
+        "abstractmethod", "repr", "str", "namedtuple", "total_ordering",
+    )  # fmt: skip
+
+
+def _function_of(value: Any) -> Any:
+    return value.__func__ if type(value) in (staticmethod, classmethod) else value
+
+
+def _method(kind: Any, name: str) -> Any:
+    """An attribute of a class by its order of bases, without binding it."""
+    if not is_class(kind):
+        return UNKNOWN
+    for one in order_of(kind):
+        found = space_of(one).get(name, UNKNOWN)
+        if found is not UNKNOWN:
+            return found
+    return UNKNOWN

@@ -1,0 +1,145 @@
+"""What calls of libraries and of built-in types do: nothing outside, or fill the object that they are made on.
+
+Evaluating a pure call a second time gives an equal value and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import types
+
+from ..basics.held_definitions import is_class, order_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PURE_MODULES = frozenset({
+    "_collections", "_decimal", "_functools", "_operator", "_pydecimal", "_re", "_struct", "abc", "argparse",
+    "base64", "bisect", "calendar", "collections", "collections.abc", "colorsys", "contextlib", "copy", "dataclasses",
+    "datetime", "_pydatetime", "decimal", "difflib", "enum", "fnmatch", "fractions", "functools", "genericpath",
+    "hashlib", "_hashlib", "heapq", "html", "inspect", "ipaddress", "itertools", "json", "json.decoder",
+    "json.encoder", "keyword", "math", "cmath", "ntpath", "numbers", "operator", "pathlib", "pathlib._local",
+    "posixpath", "pprint", "re", "re._compiler", "reprlib", "statistics", "string", "string.templatelib", "struct",
+    "textwrap", "token", "types", "typing", "typing_extensions", "unicodedata", "urllib.parse", "uuid", "zlib",
+    "zoneinfo", "_collections_abc", "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen",
+    "attrs", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
+    "pydantic.type_adapter", "pydantic_settings.main", "pydantic.functional_validators",
+})  # fmt: skip
+"""Modules whose functions and classes have no effect outside, but for `IMPURE`."""
+IMPURE = frozenset({
+    "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
+    "load", "dump", "getnode", "mkdir", "write_text", "write_bytes", "unlink", "touch", "rename", "rmdir", "open",
+    "symlink_to", "chmod", "replace_with", "parse_args", "parse_known_args", "print_help", "exit", "error",
+    "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
+})  # fmt: skip
+PURE_BUILTINS = frozenset({
+    "abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "complex",
+    "dict", "dir", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr", "hasattr", "hash",
+    "hex", "id", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "memoryview", "min", "next",
+    "object", "oct", "ord", "pow", "property", "range", "repr", "reversed", "round", "set", "slice", "sorted",
+    "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip", "globals", "locals",
+})  # fmt: skip
+MUTATORS = frozenset({
+    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
+    "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
+    "sort", "subtract", "symmetric_difference_update", "update",
+})  # fmt: skip
+"""Methods of built-in collections that change them."""
+READING = frozenset({
+    "as_posix", "capitalize", "casefold", "center", "copy", "count", "decode", "difference", "elements", "encode",
+    "endswith", "expandtabs", "find", "format", "format_map", "fromkeys", "get", "groups", "index", "intersection",
+    "isalnum", "isalpha", "isdigit", "isdisjoint", "islower", "isspace", "issubset", "issuperset", "isupper", "items",
+    "join", "joinpath", "keys", "ljust", "lower", "lstrip", "maketrans", "match", "most_common", "partition",
+    "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rjust", "rpartition", "rsplit", "rstrip", "split",
+    "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
+    "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__",
+})  # fmt: skip
+"""Methods that only read, whatever they are made on."""
+FILLING = MUTATORS | frozenset({
+    "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
+    "websocket", "middleware", "exception_handler", "errorhandler", "before_request", "after_request",
+    "teardown_request", "teardown_appcontext", "context_processor", "template_filter", "template_global",
+    "template_test", "url_value_preprocessor", "get", "post", "put", "patch", "delete", "options", "head",
+    "api_route", "websocket_route", "task", "shell_context_processor", "cli", "result_callback", "callback",
+    "before_app_request", "app_errorhandler", "endpoint", "default", "setter", "getter", "deleter", "register",
+    "dispatch", "filter", "simple_tag", "inclusion_tag", "tag", "field_validator", "validator", "config_from_object",
+})  # fmt: skip
+"""Methods that register or add something in the object that they are made on."""
+FILLING_STARTS = (
+    "add", "set", "register", "include_", "append", "connect_signal", "on_", "use_", "map_", "bind_", "route",
+    "attach", "disable", "enable",
+)  # fmt: skip
+ACTING = (
+    "send",
+    "create",
+    "start",
+    "run",
+    "execute",
+    "commit",
+    "write",
+    "notify",
+    "publish",
+    "emit",
+    "post_",
+    "delete_",
+)
+"""Beginnings of methods that may act outside, whatever else their names say."""
+LIBRARY_DECORATORS = frozenset(
+    {"click", "functools", "typing", "contextlib", "abc", "dataclasses", "enum", "flask", "attr", "attrs"}
+)
+"""Libraries whose decorators only wrap or mark what they are given."""
+COLLECTIONS = (list, dict, set, bytearray)
+
+
+def is_filling(name: str) -> bool:
+    """True if a method of that name registers or adds something in its object."""
+    return not name.startswith(ACTING) and (name in FILLING or name.startswith(FILLING_STARTS))
+
+
+def is_pure_callable(value: object) -> bool:
+    """True if calling a function or class of a library or the interpreter has no effect outside."""
+    module, name = _origin(value)
+    if module == "builtins":
+        return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
+    if name.rpartition(".")[2] in IMPURE:
+        return False
+    return module in PURE_MODULES
+
+
+def is_wrapping_library(value: object) -> bool:
+    """True for a decorator of a library that only wraps or marks."""
+    return _origin(value)[0].partition(".")[0] in LIBRARY_DECORATORS
+
+
+def is_immutable_kind(kind: Any) -> bool:
+    """True for a type of the interpreter or of a pure module whose methods change nothing."""
+    if kind in COLLECTIONS or kind in (types.FunctionType, types.ModuleType):
+        return False
+    origin = _origin(kind)
+    return (origin[0] == "builtins" and kind not in COLLECTIONS) or (
+        origin[0] in PURE_MODULES and origin[0] not in ("collections", "_collections", "argparse", "types")
+    )
+
+
+def is_mapping_of_interpreter(kind: Any) -> bool:
+    """True for mappings such as `os.environ`."""
+    return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types")
+
+
+def is_collection(kind: Any) -> bool:
+    """True for a type of a collection that can be changed."""
+    return is_class(kind) and any(one in COLLECTIONS or one.__name__ == "deque" for one in order_of(kind))
+
+
+def _origin(value: object) -> tuple[str, str]:
+    """The module and the qualified name of a function or class, without asking the user's code."""
+    if is_class(value):
+        return str(type.__dict__["__module__"].__get__(value)), str(type.__dict__["__qualname__"].__get__(value))
+    kind: Any = type(value)
+    if kind is types.FunctionType:
+        return str(value.__module__), str(value.__qualname__)  # type: ignore[attr-defined]
+    if kind in (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType):
+        owner = getattr(value, "__objclass__", None)
+        module = getattr(value, "__module__", None) or getattr(owner, "__module__", None) or "builtins"
+        return str(module), str(getattr(value, "__qualname__", ""))
+    return "", ""

@@ -1,0 +1,45 @@
+"""After the load of an edit, each name is as in a fresh import, or the answer reports the difference.
+
+`tests/support/edits_of_values.py` and its neighbours have the edits, of which a sample runs here: all of them run in
+`tests/bench/edit_outcomes.py`. What no import can show is silent: those edits
+expect to be `invisible`.
+"""
+
+import subprocess
+import sys
+
+import edits_of_classes
+import edits_of_frameworks
+import edits_of_values
+import pytest
+from edit_cases import judge, run
+from needs import do_without
+from web_application import PYTHON
+
+if sys.platform == "win32":
+    pytest.skip("each edit runs in a fork", allow_module_level=True)
+
+EVERY = 6
+TABLES = {
+    "values": edits_of_values.ALL[::EVERY],
+    "classes": edits_of_classes.ALL[::EVERY],
+    "frameworks": edits_of_frameworks.ALL[::EVERY],
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """The outcome of every edit, by the name of its table."""
+    libraries = sorted({name for table in TABLES.values() for one in table for name in one.needs})
+    command = [PYTHON, "-c", "import " + ", ".join(libraries)]
+    if not PYTHON.exists() or subprocess.run(command, check=False, capture_output=True).returncode:
+        do_without("make tests/seam/.venv with tests/seam/applications.txt")
+    return {name: run(table, PYTHON) for name, table in TABLES.items()}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_edit_leaves_what_a_fresh_import_has_or_is_reported(outcomes, name):
+    judged = [(one, *judge(outcome)) for one, outcome in zip(TABLES[name], outcomes[name], strict=True)]
+    silent = {"silent": "invisible"}
+    wrong = [(one.name, found, why) for one, found, why in judged if silent.get(found, found) != one.expects]
+    assert wrong == []

@@ -1,0 +1,70 @@
+"""Edits of modules as cases, and how a load is judged: right, reported, or silent."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+PROGRAM = Path(__file__).parent / "edit_runs.py"
+REPORTING = frozenset({
+    "stays", "detached", "edited", "missing", "gone", "order", "redefined", "old", "instances", "closures", "unbound",
+    "unknown",
+})  # fmt: skip
+"""Kinds of rows that report a difference from a fresh import."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An edit of the module `m` or, with `others`, of a module next to it, and the expressions that are compared.
+
+    `hold` runs after the import in both processes, `use` only before the edit. `expects`: `right` or `reported`.
+    """
+
+    name: str
+    text: str
+    old: str
+    new: str
+    probe: str | tuple[str, ...]
+    others: dict[str, str] = field(default_factory=dict)
+    more: tuple[tuple[str, str, str], ...] = ()
+    hold: str = ""
+    use: str = ""
+    setup: str = ""
+    needs: tuple[str, ...] = ()
+    expects: str = "right"
+    edited: str = "m"
+
+    def as_case(self):
+        texts = {"m": self.text, **self.others}
+        return {
+            "name": self.name,
+            "texts": texts,
+            "edits": [(self.edited, self.old, self.new), *self.more],
+            "probes": [self.probe] if isinstance(self.probe, str) else list(self.probe),
+            **{name: value for name, value in asdict(self).items() if name in ("hold", "use", "setup", "needs")},
+        }
+
+
+def run(edits, python=sys.executable):
+    """The outcome of each edit."""
+    given = json.dumps([edit.as_case() for edit in edits])
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONSTARTUP"}
+    done = subprocess.run(
+        [str(python), str(PROGRAM)], input=given, capture_output=True, text=True, check=False, timeout=600, env=environ
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def judge(outcome):
+    """How a load is judged, and the differences: `right`, `reported`, `silent`, `false`, `unchanged` or `broken`."""
+    live, fresh = outcome["live"], outcome["fresh"]
+    if "failed" in live or "failed" in fresh:
+        return "broken", live.get("failed") or fresh.get("failed")
+    rows = [row for row in live["rows"] if row["kind"] in REPORTING]
+    is_right = live["probed"] == fresh["probed"]
+    if is_right:
+        return ("false" if rows or live["error"] else "right"), (rows, live["error"])
+    return ("reported" if rows or live["error"] else "silent"), (live["probed"], fresh["probed"], rows, live["error"])

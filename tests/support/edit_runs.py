@@ -1,0 +1,159 @@
+"""Edits of modules, loaded while the modules live, next to what a fresh import of the edited text has.
+
+`python edit_runs.py` reads cases as JSON and prints an outcome for each. Any Python from 3.8 that has the libraries of
+the cases runs it. Each case runs in a fork of its own, so that a library is imported once for all of them.
+"""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "server"))
+
+from codriver.repls.worker.basics.held_definitions import Holds
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.module_loads import ModuleLoad
+from codriver.repls.worker.python.python_drift import Drift
+
+STAYS = (
+    "stays",
+    "edited",
+    "missing",
+    "gone",
+    "order",
+    "redefined",
+    "old",
+    "instances",
+    "closures",
+    "unbound",
+    "unknown",
+)
+"""Kinds of rows that report a difference."""
+
+
+class Texts(LoadedTexts):
+    """The loads of the case's own folder."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = folder + os.sep
+
+    def _modules(self):
+        return (one for one in super()._modules() if one[2].startswith(self._folder))
+
+
+def written(folder, texts):
+    for name, text in texts.items():
+        path = Path(folder, *name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def imported(case):
+    space = {"sys": sys}
+    exec(case["setup"], space)
+    for name in case["texts"]:
+        space[name.rpartition(".")[2]] = importlib.import_module(name)
+    exec(case["hold"], space)
+    return space
+
+
+def probed(case, space):
+    found = []
+    for probe in case["probes"]:
+        try:
+            found.append(repr(eval(probe, space)))
+        except BaseException as error:  # noqa: BLE001  # it is the outcome
+            found.append("raises " + type(error).__name__)
+    return found
+
+
+def edited(case):
+    texts = dict(case["texts"])
+    for name, old, new in case["edits"]:
+        assert old in texts[name], (case["name"], old)
+        texts[name] = texts[name].replace(old, new, 1)
+    return texts
+
+
+def fresh(case, folder):
+    written(folder, edited(case))
+    return {"probed": probed(case, imported(case))}
+
+
+def live(case, folder):
+    written(folder, case["texts"])
+    texts = Texts(folder)
+    texts.begin()
+    drift = Drift(texts)
+    space = imported(case)
+    texts.note()
+    texts.settle()
+    before = probed(case, space)
+    exec(case["use"], space)
+    after, rows, error, ran = edited(case), [], "", []
+    for name in dict.fromkeys(one[0] for one in case["edits"]):
+        file = Path(folder, *name.split(".")).with_suffix(".py")
+        file.write_text(after[name])
+        load = ModuleLoad(name, str(file), after[name], Holds([]).of(""), drift, home=sys, keeps=False)
+        load.begin()
+        failed = True
+        try:
+            steps = load.steps()
+            assert steps is not None, "the whole module would run"
+            for step in steps:
+                step.act()
+            failed = False
+        except Exception as caught:  # noqa: BLE001  # it is the outcome
+            error = "".join(traceback.format_exception(type(caught), caught, caught.__traceback__)[-4:])
+        finally:
+            load.end(has_failed=failed)
+        rows += load.renewed
+        load = steps = step = None
+    rows += drift.rows(folder)
+    return {"before": before, "probed": probed(case, space), "rows": rows, "error": error, "ran": ran}
+
+
+def in_fork(act, case):
+    """The outcome of an act in a fork."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = os.path.realpath(place)
+        reading, writing = os.pipe()
+        child = os.fork()  # type: ignore[attr-defined, unused-ignore]  # of Windows
+        if not child:
+            try:
+                os.close(reading)
+                sys.path.insert(0, folder)
+                warnings.simplefilter("ignore")
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                    outcome = act(case, folder)
+            except BaseException:  # noqa: BLE001  # it is the outcome
+                outcome = {"failed": traceback.format_exc()}
+            with os.fdopen(writing, "w") as end:
+                json.dump(outcome, end, default=repr)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as end:
+            outcome = json.load(end)
+        os.waitpid(child, 0)
+    return outcome
+
+
+def main():
+    sys.dont_write_bytecode = True
+    cases = json.load(sys.stdin)
+    for name in sorted({one for case in cases for one in case["needs"]}):
+        importlib.import_module(name)
+    outcomes = [{"live": in_fork(live, case), "fresh": in_fork(fresh, case)} for case in cases]
+    json.dump(outcomes, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
