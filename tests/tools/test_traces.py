@@ -134,7 +134,7 @@ def test_calls_of_the_embedded_lisp_are_told_by_its_names(live, client):
 """
     (live.workspace / "stall.lpy").write_text(text)
     assert client.call("load_file", filePath="stall.lpy", replSessionKey="lpy")["ok"]
-    ask = {"replSessionKey": "lpy", "detail": True, "trace": "true"}
+    ask = {"replSessionKey": "lpy", "detail": True, "trace": "true", "timeoutMs": 60_000}
     answer = client.call("evaluate_code", code="(stall/total [[{:price 2} 20]])", **ask)
     assert answer["trace"].splitlines()[1:3] == [
         "#1 (stall/total [[PersistentMap of 1 20]]) -> 32.0",
