@@ -13,7 +13,7 @@ def test_the_tools_of_a_repl_on_its_way_are_listed_to_who_asks_at_once(tmp_path)
 
 @pytest.mark.parametrize(
     ("name", "listed"),
-    [("opencode", {"evaluate_code", "load_file", "run_tests"}), ("a client that lists once", OF_A_REPL)],
+    [("opencode", {"evaluate_code", "load_file"}), ("a client that lists once", OF_A_REPL)],
 )
 def test_a_repl_that_does_not_come_holds_no_list_for_long_and_nothing_else(tmp_path, name, listed):
     with (

@@ -134,7 +134,7 @@ def test_a_tool_that_no_repl_can_serve_is_not_listed_and_says_what_would_serve_i
 
 
 def test_without_a_repl_there_is_nothing_to_ask(tmp_path):
-    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+    with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
         assert not {"symbol_info", "complete_symbol", "macroexpand"} & set(client.tools())
         assert ask(client, "symbol_info", symbol="map")["reason"] == "capability-missing"
 
@@ -149,8 +149,8 @@ def test_the_first_call_waits_for_the_repl_that_starts(tmp_path):
 
 def test_while_the_repl_takes_long_to_start_it_is_said_to_call_again(tmp_path):
     slow = f"{sys.executable} -c 'import time; time.sleep(60)'"
-    with serving(tmp_path, "--repl", slow, durations="repl_start_s=0.5") as live, live.client() as client:
-        answer = ask(client, "symbol_info", symbol="map")
+    with serving(tmp_path, "--repl", slow) as live, live.client() as client:
+        answer = ask(client, "run_tests", timeoutMs=500)
         assert answer["reason"] == "capability-missing"
         assert "is starting: call again" in answer["hint"]
 

@@ -41,7 +41,7 @@ def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind, pat
     mark = plant(workspace)
     (workspace / "codriver.toml").write_text(f"repl = [{kind!r}]\n")
     # Lisp that nobody has compiled yet takes longer to start than a tool waits.
-    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_DURATIONS": "repl_start_s=120"}
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_EVALUATE_TIMEOUT_MS": "120000"}
     command = [sys.executable, "-I", "-S", RELAY, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
     try:
         led = env | ({"PYTHONPATH": path.format(tmp_path)} if path else {})

@@ -113,7 +113,19 @@ def instructions_for(
     evaluates = settings.enable_mcp_repl_evaluation
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
     to_have_one = to_name_one(state) if is_told else ""
-    return instructions(skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)
+    return instructions(
+        skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one,
+        trust_adds=_trust_adds(state),
+    )  # fmt: skip
+
+
+def _trust_adds(state: State) -> str:
+    """Return what the user's acceptance of the workspace would add; empty if it adds nothing."""
+    if state.is_accepted or state.life.is_searching:
+        return ""
+    if state.repl_of_files and state.repl_of_files != PYTHON:
+        return "the project's own REPL, with its tests"
+    return "the project's own environment and its tests" if PYTHON in state.languages() else ""
 
 
 LOOK_S: Final = 8.0
@@ -148,10 +160,12 @@ def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> 
     wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
     found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
     repl = repl_of_project(workspace)
-    return LanguagesSeen(known | found, repl, needs_trust=_needs_trust(repl, workspace))
+    is_accepted = trust.is_accepted(workspace)
+    needs_trust = not is_accepted and _starts_programs(repl)
+    return LanguagesSeen(known | found, repl, needs_trust=needs_trust, is_accepted=is_accepted)
 
 
-def _needs_trust(repl: str, workspace: Path) -> bool:
-    """True where a server may refuse to start the REPL until the user has accepted the workspace."""
+def _starts_programs(repl: str) -> bool:
+    """Whether the REPL is started by a program that only an accepted workspace may choose."""
     kind = kind_of(repl) if repl else None
-    return bool(repl) and (kind is None or kind.launcher != "worker") and not trust.is_accepted(workspace)
+    return bool(repl) and (kind is None or kind.launcher != "worker")

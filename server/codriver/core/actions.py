@@ -119,6 +119,8 @@ class LanguagesSeen(Action):
     repl: str = ""
     """The text for the setting `repl` that the files call for; empty if the files show no project."""
     needs_trust: bool = False
+    is_accepted: bool = True
+    """Whether the user has accepted the workspace, so that programs of it may run by themselves."""
     """Whether the user has to accept the workspace before the REPL is started."""
 
 

@@ -74,6 +74,7 @@ def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
             languages_of_files=action.languages,
             repl_of_files=action.repl,
             repl_needs_trust=action.needs_trust,
+            is_accepted=action.is_accepted,
         )
     )
 

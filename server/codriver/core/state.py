@@ -307,6 +307,8 @@ class State:
     repl_of_files: str = ""
     """The text for the setting `repl` that the workspace's files call for; empty if they show no project."""
     repl_needs_trust: bool = False
+    is_accepted: bool = True
+    """Whether the user has accepted the workspace, as far as is known."""
     """Whether the user has to accept the workspace before the REPL is started."""
     programs: tuple[ListeningProgram, ...] = ()
     """The programs of the workspace that listen on a port, each port once."""

@@ -366,11 +366,11 @@ class PlainRequests:
         except Exception as error:  # noqa: BLE001 - as of one that is run
             self.replies.put(request.identity, self._failed(request, error))
             return
+        if request.method == INITIALIZE:
+            self._said.append({"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params})
         if not isinstance(given, dict):
             self._start(request, self._awaited(request, given))
             return
-        if request.method == INITIALIZE:
-            self._said.append({"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params})
         self.replies.put(request.identity, request.answered(as_json(given)))
 
     def _start(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:

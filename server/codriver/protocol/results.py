@@ -24,7 +24,7 @@ from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
 from codriver.tools.manifest import LEAN, MANIFEST, tools_offered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
@@ -162,6 +162,10 @@ class About:
     """
 
 
+SEARCH_BEFORE_GREETING_S = 2.0
+"""The longest time that a handshake waits for the first search for REPLs: some clients give up after five seconds."""
+
+
 class Results:
     """The results of one server, for all its clients. Lives as long as the server."""
 
@@ -197,8 +201,12 @@ class Results:
         told = client.name if name is None else self._redactor(name)
         self._clients.introduce(client, name=told, handshake=client.handshake)
 
-    def initialize(self, client: ClientSession, params: Params, _version: str) -> Result:
-        """Open the session of a client, and return the version that both speak and how to work here."""
+    def initialize(self, client: ClientSession, params: Params, _version: str) -> Result | Awaitable[Result]:
+        """Open the session of a client, and return the version that both speak and how to work here.
+
+        The session is open when this returns, so that messages sent after the request find it. While the server still
+        searches for REPLs the result itself is awaited, as the instructions name what is found.
+        """
         asked = params["protocolVersion"]
         about = self._first.handshake(asked, takes_skills=client.takes_skills)
         client.requested_version, client.handshake_version = asked, about["protocolVersion"]
@@ -208,7 +216,24 @@ class Results:
         self._clients.introduce(client, name=name, handshake=client.handshake)
         offered = about["capabilities"]
         capabilities = {**offered, "tasks": {**TASKS_OFFERED}} if client.takes_tasks else offered
-        return {**about, "capabilities": capabilities, "instructions": self._instructions(client, name)}
+        result = {**about, "capabilities": capabilities}
+        return self._with_instructions(client, lambda words: {**result, "instructions": words})
+
+    def _with_instructions(self, client: ClientSession, make: Callable[[str], Result]) -> Result | Awaitable[Result]:
+        """Return the result that `make` builds from the client's instructions, once it is known what there is."""
+        core = self._services.core
+        if core.state.life.is_searching or core.state.languages_of_files is None:
+            return self._with_awaited_instructions(client, make)
+        return make(self._instructions(client))
+
+    async def _with_awaited_instructions(self, client: ClientSession, make: Callable[[str], Result]) -> Result:
+        with anyio.move_on_after(SEARCH_BEFORE_GREETING_S):
+            await await_search(self._services.core)
+            await await_languages(self._services.core)
+        return make(self._instructions(client))
+
+    def _instructions(self, client: ClientSession) -> str:
+        return self._redactor(self._about.instructions(client.name, client.takes_skills))
 
     def initialized(self, client: ClientSession) -> None:
         """Notify the client of changes from now on, as it knows the result of its handshake."""
@@ -219,13 +244,12 @@ class Results:
         """An empty result: the answer itself says that the server is there."""
         return {}
 
-    def discover(self, client: ClientSession, _params: Params, version: str) -> Result:
+    def discover(self, client: ClientSession, _params: Params, version: str) -> Result | Awaitable[Result]:
         """Return the versions of stateless requests, and how to work here."""
-        instructions = self._instructions(client, client.name)
-        return self.told(version, self._first.discovered(instructions, takes_skills=client.takes_skills))
-
-    def _instructions(self, client: ClientSession, name: str) -> str:
-        return self._redactor(self._about.instructions(name, client.takes_skills))
+        return self._with_instructions(
+            client,
+            lambda words: self.told(version, self._first.discovered(words, takes_skills=client.takes_skills)),
+        )
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
         """The tools on offer to this client."""

@@ -71,8 +71,6 @@ class Durations:
     """How long an input prompt ahead is waited out; the prompt of a client that has just left is ended at once."""
     task_s: float = 2.0
     """How long a call may take until it becomes a task, where its client knows of tasks."""
-    repl_start_s: float = 10.0
-    """How long a tool waits for REPLs that start. The embedded ones take a second or two, most on the JVM ten."""
     tests_s: float = 25.0
     """How long one run of the tests of an edit may take."""
     drain_s: float = 5.0

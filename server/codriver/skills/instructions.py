@@ -63,14 +63,18 @@ def instructions(
     evaluates: bool = True,
     offered: Collection[str] | None = None,
     to_have_one: str = "",
+    trust_adds: str = "",
 ) -> str:
     """The instructions of a client: the REPLs that are connected, the way to work, and the skills.
 
     Of the tools only those in `offered` are named, all for None. `to_have_one`: the way to a REPL when none is
-    connected or on its way, if more is known than that one can be started. At most `INSTRUCTIONS_CHARS` characters,
+    connected or on its way, if more is known than that one can be started. `trust_adds`: what `codriver trust` would
+    add to a workspace that nobody has accepted. At most `INSTRUCTIONS_CHARS` characters,
     however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
+    if trust_adds:
+        parts.insert(1, f"Nobody has accepted this workspace: codriver trust, run by your human, adds {trust_adds}.")
     if offered is not None:
         skills = [skill for skill in skills if TAUGHT.get(skill.id) in (None, *offered)]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)

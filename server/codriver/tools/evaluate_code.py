@@ -156,14 +156,13 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
-    usual_ms = BACKGROUND_MS if arguments.background else call.services.live.settings.evaluate_timeout_ms
-    return arguments.timeout_ms or usual_ms
+    return call.wait_ms(arguments.timeout_ms or (BACKGROUND_MS if arguments.background else None))
 
 
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
     """The session in the REPL of `target` for the code: one beside running code, one of its own, or the lane."""
     if arguments.background:
-        return await in_background(call, target, who, call.services.live.settings.evaluate_timeout_ms / 1000)
+        return await in_background(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:
         return await isolated(call, target, who)
     return in_lane(call, target, who) if arguments.repl_session_key is None else target

@@ -242,7 +242,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
         target = in_lane(call, target, who)
     request = _request(call, target, who, arguments)
     begin(call, target, who, request)
-    timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
+    timeout_ms = call.wait_ms(arguments.timeout_ms)
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
     described = await describe(call, current, arguments)
     if current.status != "done":

@@ -90,7 +90,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
         cell = notebook.content.cell(arguments.cell)
         _check_cell(cell, notebook.path.name)
         evaluation = _begin(call, notebook, target, cell)
-        timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
+        timeout_ms = call.wait_ms(arguments.timeout_ms)
         current = await wait(call, evaluation, timeout_ms / 1000, may_last=True)
         answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
     return await _with_note_on_editors(call, notebook, answer)

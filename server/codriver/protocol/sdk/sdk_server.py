@@ -173,7 +173,8 @@ class SdkServer:
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
-        return self._results.initialize(ctx.lifespan_context, ctx.params or {}, ctx.protocol_version)
+        greeting = self._results.initialize(ctx.lifespan_context, ctx.params or {}, ctx.protocol_version)
+        return greeting if isinstance(greeting, dict) else await greeting
 
     async def _initialized(self, ctx: Context, _params: types.NotificationParams | None) -> None:
         self._results.initialized(ctx.lifespan_context)

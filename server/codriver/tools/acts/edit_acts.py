@@ -127,7 +127,7 @@ class LiveSteps:
                 continue
             is_python = path.suffix == PYTHON
             if (self._hold or self._tests) and not is_python:
-                await await_server(self._call, path, self._call.services.live.settings.evaluate_timeout_ms / 1000)
+                await await_server(self._call, path, self._call.wait_ms() / 1000)
             repl = self._server(path)
             if not isinstance(repl, str):
                 if self._is_loaded:

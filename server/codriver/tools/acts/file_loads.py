@@ -109,7 +109,7 @@ class _Loads:
         self._call = call
         self._who = who
         self._arguments = arguments
-        timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
+        timeout_ms = call.wait_ms(arguments.timeout_ms)
         self._ends_at = anyio.current_time() + timeout_ms / 1000
         self.namespace = ""
         """The namespace that the first loaded file names; empty if it names none."""
@@ -293,7 +293,7 @@ class EditLoads:
         self._hold = hold
         self.repls: dict[str, tuple[str, int]] = {}
         """The REPLs that were asked to load something: by id, the key and the generation at that time."""
-        self._wait_s = call.services.live.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
+        self._wait_s = call.wait_ms() / 1000 if wait_s is None else wait_s
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
         """Load the changed forms of each file, required files first; the first failure ends the loads.

@@ -88,13 +88,14 @@ async def run_python_tests(
     job = await make_job(call, arguments, environment, failed)
     await _end_outdated(call, who)
     identity = start_job(call, who, job)
-    current = await wait(call, identity, arguments.timeout_ms / 1000)
+    wait_ms = call.wait_ms(arguments.timeout_ms)
+    current = await wait(call, identity, wait_ms / 1000)
     if current.status == "queued":
         return _not_started(call, current)
     if not current.over and arguments.is_interrupted_late:
         # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
         with anyio.CancelScope(shield=True):
-            await stop(call, identity, f"the tests ran longer than {arguments.timeout_ms} ms")
+            await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
         current = evaluation_of(call.state, identity)
     notes = (
         [environment.caution]
@@ -128,7 +129,7 @@ async def make_job(
             records_functions=True,
             keeps_failed_process=True,
         )
-        limit_ms = arguments.run_limit_ms
+        limit_ms = arguments.run_limit_ms(call.wait_ms(arguments.timeout_ms))
         runner: Runner = "django" if (directory / MANAGE).is_file() else "unittest"
         return TestJob(
             spec=spec,

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from codriver.errors import refused
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.answers.trace_answers import Trace  # noqa: TC001  # pydantic reads it
-from codriver.tools.calls.base import UNLISTED, unsaid_default
+from codriver.tools.calls.base import UNLISTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,12 +61,8 @@ class TestArguments(Evaluating):
     failed: bool = Field(default=False, description="Only the tests that failed last.")
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the run after this time.")
     repl_session_key: str | None = None
-    timeout_ms: int = Field(
-        25_000,
-        ge=100,
-        le=600_000,
-        description="How long to wait for the report, in ms: 25000. The run goes on.",
-        json_schema_extra=unsaid_default,
+    timeout_ms: int | None = Field(
+        None, ge=100, le=600_000, description="How long to wait for the report, in ms: 25000. The run goes on."
     )
     namespace: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """One more path."""
@@ -97,10 +93,9 @@ class TestArguments(Evaluating):
         """Whether the end of the wait ends the run, too."""
         return self.on_timeout == "interrupt"
 
-    @property
-    def run_limit_ms(self) -> int | None:
-        """The time after which the run is ended."""
-        return self.timeout_ms if self.limit_ms is None and self.is_interrupted_late else self.limit_ms
+    def run_limit_ms(self, wait_ms: int) -> int | None:
+        """Return the time after which the run is ended, in ms. `wait_ms`: how long the call waits."""
+        return wait_ms if self.limit_ms is None and self.is_interrupted_late else self.limit_ms
 
 
 def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> Path:

@@ -162,7 +162,7 @@ async def _run_in_repl(
     only: tuple[tuple[str, str], ...] = (),
 ) -> Answer:
     """Run tests in their REPL; those of a Python in another place in a new process that the REPL starts."""
-    ends_at = anyio.current_time() + arguments.timeout_ms / 1000
+    ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
     is_fresh = target.repl.dialect == PYTHON
     check_tracing(target.repl, arguments.trace, measures=arguments.coverage)
     only = await _failed_last(call, target) if arguments.failed else only
@@ -177,7 +177,7 @@ async def _run_in_repl(
         tests=tests,
     )
     begin(call, target, who, request)
-    is_limited = "timeout_ms" in arguments.model_fields_set
+    is_limited = arguments.timeout_ms is not None
     current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()), may_last=not is_limited)
     if current.status != "running" or arguments.on_timeout == "continue":
         return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
@@ -201,9 +201,10 @@ def merged(answers: Sequence[Answer]) -> Answer:
 
 async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments) -> Answer:
     """The answer about a run that is ended as its time is over."""
+    wait_ms = call.wait_ms(arguments.timeout_ms)
     # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
-        did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
+        did = await stop(call, current.id, f"the tests ran longer than {wait_ms} ms")
     over = evaluation_of(call.state, current.id)
     answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
     where = (
@@ -212,8 +213,7 @@ async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments) 
     fields = {
         **answer.fields,
         "reason": "timed-out",
-        "message": f"the tests did not end within {arguments.timeout_ms} ms and were interrupted where the REPL can"
-        + where,
+        "message": f"the tests did not end within {wait_ms} ms and were interrupted where the REPL can" + where,
         "hint": "give a longer timeoutMs, or run fewer tests",
         "notes": did,
     }

@@ -78,6 +78,9 @@ class Traits:
     """Whether answers about evaluations have every field, unless the call says otherwise."""
     shows_images: bool = True
     """Whether the client hands image content on to its model; else the text names a file, which its own tool opens."""
+    wait_ms: int = 25_000
+    """How long a call waits by default: the longest that a client is known to wait without a progress report, with a
+    margin. There are clients that give up after 30 s and cancel nothing."""
     lists_again: bool = False
     """Whether the client is known to list the tools again when it is notified that they changed."""
     who: str = ""
@@ -86,11 +89,17 @@ class Traits:
 
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
-        "claude-code": Traits(answer_characters=50_000, lifts_limit=True, lists_again=True, who="claude-code"),
-        "copilot-cli": Traits(answer_characters=20_000, shows_images=False, lists_again=True, who="copilot-cli"),
-        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, who="codex"),
-        "gemini-cli-mcp-client": Traits(answer_characters=40_000, lists_again=True, who="gemini"),
-        "opencode": Traits(answer_characters=48_000, shows_images=False, lists_again=True, who="opencode"),
+        "claude-code": Traits(
+            answer_characters=50_000, lifts_limit=True, lists_again=True, wait_ms=50_000, who="claude-code"
+        ),
+        "copilot-cli": Traits(
+            answer_characters=20_000, shows_images=False, lists_again=True, wait_ms=50_000, who="copilot-cli"
+        ),
+        "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, wait_ms=50_000, who="codex"),
+        "gemini-cli-mcp-client": Traits(answer_characters=40_000, lists_again=True, wait_ms=50_000, who="gemini"),
+        "opencode": Traits(
+            answer_characters=48_000, shows_images=False, lists_again=True, wait_ms=50_000, who="opencode"
+        ),
         "qwen-cli-mcp-client": Traits(answer_characters=20_000, shows_images=False, who="qwen"),
         "@cline/": Traits(takes_structure=False, who="cline"),
         "factory-cli": Traits(who="droid"),
@@ -304,6 +313,14 @@ class Call:
         """Dispatch for this client; `who`: the caller, for actions with that field."""
         context: dict[str, object] = {"client": self.client}
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
+
+    def wait_ms(self, given: int | None = None) -> int:
+        """Return how long this call waits, in ms: as given, else by the setting, else as long as its client does."""
+        if given is not None:
+            return given
+        settings = self.services.live.settings
+        is_set = "evaluate_timeout_ms" in settings.model_fields_set
+        return settings.evaluate_timeout_ms if is_set else traits_of(self.client_name).wait_ms
 
     def who(self, given: str | None) -> str:
         """The slug of the caller, without secrets: the one given, now or before, else made from the client's name.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 0.02
+SHORT_WAIT_MS = 100
 SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
 
@@ -203,14 +204,22 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     core = call.services.core
     if tool.needs and core.state.life.is_searching:
         await await_search(core)
-    obstacle = refusal(tool, core.state, call.services.live.settings)
+    obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
+    given = None
     if obstacle is not None:
-        obstacle = await await_start(tool, core, call.services.live.settings, call.services.durations.repl_start_s)
+        given = await parsed(tool, call, arguments)
+        began = anyio.current_time()
+        most_ms = call.wait_ms(getattr(given, "timeout_ms", None))
+        obstacle = await await_start(tool, core, call.services.live.settings, most_ms / 1000)
+        waited_ms = round((anyio.current_time() - began) * 1000)
     if obstacle is not None:
         raise obstacle
-    given = await parsed(tool, call, arguments)
+    given = given or await parsed(tool, call, arguments)
     if given.who is not None:
         call.note_name(given.who)
+    if waited_ms > SHORT_WAIT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
+        # The caller's limit is that of the whole call.
+        given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, SHORT_WAIT_MS)})
     return await tool.run(call, given)
 
 
