@@ -63,7 +63,7 @@ SLOW = {
     "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
-    "repls/worker": "connections embedded_port_file interpreters minimal_load python_drift tries",
+    "repls/worker": "connections embedded_port_file interpreters minimal_load python_drift",
     "seam": "applications clojure clojure_events copies framework_forms other_repls re_frame2 shop",
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",

@@ -382,7 +382,7 @@ class Hunt:
 
     def kept(self, file, text, wrong, name, red_test):
         """Whether the text as it was is kept of three candidates, of which the two others leave the test red."""
-        asked = {"test": [red_test], "timeoutMs": TRY_MS}
+        asked = {"test": [red_test], "limitMs": TRY_MS}
         right = file, text
 
         def tried(fixes, **more):

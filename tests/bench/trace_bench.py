@@ -16,7 +16,7 @@ from report import Report, in_turns
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from codriver.repls.worker.python.live_recording import ExecutedFunctions, LiveRecording
+from codriver.repls.worker.python.live_recording import LiveRecording
 
 PLAIN = "plainly"
 PROJECT = """
@@ -56,18 +56,11 @@ def measure(report, rounds=300):
         sys.path.insert(0, name)
         try:
             work = importlib.import_module("traced_project").work
-            executed = ExecutedFunctions([name])
 
             def recorded(names):
                 live = LiveRecording([name], names)
                 work(rounds)
                 live.end()
-
-            def noted():
-                executed.begin()
-                executed.enter("bench", "test")
-                work(rounds)
-                executed.end()
 
             def profiled():
                 with cProfile.Profile():
@@ -77,7 +70,6 @@ def measure(report, rounds=300):
                 PLAIN: lambda: work(rounds),
                 "all calls recorded": lambda: recorded([]),
                 "one function recorded": lambda: recorded(["rate"]),
-                "functions noted by test": noted,
                 "cProfile": profiled,
                 "bdb, every line": lambda: Steps().runcall(work, rounds),
             }

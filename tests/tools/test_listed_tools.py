@@ -55,7 +55,7 @@ TOLD_ELSEWHERE = {
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
-    "try_code": {"replSessionKey", "timeoutMs"}, "connect_repl": {"timeoutMs"},
+    "try_code": {"replSessionKey", "limitMs", "timeoutMs"}, "connect_repl": {"timeoutMs"},
     "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, those that answers name where they would help, and the
@@ -117,7 +117,8 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
 
 GIVEN = {
     "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x", "cell": "0",
-    "what": "reset", "about": "sessions", "address": "localhost:1", "candidates": [{"label": "a", "code": "1"}],
+    "what": "reset", "about": "sessions", "address": "localhost:1",
+    "candidates": [{"label": "a", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}]}],
     "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
 }  # fmt: skip
 

@@ -143,8 +143,9 @@ class Cases:
         assert not (self.live.workspace / "undone.py").exists()
 
     def try_code(self):
-        tried = self.call("try_code", candidates=[{"label": "a", "code": "1 + 1"}], replSessionKey="py")
-        assert tried["candidates"] == [{"label": "a", "outcome": "passed", "value": "2"}]
+        missing = {"filePath": "not_there.py", "oldText": "a", "newText": "b"}
+        tried = self.call("try_code", candidates=[{"label": "a", "edits": [missing]}])
+        assert [(one["label"], one["outcome"]) for one in tried["candidates"]] == [("a", "failed")]
 
     def _shows_an_application(self):
         self.python(APP)

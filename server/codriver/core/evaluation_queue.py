@@ -133,14 +133,15 @@ def accept(state: State, action: Evaluate) -> Outcome:
 def accept_job(state: State, action: StartJob) -> Outcome:
     """Start a job now if its queue is free, else queue it.
 
-    Test runs have one queue, and code in the frames of a failed run another: they do not wait for each other.
+    Test runs have one queue, and code in the frames of a failed run another: they do not wait for each other. A run in
+    the background waits for none.
     """
     client = state.clients.get(action.client or "")
     job = Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
         repl=TEST_JOBS,
-        session=MAIN_SESSION,
+        session=action.request.session,
         who=action.who,
         client=action.client,
         request=action.request,
@@ -150,6 +151,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
         previous=client.since if client else 0,
         kind=action.request.kind,
         is_in_frame=action.request.frame is not None,
+        is_background=action.request.background,
     )
     if state.life.phase in ("stopping", "stopped"):
         why = "the server stops, so this never started"

@@ -40,9 +40,9 @@ def checkpoint_name(description: str) -> str:
 NO_KNOWN_TEST = "no test that the REPL knows of"
 """The words for a test's place, if a run of tests was stopped while the REPL knew of no running test."""
 
-Kind = Literal["evaluate", "load-file", "load-forms", "run-tests", "try-code"]
+Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
-TOLD_IN_WORDS: frozenset[Kind] = frozenset({"run-tests", "try-code"})
+TOLD_IN_WORDS: frozenset[Kind] = frozenset({"run-tests"})
 """The kinds whose value is a report, which the log has in words alone."""
 
 LISP = "lisp"
@@ -133,8 +133,6 @@ class TestSelection:
     """Whether to run in a new process, which has loaded nothing yet."""
     trace: tuple[str, ...] | None = None
     """See `Request.trace`."""
-    covers: bool = False
-    """Whether to tell the changed lines that no test ran."""
 
     def __str__(self) -> str:
         """The tests in words."""
@@ -197,8 +195,6 @@ class Request:
     """The limits of printing if the caller gives none; None: those of the settings."""
     trace: tuple[str, ...] | None = None
     """The names whose calls are recorded, an empty tuple for all of the project's own; None: no call is recorded."""
-    trial: str = ""
-    """The candidates of the kind `try-code` as JSON; its code is the candidates in words."""
     profiles: bool = False
     """Whether to tell the slowest functions."""
     tests: TestSelection | None = None

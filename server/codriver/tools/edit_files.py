@@ -245,11 +245,8 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     return Answer(fields)
 
 
-async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type[LiveSteps] = LiveSteps) -> Answer:
-    """Do a batch of edits, load the changes if asked to, and tell the outcome.
-
-    `make_steps`: the steps in the REPL, if they differ from the usual ones.
-    """
+async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
+    """Do a batch of edits, load the changes if asked to, and tell the outcome."""
     services = call.services
     settings = services.live.settings
     who, began_ms = call.who(arguments.who), services.now()
@@ -275,7 +272,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
         rows, fields = await _describe(call, arguments, wanted, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
-    steps = make_steps(
+    steps = LiveSteps(
         call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores, loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip

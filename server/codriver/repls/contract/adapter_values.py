@@ -107,7 +107,6 @@ CAPABILITIES = (
     "test",
     "stacktrace",
     "frame",
-    "try",
     "drift",
     "restore",
     "seam",

@@ -7,10 +7,8 @@ loaded code.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, get_args
 
 from codriver.core.values import MAIN_SESSION
 from codriver.lisp.reader import top_level_forms
@@ -18,6 +16,7 @@ from codriver.repls.contract.adapter_values import Completion, Listed, Names, So
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -242,64 +241,6 @@ class ListNames(Question[Names | None]):
             if (name := as_text(row.get("name")))
         ]
         return Names(tuple(listed), as_int(told.get("omitted")) or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """The tests that executed functions, by namespace and name, in the REPL's runs; and all files of tests.
-
-    `files` is empty if the REPL has seen no run, or does not note executed functions. `unseen` says in words why the
-    last run was not noted, in a REPL that notes others.
-    """
-
-    tests: tuple[tuple[str, str], ...] = ()
-    files: frozenset[str] = frozenset()
-    unseen: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FindExecuted(Question[Executed]):
-    """The tests that executed one of `functions`, each a file and a qualified name."""
-
-    name: ClassVar[str] = "executed"
-    functions: tuple[tuple[str, str], ...]
-
-    def asked(self, namespace: str) -> dict[str, str | int]:
-        """The functions as JSON."""
-        del namespace
-        return {"functions": json.dumps(self.functions)}
-
-    def read(self, told: Mapping[str, object]) -> Executed:
-        """The tests in `tests` and the files in `files`, lists of lists."""
-        tests = [as_texts(row) for row in as_list(told.get("tests"))]
-        files = [as_texts(row) for row in as_list(told.get("files"))]
-        unseen = [as_texts(row) for row in as_list(told.get("unseen"))]
-        return Executed(
-            tuple((row[0], row[1]) for row in tests if len(row) == 2),
-            frozenset(row[0] for row in files if row),
-            "; ".join(row[0] for row in unseen if row),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Rerun(Question[tuple[Mapping[str, Any], ...]]):
-    """The tests of a `trial` run again in forks, beside the next evaluation; the outcome of each side.
-
-    Nothing if the REPL had something else to do, or cannot shield files.
-    """
-
-    name: ClassVar[str] = "rerun"
-    trial: str
-
-    def asked(self, namespace: str) -> dict[str, str | int]:
-        """The trial, as `try_code` sends it."""
-        del namespace
-        return {"code": self.trial}
-
-    def read(self, told: Mapping[str, object]) -> tuple[Mapping[str, Any], ...]:
-        """The outcomes in `told`, which is JSON."""
-        found = json.loads(as_text(told.get("told")) or "{}")
-        return tuple(found.get("told", ())) if isinstance(found, dict) else ()
 
 
 @dataclass(frozen=True, slots=True)

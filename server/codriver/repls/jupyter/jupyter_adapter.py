@@ -324,7 +324,6 @@ MISSING: Final = {
     "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
     "macroexpand": "kernels have no way to expand macros",
     "frame": "only Python kernels keep the frames of an error",
-    "try": "a kernel is not forked: use edit_files with onFailure: restore",
     "drift": "only Python kernels tell what they loaded: load the file again to be sure",
     "restore": "only Python kernels keep former definitions",
 }

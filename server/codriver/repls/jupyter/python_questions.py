@@ -136,8 +136,8 @@ class PythonQuestions:
             return {}
         return {EDITED: put("edited", code=code)}
 
-    async def record(self, names: tuple[str, ...] | None, *, covers: bool = False, profiles: bool = False) -> None:
-        """Have calls, changed lines or times recorded from now on, in the caller's turn.
+    async def record(self, names: tuple[str, ...] | None, *, profiles: bool = False) -> None:
+        """Have calls or times recorded from now on, in the caller's turn.
 
         Raises:
             EvaluationFailedError: the kernel cannot be asked.
@@ -147,7 +147,6 @@ class PythonQuestions:
             "record",
             names=None if names is None else list(names),
             folder=str(self.workspace or ""),
-            covers=covers,
             profiles=profiles,
         )
         read_told("record", await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s))
@@ -417,9 +416,9 @@ class KernelTestRunner:
                 async with self._kernel.turn():
                     run.waiting = None
                     await self._python.bring_in_now()
-                    is_recorded = asked.trace is not None or asked.covers
+                    is_recorded = asked.trace is not None
                     if is_recorded:
-                        await self._python.record(asked.trace, covers=asked.covers)
+                        await self._python.record(asked.trace)
                     try:
                         reply = await run.send(self._python.test_expression(code_of(asked)))
                     finally:

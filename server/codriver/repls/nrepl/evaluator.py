@@ -28,7 +28,7 @@ from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, Va
 from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, TRY, Reply
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, Reply
 from codriver.repls.shared import Evaluations, in_order, no_namespace, one_namespace, placed
 
 if TYPE_CHECKING:
@@ -147,11 +147,9 @@ class Evaluator:
         return is_sent
 
     def _op(self, request: Request) -> str:
-        """The op that evaluates: on the worker's main thread, in a frame of an error, in forks, or on a thread."""
+        """The op that evaluates: on the worker's main thread, in a frame of an error, or on a thread."""
         if request.frame is not None:
             return FRAME
-        if request.kind == "try-code":
-            return TRY
         return BESIDE if request.background and BESIDE in self._probed.ops else "eval"
 
     def _turned(self, work: Work) -> None:
@@ -484,8 +482,6 @@ class RequestFields:
     ) -> dict[str, Value]:
         """Fields that evaluate one form of a request in a session, in a recording if there is one."""
         fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, recording)}
-        if request.kind == "try-code":
-            fields["code"] = request.trial
         if request.frame is not None:
             fields["frame"] = request.frame
             if request.is_in_test:

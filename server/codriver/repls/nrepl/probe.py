@@ -16,7 +16,7 @@ from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.dialects import seam_providers
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, OUTPUT_OPS, SEAM_OP, TRY
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, OUTPUT_OPS, SEAM_OP
 from codriver.wire.untrusted import as_int, as_map, as_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "test": ("test", "cider/test"),
     "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
     "frame": (FRAME,),
-    "try": (TRY,),
     "drift": ("codriver/drift", "codriver/loaded"),
     "restore": ("codriver/restore",),
 }
@@ -68,7 +67,6 @@ MISSING: Final[Mapping[str, str]] = {
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
     "frame": "its server keeps no frames of an error: evaluate the failing form's parts, or call it with other values",
-    "try": "only the embedded Python on Linux is forked, and no application: use edit_files with onFailure: restore",
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }

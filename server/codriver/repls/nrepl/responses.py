@@ -54,8 +54,6 @@ DECLINED: Final = (
 )
 FRAME: Final = "codriver/frame"
 """The op by which Codriver's worker evaluates in a frame of an error."""
-TRY: Final = "codriver/try"
-"""The op by which Codriver's worker tries candidates in forks of itself."""
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops for the output of threads outside of evaluations, the best first."""
 KEEPS_VALUES: Final = "codriver/value"
@@ -72,11 +70,10 @@ SENSITIVE_OP: Final = "codriver/sensitive"
 
 TRACE: Final = "codriver/trace"
 """The field by which a request has Codriver's worker record its calls: by names, or all."""
-COVER: Final = "codriver/cover"
 PROFILE: Final = "codriver/profile"
-"""The fields that ask for changed lines without a run, and for the slowest functions."""
+"""The field that asks for the slowest functions."""
 RUN: Final = "codriver/run"
-"""The field with the recorded calls, lines and functions."""
+"""The field with the recorded calls and the slowest functions."""
 
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")

@@ -43,7 +43,7 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
-from codriver.repls.nrepl.responses import COVER, RUN, TRACE, Reply, check, read_data, require
+from codriver.repls.nrepl.responses import RUN, TRACE, Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
 from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, tests_of
 from codriver.wire.untrusted import as_map, as_text
@@ -281,7 +281,6 @@ class TestRunner:
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
             fields: dict[str, bencode.Value] = {"code": code}
             fields |= {} if asked.trace is None else {TRACE: list(asked.trace)}
-            fields |= {COVER: 1} if asked.covers else {}
             async with self._traces.recording(evaluation or "", asked.trace if evaluation else None) as recording:
                 fields = recording.fields(fields) if recording is not None else fields
                 answer = await self._answer(tool, "eval", evaluation, **fields)

@@ -13,7 +13,7 @@ the user's own; modules that an evaluation used and whose files were edited sinc
 its own as `codriver/declined`; an evaluation with `codriver/trace`, names or none, tells its calls as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
-Its folders, each of which may import from those before it: `basics`, `python` and `lisp`, `tries`, `fresh`, `serving`.
+Its folders, each of which may import from those before it: `basics`, `python` and `lisp`, `fresh`, `serving`.
 The last also serves a REPL within a running application, whose main thread, streams and loop stay its own.
 
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is

@@ -214,7 +214,7 @@ class LiveSteps:
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
         """Run Python tests in a process of their own, and those that failed once more and with the previous files."""
-        paths = _paths(runs)
+        paths = paths_of(runs)
         given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
         arguments = TestArguments.model_validate(given)
         try:
@@ -223,7 +223,7 @@ class LiveSteps:
                 await self._test_here(runs, anyio.current_time() + self._limit_s)
                 return {}
             job = await make_job(self._call, arguments, place)
-            spec = replace(job.spec, chosen=_chosen(runs, self._call.services.workspace, job.spec.directory))
+            spec = replace(job.spec, chosen=chosen_tests(runs, self._call.services.workspace, job.spec.directory))
             job = replace(job, spec=spec)
             name, kept = await self._run_job(replace(job, limit_s=self._limit_s))
         except (RefusedError, ReplDisconnectedError) as error:
@@ -406,14 +406,14 @@ class LiveSteps:
         return serving(call, path, self._who, self._key) or ""
 
 
-def _paths(runs: Sequence[TestsRun]) -> list[str]:
+def paths_of(runs: Sequence[TestsRun]) -> list[str]:
     """Return the paths of runs in order: files that run whole first, then those of which some tests run."""
     found = [run.namespace for run in runs if run.namespace]
     found += [name for run in runs for name, test in run.only if test == COLLECTION]
     return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
 
 
-def _chosen(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
+def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
     """Return the tests to run among those of the paths of runs, as pytest names them in a directory; None for all."""
 
     def here(name: str) -> str:

@@ -12,7 +12,7 @@ import anyio
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
-from codriver.core.values import HELD, Request
+from codriver.core.values import HELD, MAIN_SESSION, Request
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
@@ -142,14 +142,15 @@ async def make_job(
     return await call.services.work.files.run(call.client, make)
 
 
-def start_job(call: Call, who: str, job: TestJob) -> str:
-    """Put a run in the queue; its id."""
+def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) -> str:
+    """Put a run in the queue, or start it at once if it `is_parallel`; its id."""
     if job.purpose != "comparison":
         call.services.tests.end_comparisons()
     state = call.services.core.state
     identity = evaluation_queue.next_id(state)
     command = command_words(job.spec)
-    request = Request(identity, command, kind="run-tests", job=job)
+    session = identity if is_parallel else MAIN_SESSION
+    request = Request(identity, command, session, kind="run-tests", background=is_parallel, job=job)
     check_room(state.unfinished(), call.client, request)
     transcript = call.services.transcripts.open(identity, code=command)
     call.dispatch(StartJob(request, transcript.head), who=who)

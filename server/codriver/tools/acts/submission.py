@@ -68,7 +68,7 @@ def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) 
 
 def weight(request: Request) -> int:
     """The bytes that a queued request holds, without walking through its forms."""
-    code = sys.getsizeof(request.code) + sys.getsizeof(request.trial)
+    code = sys.getsizeof(request.code)
     return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
 
 

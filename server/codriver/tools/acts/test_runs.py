@@ -164,11 +164,13 @@ async def _run_in_repl(
     """Run tests in their REPL; those of a Python in another place in a new process that the REPL starts."""
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
     is_fresh = target.repl.dialect == PYTHON
-    check_tracing(target.repl, arguments.trace, measures=arguments.coverage)
+    if arguments.coverage:
+        raise CapabilityMissingError("trace", message=f"{target.repl.key} runs tests itself, and measures no coverage")
+    check_tracing(target.repl, arguments.trace, measures=False)
     only = await _failed_last(call, target) if arguments.failed else only
     named = namespace, arguments.test, arguments.match, only, is_fresh
     trace = None if is_fresh else arguments.trace
-    tests = TestSelection(*named, trace=trace, covers=arguments.coverage and not is_fresh)
+    tests = TestSelection(*named, trace=trace)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),

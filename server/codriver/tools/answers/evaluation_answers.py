@@ -283,8 +283,7 @@ def hint_again(call: Call, evaluation: Evaluation) -> str:
     if repl is None or repl.profile is None:
         return ""
     if "frame" in repl.profile.capabilities:
-        compares = "" if "try" in repl.profile.capabilities else AND_DIFFERENCE
-        return FAILED_AGAIN + (AND_TRACE + compares if records_calls(repl) else "")
+        return FAILED_AGAIN + (AND_TRACE + AND_DIFFERENCE if records_calls(repl) else "")
     return TRACED_AGAIN if records_calls(repl) else ""
 
 

@@ -391,8 +391,7 @@ def by_pytest(
         plugin.take(["conftest.py"])
         with without_former_code(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
             given = options([*names, *targets], match) + ([] if has_lisp(targets) else NO_LISP)
-            with noting(lambda item: (plugin.home(item), full_name(item))) as noted:
-                status = pytest.main([*given, *targets], plugins=[plugin, *noted])
+            status = pytest.main([*given, *targets], plugins=[plugin])
     finally:
         sys.path[:], sys.dont_write_bytecode = path, plugin.is_silent
         plugin.put_back()
@@ -407,67 +406,3 @@ def by_pytest(
         raise LookupError("the test " + wanted + " is there, and the project's settings of pytest deselect it")
     times: list[list[object]] = [[*named, seconds] for named, seconds in plugin.times.items()]
     return len(plugin.seen), times, plugin.rows, plugin.stopped
-
-
-OWN_PACKAGE = "_codriver_"
-around: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
-first: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
-
-
-class ExecutedPlugin:
-    """A plugin of pytest for one run. `name` gives a test's namespace and name."""
-
-    def __init__(self, executed: Any, name: Callable[[Item], tuple[str, str]]) -> None:
-        self.executed, self.name = executed, name
-        self.place: tuple[str, ...] = ("", "")
-
-    def enter(self, *place: str) -> None:
-        """Note the functions that run from now on for a test, file or fixture."""
-        self.place = place
-        self.executed.enter(*place)
-
-    @around
-    def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
-        """Note for all tests of a file the functions that its import executes."""
-        if isinstance(collector, pytest.Module):
-            self.enter("module", file_in(collector))
-        yield
-
-    @around
-    def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
-        """Note for a test the functions that run from its fixtures' beginning to their end."""
-        named = self.name(item)
-        shared = [one for one in getattr(item, "fixturenames", ()) if isinstance(one, str)]
-        self.executed.uses(*named, file_in(item), shared)
-        self.enter(*named)
-        yield
-        self.enter("", "")
-
-    @around
-    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """Note a shared fixture's functions for all tests that use it."""
-        before = self.place
-        if fixturedef.scope != "function":
-            self.enter("fixture", fixturedef.argname)
-        yield
-        if fixturedef.scope != "function":
-            self.enter(*before)
-
-
-def file_in(node: Any) -> str:
-    """The file of a test, or of a collector."""
-    return os.path.realpath(str(getattr(node, "path", None) or node.fspath))
-
-
-@contextlib.contextmanager
-def noting(name: Callable[[Item], tuple[str, str]]) -> Iterator[list[Any]]:
-    """A context in which executed functions are noted; the plugins for that, none without the means."""
-    packages = [module for named, module in list(sys.modules.items()) if named.startswith(OWN_PACKAGE)]
-    executed = next((module.executed for module in packages if hasattr(module, "executed")), None)
-    if executed is None or not executed.begin(os.getcwd()):
-        yield []
-        return
-    try:
-        yield [ExecutedPlugin(executed, name)]
-    finally:
-        executed.end()

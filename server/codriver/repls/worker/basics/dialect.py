@@ -49,8 +49,6 @@ class Dialect:
     """Whether the language has macros to expand."""
     runs_beside = False
     """Whether code can run on a thread of its own."""
-    tries = False
-    """Whether a fork can try code and edits."""
     tells_drift = False
     """Whether the dialect can compare loaded code with the files."""
     tells_loaded = False
@@ -203,10 +201,6 @@ class Dialect:
 
     def after_answer(self) -> None:
         """Do the work that nobody waits for, after the answer of an evaluation."""
-
-    def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
-        """The tests that executed functions. See `ExecutedFunctions.tests_of`."""
-        raise NotImplementedError
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """The differences between loaded modules and their files below `root`. See `Drift`."""

@@ -119,12 +119,12 @@ class Import:
     def _shield(self) -> None:
         """Enter a namespace without network, whose files are an overlay; as far as the system allows it."""
         if sys.platform == "linux":
-            from ..tries import fork_tree
+            from . import shield
 
             try:
-                fork_tree.own_space()
-                fork_tree.part_network()
-                fork_tree.lay(fork_tree.outermost(self._spec["folders"]))
+                shield.own_space()
+                shield.part_network()
+                shield.lay(shield.outermost(self._spec["folders"]))
                 os.chdir(self._spec["cwd"])
                 self._is_shielded = True
             except OSError:
@@ -250,9 +250,9 @@ def _die_with_parent() -> None:
     if sys.platform == "linux":
         import signal
 
-        from ..tries import fork_tree
+        from . import shield
 
-        fork_tree.control(fork_tree.PR_SET_PDEATHSIG, signal.SIGKILL)
+        shield.control(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _has_threads() -> bool:

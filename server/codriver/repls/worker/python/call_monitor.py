@@ -24,7 +24,6 @@ from .recorded_calls import ENDED_NS, ERROR, FUNCTION, MOST_CALLS, RESULT, YIELD
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable
     from typing import Any
 
     from .recorded_calls import Function, Record, Recording
@@ -39,9 +38,8 @@ ALL_TAKEN = "all ids of sys.monitoring are taken, by a debugger or by profilers:
 class CallMonitor:
     """Records calls between `begin` and `end`, for one run."""
 
-    def __init__(self, recording: Recording, refresh: Callable[[int], object] | None = None) -> None:
+    def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._refresh = refresh
         self._stacks: dict[int, list[Record]] = {}
         """The calls under way, by thread, innermost last."""
         self._live: dict[int, Record] = {}
@@ -57,8 +55,6 @@ class CallMonitor:
         if self._tool < 0:
             return ALL_TAKEN
         monitoring.use_tool_id(self._tool, NAME)
-        if self._refresh is not None:
-            self._refresh(self._tool)
         events = monitoring.events
         self._local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME
         for event, callback in self._callbacks(events).items():

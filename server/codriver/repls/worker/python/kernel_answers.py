@@ -30,7 +30,7 @@ from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import ABSENT, Holds
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
-from .live_recording import ExecutedFunctions, LiveRecording, offer
+from .live_recording import LiveRecording
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
@@ -81,8 +81,6 @@ class KernelAnswers:
         self._texts = LoadedTexts()
         self._texts.begin()
         self._drift = Drift(self._texts)
-        self._executed = ExecutedFunctions([os.getcwd()])
-        offer(self._executed)
         self._renewed: list[dict[str, str]] = []
         """The rows about objects that the last load renewed, until they are told."""
         self._questions: dict[str, Callable[..., object]] = {
@@ -93,7 +91,6 @@ class KernelAnswers:
             "syntax": self._syntax,
             "drift": self._tell_drift,
             "edited": self._tell_edited,
-            "executed": self._tell_executed,
             "restore": self._restore,
             "stacks": self._stacks,
             "error": self._error,
@@ -254,19 +251,16 @@ class KernelAnswers:
             return {"class": kind, "message": error.msg, "line": error.lineno or 1, "column": max(error.offset or 1, 1)}
         return None
 
-    def _record(self, names: list[str] | None, folder: str, covers: bool, profiles: bool) -> object:  # noqa: FBT001  # JSON
+    def _record(self, names: list[str] | None, folder: str, profiles: bool) -> object:  # noqa: FBT001  # JSON
         self._recorded()
         folders = [folder or os.getcwd()]
         changed_ms = self._texts.changed_ms
-        self._recording = LiveRecording(folders, names, covers=covers, profiles=profiles, changed_ms=changed_ms)
+        self._recording = LiveRecording(folders, names, profiles=profiles, changed_ms=changed_ms)
         return None
 
     def _recorded(self) -> object:
         recording, self._recording = self._recording, None
         return None if recording is None else recording.end()
-
-    def _tell_executed(self, functions: str) -> object:
-        return self._executed.tests_of(json.loads(functions))
 
     def _tell_drift(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []

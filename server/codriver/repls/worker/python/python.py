@@ -21,7 +21,6 @@ from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_te
 from ..basics.held_definitions import ABSENT, Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at, text_of
 from .images import Figures, image_of, with_image
-from .live_recording import ExecutedFunctions, offer
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
@@ -67,7 +66,6 @@ class Python(Dialect):
     has_hooks = True
     runs_beside = True
     tells_drift = True
-    tries = True
     home: types.ModuleType
 
     def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
@@ -78,8 +76,6 @@ class Python(Dialect):
         self._texts = LoadedTexts(tells_main=home is not None)
         self._drift = Drift(self._texts)
         self.holds = Holds(roots)
-        self._executed = ExecutedFunctions(roots)
-        offer(self._executed)
         self._comparison: LoadComparison | None = None
         self._renewed: list[dict[str, str]] = []
         """The rows about objects that the last load renewed, until they are told."""
@@ -384,10 +380,6 @@ class Python(Dialect):
 
     def after_answer(self) -> None:
         self._texts.settle()
-
-    def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
-        """The tests that executed functions, from the record of their runs."""
-        return self._executed.tests_of(functions)
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         renewed, self._renewed = self._renewed, []

@@ -52,7 +52,6 @@ class AppPython(Python):
     """Evaluates Python in the modules of its program. `loop`: the program's own, if it has one."""
 
     has_hooks = False
-    tries = False
 
     def __init__(self, roots: list[str], loop: asyncio.AbstractEventLoop | None) -> None:
         super().__init__(roots, sys.modules["__main__"], AppFigures())

@@ -25,7 +25,6 @@ from ..basics.stacks import stacks
 from ..basics.systems import own_user, user_behind
 from ..fresh.comparison import Comparison
 from ..python.live_recording import recorded
-from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
 from . import thread_interrupts
 from .thread_interrupts import RequestThreads
 
@@ -79,7 +78,6 @@ class Server:
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = RequestThreads()
-        self._reruns = Reruns(dialect)
         self._comparison: Comparison | None = dialect.compare_loads(partial(Comparison, is_unasked=compares))
         self._open: list[Job] = []
         """The running and waiting jobs, in the order of arrival."""
@@ -112,12 +110,10 @@ class Server:
         self._add_ops_of(dialect)
 
     def _add_ops_of(self, dialect: Dialect) -> None:
-        for op in ("codriver/background",) * dialect.runs_beside + (TRY,) * (dialect.tries and is_possible()):
-            self._ops[op] = self._enqueue
-        if TRY in self._ops:
-            self._ops[RERUN] = self._rerun
+        if dialect.runs_beside:
+            self._ops["codriver/background"] = self._enqueue
         if dialect.tells_drift:
-            self._ops.update({"codriver/drift": self._drift, "codriver/executed": self._executed})
+            self._ops["codriver/drift"] = self._drift
         if self._comparison is not None:
             self._ops["codriver/fresh"] = self._fresh
         if dialect.tells_loaded:
@@ -227,10 +223,6 @@ class Server:
         else:
             self._queue.put(job)
 
-    def _rerun(self, message: Message, connection: Connection, session: Session) -> None:
-        """Put a rerun in the queue. A rerun is no job: all other jobs come first, and nobody waits for it."""
-        self._queue.put(Job(message, connection, session, self._interrupts.shield, self._output.dirty.put))
-
     def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
         wanted = message.get("interrupt-id")
         with self._lock:
@@ -316,10 +308,6 @@ class Server:
 
         start_thread(compare)
 
-    def _executed(self, message: Message, connection: Connection, _session: Session) -> None:
-        found = self._dialect.executed(json.loads(message.get("functions") or "[]"))
-        connection.answer(message, {**found, "status": ["done"]})
-
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
         """Put back the definitions that a batch's loads changed, or with `keep` forget the former ones."""
         left = self._dialect.holds.end(message.get("hold") or "", puts_back=not message.get("keep"))
@@ -370,11 +358,6 @@ class Server:
         while (job := self._queue.get()) is not None:
             while self.at_first:
                 self.at_first.pop()()
-            if job.message["op"] == RERUN:
-                with self.while_evaluating:
-                    self._reruns.begin(job, is_free=self._queue.empty())
-                continue
-            self._reruns.stop()
             with self._lock:
                 job.is_begun = not job.is_interrupted
             if job.is_begun:
@@ -400,8 +383,6 @@ class Server:
         with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect):
             if job.message["op"] == "codriver/value":
                 self._dialect.show_part(job)
-            elif job.message["op"] == TRY:
-                try_all(self._dialect, job)
             else:
                 self._dialect.evaluate(job)
 

@@ -1,0 +1,170 @@
+"""Candidates that are edits, each judged by the same tests in a new process that reads its contents.
+
+Nothing is written: the contents are seen in place of the files, also by the Python processes that the tests start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+import anyio
+
+from codriver.core.records import dataclass
+from codriver.errors import cut, refused
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.testing.runs import NO_TESTS_STATUS
+from codriver.tools.acts.affected_tests import TestsRun, choose
+from codriver.tools.acts.edit_acts import AFFECTED, chosen_tests, paths_of
+from codriver.tools.acts.edit_verdict import failed_in, unfinished_in
+from codriver.tools.acts.python_tests import failure_row, make_job, start_job
+from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_environments import TestEnvironment
+from codriver.tools.acts.test_runs import place_of_run
+from codriver.tools.calls.evaluation_waits import stop, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.editing import Outcome
+    from codriver.testing.test_jobs import JobReport, TestJob
+    from codriver.tools.calls.base import Call
+
+END_S: Final = 10.0
+"""The time for a run to end after its limit, and to begin after another one."""
+MOST_DIFFERENCES: Final = 10
+MOST_NAMED: Final = 5
+MESSAGE_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One tried candidate. `ended` has the outcome of each finished test by its id."""
+
+    label: str
+    outcome: Literal["passed", "failed", "undecided"]
+    ended: Mapping[str, str]
+    fields: Mapping[str, object]
+    """The further keys of the answer."""
+
+    @property
+    def passed(self) -> int:
+        """The number of tests that passed."""
+        return sum(how in ("passed", "xfailed") for how in self.ended.values())
+
+    def json(self) -> dict[str, object]:
+        """The candidate under the keys of an answer."""
+        counts = {"passed": f"{self.passed} of {len(self.ended)} tests"} if self.ended else {}
+        return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How candidates are judged. `tests`: paths of tests, or `affected` alone."""
+
+    tests: tuple[str, ...]
+    limit_s: float
+    """The time for the tests of one candidate."""
+    is_parallel: bool
+    given_who: str | None
+    session_key: str | None
+
+
+async def judge(call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]) -> dict[str, Tried]:
+    """Run the same tests for each candidate, given by its label and the files after its edits."""
+    if not outcomes:
+        return {}
+    return await _judged(call, trial, who, await _job(call, trial, who, list(outcomes.values())), outcomes)
+
+
+async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
+    """The run that judges each candidate, as yet without its contents.
+
+    Raises:
+        RefusedError: no test was found, or no new process can run tests.
+    """
+    if trial.tests == (AFFECTED,):
+        changed = [result for one in outcomes for result in one.files]
+        choice = await choose(call, changed, lambda _: "")
+        runs = [run for run in choice.runs if run.only]
+        if not runs:
+            raise refused("no-tests", "no test runs, imports or is named after what changes", hint="give names in test")
+    else:
+        runs = [TestsRun("", name) for name in trial.tests]
+    given = TestArguments.model_validate(
+        {"paths": paths_of(runs), "replSessionKey": trial.session_key, "who": trial.given_who}
+    )
+    place = await place_of_run(call, given, who)
+    if not isinstance(place, TestEnvironment):
+        raise CapabilityMissingError("test", message=f"{place.repl.key} runs its tests elsewhere: nothing was tried")
+    job = await make_job(call, given, place)
+    chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
+    spec = replace(job.spec, chosen=chosen, keeps_failed_process=False, records_functions=False)
+    return replace(job, spec=spec, purpose="check", limit_s=trial.limit_s)
+
+
+async def _judged(
+    call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
+) -> dict[str, Tried]:
+    """Run the tests for each candidate, one after the other unless all at once are requested."""
+    found: dict[str, Tried] = {}
+
+    async def judge_one(label: str, outcome: Outcome) -> None:
+        sources = {str(one.change.path): one.change.after for one in outcome.files}
+        own = replace(job, spec=replace(job.spec, sources=sources))
+        name = start_job(call, who, own, is_parallel=trial.is_parallel)
+        current = await wait(call, name, (own.limit_s or 0) + END_S)
+        if not current.over:
+            with anyio.CancelScope(shield=True):
+                await stop(call, name, "the tests of a candidate took too long")
+        found[label] = read_tried(call, label, call.services.tests.report(name))
+
+    if trial.is_parallel:
+        async with anyio.create_task_group() as tasks:
+            for label, outcome in outcomes.items():
+                tasks.start_soon(partial(judge_one, label, outcome))
+    else:
+        for label, outcome in outcomes.items():
+            await judge_one(label, outcome)
+    return found
+
+
+def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
+    """The outcome of one candidate, from the report of its run."""
+    if kept is None:
+        return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
+    report = kept.report
+    ended = {one.nodeid: one.outcome for one in report.results if not one.is_collector}
+    failed, unfinished = failed_in(report), unfinished_in(report)
+    if failed:
+        first = next(one for one in report.failures if one.nodeid == failed[0])
+        row = failure_row(first, call.services.workspace)
+        words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
+        line = f" (line {row['line']})" if "line" in row else ""
+        return Tried(label, "failed", ended, {"error": f"{first.nodeid}{line}: {words}"})
+    if unfinished or kept.limit_passed:
+        fields = {
+            "error": f"ended after {kept.limit_passed or 'its time'}",
+            "notFinished": list(unfinished[:MOST_NAMED]),
+        }
+        return Tried(label, "undecided", ended, fields)
+    if report.problem is not None:
+        return Tried(label, "failed", ended, {"error": cut(report.problem.message, MESSAGE_CHARACTERS)})
+    if report.exit_status == NO_TESTS_STATUS or not ended:
+        return Tried(label, "failed", ended, {"error": "no test was found"})
+    return Tried(label, "passed", ended, {})
+
+
+def differences(tried: Sequence[Tried]) -> list[str]:
+    """The tests with different outcomes among the candidates, a line each."""
+    lines = []
+    for test in dict.fromkeys(name for one in tried for name in one.ended):
+        by_outcome: dict[str, list[str]] = {}
+        for one in tried:
+            if test in one.ended:
+                by_outcome.setdefault(one.ended[test], []).append(one.label)
+        if len(by_outcome) > 1:
+            lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
+    left = len(lines) - MOST_DIFFERENCES
+    return [*lines[:MOST_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines
