@@ -47,7 +47,11 @@ def measure(report):
         report.skip(TITLE, "it is read from /proc")
         return
     watched_s = max(5, WATCHED_S * report.scale)
-    with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live, live.client() as client:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(folder, "--repl", "python") as live,
+        live.client(name="codriver-bench") as client,
+    ):
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
         time.sleep(SETTLED_S)
         pid, before = live.process.pid, processor_s(live.process.pid)
@@ -80,7 +84,7 @@ def _found_after_s(live, client, number, printed):
         time.sleep(4)  # until the folder is known as a project's
         began = time.perf_counter()
         port_file.write_text(port)
-        until(lambda: any(session["address"].endswith(f":{port}") for session in connected(client)), "the REPL")
+        until(lambda: any(session.get("address", "").endswith(f":{port}") for session in connected(client)), "the REPL")
         return time.perf_counter() - began
     finally:
         process.stdin.close()

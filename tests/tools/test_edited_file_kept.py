@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from codriver.editing.file_changes import MAX_FILE_BYTES
+from codriver.editing.file_changes import MAX_FILE_BYTES, MAX_LINES
 
 pytestmark = pytest.mark.served("memory")
 
@@ -38,3 +38,16 @@ def test_an_edit_that_makes_a_file_too_large_to_edit_again_is_refused(client, li
     assert replace(client, "large.txt", "end", "y" * 90)["ok"]
     assert client.call("undo_edit")["ok"]
     assert file.read_text() == before
+
+
+def test_a_file_of_more_lines_than_can_be_edited_without_holding_others_up_is_refused(client, live):
+    file = live.workspace / "long.txt"
+    file.write_text("end\n" * (MAX_LINES + 1))
+    refused = client.call("edit_files", edits=[{"filePath": "long.txt", "type": "append", "code": "x"}])
+    assert not refused["ok"]
+    assert "400,001 lines, and at most 400,000 can be edited" in str(refused)
+    before = "begin\n" + "x\n" * (MAX_LINES - 2)
+    file.write_text(before)
+    assert "cannot be edited again" in str(replace(client, "long.txt", "begin", "y\n" * 3))
+    assert file.read_text() == before
+    assert replace(client, "long.txt", "begin", "end")["ok"]

@@ -13,6 +13,7 @@ from codriver.editing.file_changes import (
     NotEditableError,
     UnreadableError,
     check_is_source,
+    fault_of_lines,
     read,
     show,
 )
@@ -225,6 +226,8 @@ def _check_length(name: str, written: bytes, most_bytes: int | None) -> None:
             f"{name} would have {len(written):,} bytes, and a file of more than {most_bytes:,} could not be edited "
             "again: put part of it into another file"
         )
+    if not name.endswith(".ipynb") and (fault := fault_of_lines(written)):
+        raise _FileProblemError(f"{name} would be a file that cannot be edited again: {fault}")
 
 
 def _read_before(

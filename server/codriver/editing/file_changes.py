@@ -41,6 +41,8 @@ _SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|
 
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """No source file is as large, and reading such a file takes a second."""
+MAX_LINES: Final = 400_000
+"""Nor has any so many lines, each of which is an object of its own: two million hold up all other work for seconds."""
 MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
 """A notebook holds its pictures. So much of it is looked at and gets outputs; its text is edited as any other."""
 
@@ -221,7 +223,17 @@ def snapshot_of(place: Place, *, most_bytes: int | None = None) -> Snapshot:
     data, status = place.read_with_status(Rules(Links.NEVER, most_bytes))
     if not mode_of(status) & 0o222 or not place.is_writable():
         raise UnreadableError("it is read-only")
+    if place.path.suffix != ".ipynb" and (fault := fault_of_lines(data)):
+        raise UnreadableError(fault)
     return Snapshot(data, mode_of(status), (status.st_uid, status.st_gid))
+
+
+def fault_of_lines(data: bytes) -> str:
+    """Return why a text with this content has too many lines to be edited; empty if it has not."""
+    lines = max(data.count(b"\n"), data.count(b"\r"))
+    if lines <= MAX_LINES:
+        return ""
+    return f"it has {lines:,} lines, and at most {MAX_LINES:,} can be edited: change it by a program in a shell"
 
 
 def content_of(place: Place) -> bytes | None:
