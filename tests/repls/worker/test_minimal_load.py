@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+import zipfile
+from unittest import mock
 
 import pytest
 from project_texts import ProjectTexts
@@ -440,3 +442,54 @@ def test_a_former_object_that_a_module_holds_otherwise_is_told_by_name(project):
     project.edit("low_s", ("def rate", "@functools.lru_cache\ndef rate"))
     assert low.rate(1) == 1
     assert [(row["module"], row["name"], row["kind"]) for row in project.rows()] == [("high_s", "price", "old")]
+
+
+NESTED = "class A:\n    class Meta:\n        order = 1\n        def f(self): return 1\nclass __compat__:\n    x = 1\n"
+
+
+def test_names_of_nested_classes_are_told_and_classes_with_dunder_names_are_no_alarm(project):
+    module = project.load("nested_t", NESTED)
+    assert project.rows() == []
+    exec(compile("A.Meta.order = 5\nA.Meta.f = lambda self: 2", "<eval 1>", "exec"), module.__dict__)
+    assert {(row["name"], row["kind"]) for row in project.rows()} == {
+        ("A.Meta.order", "redefined"),
+        ("A.Meta.f", "redefined"),
+    }
+
+
+def test_an_alias_of_another_class_is_no_alarm(project):
+    module = project.load("alias_u", "class A: w = 'A'\nclass B: w = 'B'\nBASE = A\n")
+    project.edit("alias_u", ("BASE = A", "BASE = B"))
+    assert module.BASE is module.B
+    assert project.rows() == []
+
+
+def test_a_patch_that_has_ended_is_no_alarm(project):
+    module = project.load("patched_v", "def f(): return 1\n")
+    patch = mock.patch("patched_v.f", return_value=99)
+    patch.start()
+    project.edit("patched_v", ("return 1", "return 5"))
+    patch.stop()
+    assert module.f() == 5
+    assert project.rows() == []
+
+
+def test_a_module_of_an_archive_is_not_deleted(project):
+    archive = project.folder / "low.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("zipped_w.py", "X = 1\n")
+    sys.path.insert(0, str(archive))
+    try:
+        importlib.import_module("zipped_w")
+    finally:
+        sys.path.remove(str(archive))
+    project.texts.note()
+    project.texts.settle()
+    assert [row for row in project.rows() if row["kind"] == "deleted"] == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="match came with Python 3.10")
+def test_a_name_that_match_binds_is_told_when_evaluated_code_binds_it(project):
+    module = project.load("matching_x", "match 3:\n    case _:\n        R = 1\n")
+    module.R = 7
+    assert [(row["name"], row["kind"]) for row in project.rows()] == [("R", "redefined")]

@@ -16,7 +16,7 @@ import types
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
 from .python_names import space_of_module
-from .renewal import FormerClosures
+from .renewal import FormerClosures, is_same_code
 from .statements import (
     DEFINITION,
     UNPARSABLE,
@@ -106,6 +106,8 @@ class Drift:
             stamp = stamp_of(os.stat(load.file))
         except OSError:
             stamp = None
+            if _is_in_archive(load.file):
+                return []
         if stamp is not None and stamp == load.stamp:
             return []
         kept = self._compared.get(name)
@@ -150,6 +152,8 @@ class Drift:
                 if value is not ABSENT and is_evaluated(value):
                     is_known = kept is not None or (bound is not None and own in bound.kinds)
                     yield _row(name, own, REDEFINED if is_known else GONE, code_file(value))
+                continue
+            if kept is not None and _is_own_again(value, own, load):
                 continue
             if own not in bound.kinds or own in bound.rebound or self._is_made_later(own, value, kept, bound):
                 continue
@@ -298,6 +302,27 @@ def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, s
     except UNPARSABLE:
         return
     yield from imported(tree, name, is_package=os.path.basename(file) == "__init__.py")
+
+
+def _is_in_archive(file: str) -> bool:
+    """True for a path within a file, such as that of a module in a zip."""
+    parent = os.path.dirname(file)
+    while parent != os.path.dirname(parent) and not os.path.exists(parent):
+        parent = os.path.dirname(parent)
+    return os.path.isfile(parent)
+
+
+def _is_own_again(value: object, name: str, load: Load) -> bool:
+    """True for another function of a name that has the code of the loaded text, as when a patch has ended."""
+    if type(value) is not types.FunctionType or value.__code__.co_filename != load.file or value.__qualname__ != name:
+        return False
+    data = load.data
+    if data is None:
+        return False
+    codes = [compile(data, load.file, "exec", dont_inherit=True)]
+    for code in codes:
+        codes += [one for one in code.co_consts if type(one) is types.CodeType]
+    return any(code.co_name == value.__code__.co_name and is_same_code(code, value.__code__) for code in codes)
 
 
 def _is_still_named(value: object) -> bool:

@@ -378,7 +378,7 @@ PLAIN = (int, float, complex, bool, str, bytes, type(None))
 EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\/](ipykernel|xpython)_\d+[\\/]")
 """Names of the seeming files of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
-BLOCKS = ("body", "orelse", "finalbody", "handlers")
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Kept:
@@ -434,7 +434,17 @@ class Names:
             if issubclass(type(value), type)
             and space_of(value).get("__module__") == module
             and qualname_of_class(value) == name
+            and not _is_dunder(name)
         ]
+        for owner, inner in self._classes:  # the list grows by the classes within
+            self._classes += [
+                (f"{owner}.{name}", dict(space_of(value)))
+                for name, value in inner.items()
+                if issubclass(type(value), type)
+                and space_of(value).get("__module__") == module
+                and qualname_of_class(value) == f"{owner}.{name}"
+                and not _is_dunder(name)
+            ]
         self._kept: dict[str, Kept] = {}
 
     def settle(self) -> dict[str, Kept]:
@@ -480,9 +490,10 @@ def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Kep
     """The present value of each differing dotted name, ABSENT for none, and the loaded one, None for a new name."""
     kept, found = left.settle(), {}
     live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
-    for name, value in list(live.items()):
+    waiting = list(live.items())
+    for name, value in waiting:  # the list grows by the classes within
         known = kept.get(name)
-        if known is None or not known.is_still(value):
+        if "." not in name and (known is None or not known.is_still(value)):
             found[name] = value, known
         if _is_own_class(space, name, value) and known is not None and known.is_still(value):
             for own, held in list(space_of(value).items()):
@@ -491,6 +502,7 @@ def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Kep
                     before = kept.get(name + "." + own)
                     if before is None or not before.is_still(held):
                         found[name + "." + own] = held, before
+                    waiting.append((name + "." + own, held))
     for name, known in kept.items():
         if name not in live and name.rpartition(".")[0] not in found:
             found[name] = ABSENT, known
