@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,7 @@ from drift_edits import USES  # noqa: E402  # after the path
 from worker_client import Repl, text, texts  # noqa: E402  # after the path
 
 WAIT_MS = 120_000
+SETTLED_S = 10.5
 STATE = """
 import gc, json, resource, sys
 def state(kind=sys.modules['_codriver_worker.fresh.comparison'].Comparison):
@@ -78,6 +80,7 @@ def measured(name, asked, known):
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place).resolve()
         lay(name, asked.python, folder)
+        time.sleep(SETTLED_S)  # compiled code is believed if it is so much newer than its source
         with contextlib.closing(Repl(folder, "--supervised", python=asked.python)) as repl:
             repl.connect()
             repl.evaluate(STATE)

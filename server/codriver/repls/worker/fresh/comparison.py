@@ -362,9 +362,7 @@ class Comparison:
                     [],
                 )
             rows = [row for row in rows if leaves.get(row[0]) == row[2]]
-        first = tuple(f"{name}." for name in edits)
-        rows = sorted(outermost(rows), key=lambda row: (not row[0].startswith(first), len(row[0]), row[0]))
-        return "", fresh, rows
+        return "", fresh, _in_order(outermost(rows), edits)
 
     def _one_by_one(
         self,
@@ -537,6 +535,18 @@ def _merged(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[str, E
     """The edits of all modules, those of one module as one."""
     both = {name: first[name].followed_by(edit) if name in first else edit for name, edit in later.items()}
     return {**first, **both}
+
+
+def _in_order(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
+    """The rows with those of the edited modules first, and one of each name before the others of a name."""
+    first = tuple(f"{name}." for name in edited)
+    seen: dict[tuple[str, str], int] = {}
+    ranked: list[tuple[int, int, Row]] = []
+    for row in sorted(rows, key=lambda row: (not row[0].startswith(first), len(row[0]), row[0])):
+        root = root_of(row[0], sys.modules)
+        seen[root] = seen.get(root, 0) + 1
+        ranked.append((seen[root], len(ranked), row))
+    return [row for _, _, row in sorted(ranked)]
 
 
 def _leaf_row(row: Row) -> dict[str, str]:

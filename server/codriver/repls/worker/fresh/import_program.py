@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CODE = "utf-8"
 REASON_CHARACTERS = 200
+SETTLED_NS = 10 * 10**9
+"""The longest compilation: compiled code written this long after its source is of no previous source."""
 _LOADER: Any = importlib.machinery.SourceFileLoader
 
 
@@ -158,7 +160,7 @@ class Import:
             file = loader.get_filename(name)
             if wants_former and file in self._edited_files and not self._is_copy and self._reading < 0:
                 self._fork()
-            if file in self._texts or file in own_files:  # compiled code of the same second may be of another source
+            if file in self._texts or (file in own_files and not _is_settled(file)):
                 return compile(self._source(file), file, "exec", dont_inherit=True)
             found: types.CodeType | None = former_get_code(loader, name)
             return found
@@ -253,6 +255,15 @@ def _die_with_parent() -> None:
         from . import shield
 
         shield.control(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _is_settled(file: str) -> bool:
+    """Whether compiled code was written well after its source: that of the same second may be of another source."""
+    try:
+        compiled, source = os.stat(importlib.util.cache_from_source(file)), os.stat(file)
+    except (OSError, NotImplementedError):
+        return False
+    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS
 
 
 def _has_threads() -> bool:
