@@ -111,8 +111,11 @@ def lay(name, python, folder):
 
 def edits_of(module, path):
     """The possible edits of a file: module, label, path, and the new source."""
-    source = path.read_text()
-    tree = ast.parse(source)
+    try:
+        source = path.read_text()
+        tree = ast.parse(source)
+    except (UnicodeDecodeError, SyntaxError):
+        return
     lines = source.splitlines(keepends=True)
     for statement in tree.body:
         functions = [statement] if isinstance(statement, ast.FunctionDef) else getattr(statement, "body", [])

@@ -158,9 +158,7 @@ def test_a_failed_import_is_no_alarm(project):
 def test_a_finding_that_comes_late_is_in_the_next_answer_and_in_no_other(project):
     project.write(m="LIMIT = 3\n", n="import <m>\nDOUBLE = <m>.LIMIT * 2\n")
     project.edit("m", "3", "4")
-    found = []
-    while not found:
-        found = texts(project.evaluate("1"), "codriver/fresh")
+    found = next(one for _ in range(10_000) if (one := texts(project.evaluate("1"), "codriver/fresh")))
     assert json.loads(found[0])["rows"][0]["name"] == project.named("<n>.DOUBLE")
     assert texts(project.evaluate("1"), "codriver/fresh") == []
 

@@ -255,7 +255,7 @@ def test_suspended_generators_running_threads_and_held_functions_of_a_previous_s
         ("generator", "g"),
         ("function", "<lambda>"),
     }
-    assert previous_code({file: edited.encode()}, lambda: False) == []
+    assert previous_code({file: edited.encode()}, lambda: False) is None
 
 
 EFFECTS = {

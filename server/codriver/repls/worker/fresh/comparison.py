@@ -154,6 +154,12 @@ class Comparison:
         """The edits that the finding is about."""
         self._is_awaited = False
         """Whether an answer about the last load waits for the finding: not where it ran nothing but new code."""
+        self._loaded_at = 0
+        """The number of evaluations at the last load."""
+        self._may_scan = True
+        """Whether no evaluation ran between the pending loads: what it filled in caches is not out of date."""
+        self._is_first = True
+        """Whether the filled caches that are known belong to no pending load."""
         self._has_thread = False
         self._serial = threading.Lock()
         self._is_forgotten = False
@@ -207,6 +213,9 @@ class Comparison:
         if load is None or load.data is None or load.data == edit.former:
             return
         with self._condition:
+            is_first = not self._pending and self._finding is None and not self._is_busy
+            self._may_scan = is_first or (self._may_scan and self._evaluated == self._loaded_at + 1)
+            self._is_first, self._loaded_at = is_first, self._evaluated
             known = self._pending.get(edit.name)
             self._pending[edit.name] = edit if known is None else known.followed_by(edit)
             self._reported |= set(names)
@@ -266,7 +275,7 @@ class Comparison:
                 reported, self._reported = self._reported, set()
                 self._is_busy = True
             finding = None
-            began = self._evaluated
+            began = self._loaded_at
             for edit in edits.values():
                 edit.resolve()
             try:
@@ -299,10 +308,10 @@ class Comparison:
         former = {edit.file: edit.former for edit in edits.values() if edit.file in sources}
         rows: Rows = []
         if not is_demanded:
-            self._caches = filled_caches(self._is_own) if self._idle(is_wanted) else []
-        if self._idle(is_wanted):
+            self._scan_caches()
+        found = self._previous_code(sources, is_wanted)
+        if found:
             modules = {edit.file: name for name, edit in edits.items()}
-            found = previous_code(sources, lambda: self._idle(is_wanted))
             rows += [{"kind": "code", "name": f"{modules[file]}.{name}", "of": kind} for file, kind, name in found]
         why = ""
         fresh: Fresh = {}
@@ -324,6 +333,25 @@ class Comparison:
         if why:
             finding["why"] = why
         return finding
+
+    def _scan_caches(self) -> None:
+        """Note the caches that were filled before anything else was evaluated."""
+
+        def is_idle() -> bool:
+            return not self._running and self._evaluated == self._loaded_at
+
+        if self._is_first:
+            self._caches = []
+        if self._may_scan and is_idle():
+            self._caches = filled_caches(self._is_own, is_idle)
+
+    def _previous_code(self, sources: dict[str, bytes], is_wanted: Callable[[], bool]) -> list[tuple[str, str, str]]:
+        """The things with previous code, by a scan that no evaluation disturbs."""
+        while self._idle(is_wanted):
+            found = previous_code(sources, lambda: not self._running and is_wanted())
+            if found is not None:
+                return found
+        return []
 
     def _imported(
         self,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     """A module, and a name in it."""
 
 _CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+CHECKED_EVERY = 8192
+"""The objects after which a scan checks whether the process is still idle."""
 MOST_FOLLOWED = 300
 """The most functions that are followed from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
@@ -55,32 +57,35 @@ class FilledProperties:
         self.is_filled = True
 
 
-def filled_caches(is_own: Callable[[object], bool]) -> list[FilledCache | FilledProperties]:
-    """The filled caches around functions of files that are the project's own."""
+def filled_caches(
+    is_own: Callable[[object], bool], is_idle: Callable[[], bool]
+) -> list[FilledCache | FilledProperties]:
+    """The filled caches around functions of files that are the project's own; none if the process is idle no more."""
     found: list[FilledCache | FilledProperties] = []
-    properties: dict[int, tuple[type, dict[str, Any]]] = {}
+    properties: dict[int, dict[str, types.FunctionType]] = {}
     objects = gc.get_objects()
-    for one in objects:
+    for one in _while_idle(objects, is_idle):
         if type(one) is _CACHE:
             function = _wrapped(one)
-            if function is not None and is_own(function.__code__.co_filename):
-                count = one.cache_info().currsize
-                if count:
-                    found.append(FilledCache(one, function, count))
-        elif is_class(one):
-            own = dict(_cached_properties(one, is_own))
-            if own:
-                properties[id(one)] = one, own
-    if properties:
-        counts: dict[int, list[Any]] = {}
-        for one in objects:
-            known = properties.get(id(type(one)))
-            if known is not None:
-                for name, function in known[1].items():
-                    if name in _instance_space(one):
-                        counts.setdefault(id(function), [function, 0])[1] += 1
-        found += (FilledProperties(function, count) for function, count in counts.values())
-    return found
+            count = one.cache_info().currsize if function is not None else 0
+            if function is not None and count and is_own(function.__code__.co_filename):
+                found.append(FilledCache(one, function, count))
+        elif is_class(one) and (own := dict(_cached_properties(one, is_own))):
+            properties[id(one)] = own
+    counts: dict[int, tuple[types.FunctionType, int]] = {}
+    for one in _while_idle(objects, is_idle) if properties else ():
+        for name, function in properties.get(id(type(one)), {}).items():
+            if name in _instance_space(one):
+                counts[id(function)] = function, counts.get(id(function), (function, 0))[1] + 1
+    found += (FilledProperties(function, count) for function, count in counts.values())
+    return found if is_idle() else []
+
+
+def _while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any]:
+    for number, one in enumerate(objects):
+        if not number % CHECKED_EVERY and not is_idle():
+            return
+        yield one
 
 
 def _cached_properties(kind: object, is_own: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:

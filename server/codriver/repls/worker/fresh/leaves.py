@@ -78,6 +78,8 @@ NOT_OF_MODULE = frozenset(
     ("__builtins__", "__cached__", "__file__", "__loader__", "__spec__", "__path__", "__warningregistry__",
      "__conditional_annotations__")
 )  # fmt: skip
+COUNTERS = frozenset(("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter"))
+"""Attributes that number objects in the order of their creation in a process, as those of Django and SQLAlchemy."""
 _NOT_OF_CLASS = frozenset(
     ("__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
      "_abc_impl")
@@ -277,7 +279,7 @@ class Shapes:
                 if text is not None:
                     yield (f"{{{text}}}", True) if is_set else (f"[{text}]", value)
         own = self._attributes(thing, kind)
-        yield from ((f".{name}", value) for name, value in sorted(own.items(), key=_first))
+        yield from ((f".{name}", value) for name, value in sorted(own.items(), key=_first) if name not in COUNTERS)
         if holder is not None:
             yield SIZE, size
         elif not own and home_of(kind)[0] in _TRANSPARENT and kind is not types.FrameType:

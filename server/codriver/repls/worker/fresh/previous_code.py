@@ -28,20 +28,21 @@ _WORDS = {
 }
 FRAME = "frame"
 CHECKED_EVERY = 8192
-"""The objects after which the scan checks whether it is still wanted."""
+"""The objects after which a scan checks whether the process is still idle."""
 
 
-def previous_code(sources: dict[str, bytes], is_wanted: Callable[[], bool]) -> list[tuple[str, str, str]]:
+def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:
     """The file, the kind and the qualified name of what has previous code of files whose present sources are given.
 
-    Methods are left out, as the instances of previous classes are reported by themselves. Empty if it is not wanted
-    any more.
+    Methods are left out, as the instances of previous classes are reported by themselves. None if the process is idle
+    no more.
     """
     known = {file: _known(file, source) for file, source in sources.items()}
     found: dict[tuple[str, str, str], None] = {}
-    for number, (kind, code, thing) in enumerate(_living(is_wanted)):
-        if not number % CHECKED_EVERY and not is_wanted():
-            return []
+    for living in _living(is_idle):
+        if living is None:
+            return None
+        kind, code, thing = living
         codes = known.get(code.co_filename)
         if codes is None or code.co_name == "<module>" or code_text(code) in codes:
             continue
@@ -59,15 +60,16 @@ def _known(file: str, source: bytes) -> set[str]:
     return {code_text(one) for one in nested_codes(code)}
 
 
-def _living(is_wanted: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any]]:
-    for thing in gc.get_objects():
+def _living(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
+    """The kind, code and object of all that has code; None where the process is idle no more."""
+    for number, thing in enumerate(gc.get_objects()):
+        if not number % CHECKED_EVERY and not is_idle():
+            yield None
         name = _CODE_OF.get(id(type(thing)))
         if name is not None:
             code = getattr(thing, name)
             if code is not None:
                 yield _WORDS[id(type(thing))], code, thing
-    if not is_wanted():
-        return
     for frame in list(sys._current_frames().values()):  # noqa: SLF001  # no other way to it
         current: types.FrameType | None = frame
         while current is not None:
