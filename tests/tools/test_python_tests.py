@@ -413,3 +413,11 @@ def test_the_debugger_is_a_kept_process_and_breakpoints_say_so(live, client):
         assert client.call("evaluate_code", frame=0, code="price")["result"] == "7"
     finally:
         file.unlink()
+
+
+def test_a_later_connection_of_the_same_caller_evaluates_in_the_frames(live):
+    with live.client(name="one-call") as first:
+        run(first, "tests/test_shop.py::test_wrong")
+    with live.client(name="one-call") as second:
+        until(lambda: second.call("evaluate_code", frame=0, code="basket").get("result"), "the end of the first")
+        assert second.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"

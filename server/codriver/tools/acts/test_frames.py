@@ -27,7 +27,9 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
     """
 
     def is_candidate(one: Evaluation) -> bool:
-        if one.status != "failed" or one.is_in_frame or not call.is_own(one, who):
+        # The command line connects anew for each call.
+        is_of_earlier_connection = one.who == who and one.client not in call.state.clients
+        if one.status != "failed" or one.is_in_frame or not (is_of_earlier_connection or call.is_own(one, who)):
             return False
         if not one.is_job:
             return session_key is None or call.state.key_of(one) == session_key
