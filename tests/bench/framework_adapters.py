@@ -109,7 +109,9 @@ async def smolagents(command):
 async def agent_framework(command):
     from agent_framework import MCPStdioTool
 
-    async with MCPStdioTool("codriver", command[0], args=command[1:], env=dict(os.environ)) as tool:
+    # By default it hands on structuredContent alone, and so no image.
+    shown = {"tool_result_content": "content_first"}
+    async with MCPStdioTool("codriver", command[0], args=command[1:], env=dict(os.environ), **shown) as tool:
 
         async def listed():
             return [function.name for function in tool.functions]

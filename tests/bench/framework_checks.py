@@ -24,7 +24,7 @@ IMAGE = (
 )
 CHECKS = ("connect", "list", "call", "error", "image", "eight calls at once", "kill -9", "unknown tool")
 WAIT_S = 120
-TEXT_ALONE = {"dspy", "smolagents"}
+TEXT_ALONE = {"crewai", "crewai_adapter", "dspy", "smolagents"}
 """The frameworks that drop every image beside a text; the text has to name it."""
 
 
