@@ -176,9 +176,12 @@ class TestWhereItIsNotLoaded:
     def test_without_a_session_for_it_the_file_is_written_and_the_cure_is_told(self, tmp_path):
         with serving(tmp_path, "--repl", "python") as live, live.client() as client:
             data = {"type": "create", "filePath": "a.edn", "content": "{:a 1}\n"}
+            data_only = {**data, "filePath": "b.edn"}
             answer = client.call("edit_files", edits=[FORM, data], load=True)
             code, data = answer["files"]
-            assert answer["ok"]
+            assert (answer["ok"], answer["reason"]) == (False, "no-repl")
+            assert answer["message"] == "a.clj is written, and is not loaded: no connected REPL serves it"
+            assert client.call("edit_files", edits=[{**data_only, "content": "{:a 2}\n"}], load=True)["ok"]
             assert (live.workspace / "a.clj").exists()
             assert code["notLoaded"] == "no connected REPL serves it: start one (see status), then load_file"
             assert data["notLoaded"] == "no REPL loads files that end in .edn"

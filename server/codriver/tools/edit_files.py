@@ -279,6 +279,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     await steps.check(want.file for want in wanted)
     act = Act(partial(put_files, call, _caller(call, arguments.who)), steps, restores=restores)
     ended = await act.run(partial(unwatched, call, edit))
+    if "reason" not in steps.fields:
+        steps.fields |= steps.unserved
     failed = "reason" in steps.fields
     if ended.put_back is not None:
         red = f" tests ({steps.fields['evaluationId']})" if "evaluationId" in steps.fields else ""

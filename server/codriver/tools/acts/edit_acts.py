@@ -110,6 +110,11 @@ class LiveSteps:
         return self._loads.rows
 
     @property
+    def unserved(self) -> Mapping[str, object]:
+        """The fields of an answer that say which code no session could load; empty if every one was asked for."""
+        return self._loads.unserved
+
+    @property
     def _is_affected(self) -> bool:
         return list(self._tests) == [AFFECTED]
 

@@ -286,6 +286,8 @@ class EditLoads:
         self.is_done = True
         """Whether all loads are done."""
         self.failure: dict[str, object] = {}
+        self.unserved: dict[str, object] = {}
+        """Why code that should have been loaded was not, as no session serves it: an answer's fields."""
         self._call = call
         self._who = who
         self._asked = asked
@@ -313,6 +315,10 @@ class EditLoads:
             repl = None if why else serving(call, path, self._who, self._key)
             if repl is None or isinstance(repl, str):
                 self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
+                if not why and dialects_by_suffix().get(path.suffix):
+                    message = f"{file.name} is written, and is not loaded: {repl or 'no connected REPL serves it'}"
+                    hint = "start one (see status), then load_file" if repl is None else "load_file with replSessionKey"
+                    self.unserved = self.unserved or {"reason": "no-repl", "message": message, "hint": hint}
             elif not await self._load(file, path, repl, ends_at, gone.get(file.place, ())):
                 self.is_done = False
                 held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
