@@ -242,7 +242,8 @@ ORDINARY = [
         "SQLAlchemy, pytest-asyncio, warnings are errors",
         ("sqlalchemy", "pytest_asyncio"),
         {
-            "pytest.ini": INI + "filterwarnings = error\nasyncio_mode = auto\n",
+            "pytest.ini": INI
+            + "filterwarnings = error\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n",
             "models.py": "from sqlalchemy import Integer, create_engine, select\nfrom sqlalchemy.orm import DeclarativeBase, Session, mapped_column\n"
             "class Base(DeclarativeBase): pass\nclass Item(Base):\n    __tablename__ = 'item'\n    id = mapped_column(Integer, primary_key=True)\n",
             "test_m.py": "from models import *\ndef test_db():\n    engine = create_engine('sqlite://')\n    Base.metadata.create_all(engine)\n"

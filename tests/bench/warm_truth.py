@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -17,10 +17,13 @@ import anyio
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
 from truth_projects import ARGUMENTS, ORDINARY, PROJECTS  # noqa: E402
-from warm_runs import differences, project  # noqa: E402
+from warm_runs import comparable, project, remove_bytecode, run_pytest  # noqa: E402
 
 WARM_RUNS = 3
-"""Warm runs of each state of a project."""
+"""Warm runs of each state of an ordinary project."""
+ORDINARY_NAMES = {name for name, *_ in ORDINARY}
+TRIES = 3
+"""Repeated runs of both sides after a difference."""
 LIMIT_S = 600
 
 
@@ -48,30 +51,90 @@ def has_packages(python, names):
     return subprocess.run([python, "-c", code, *names], check=False, capture_output=True).returncode == 0
 
 
-async def compare(made, arguments, *, times=1, left_out=()):
-    """Compare warm runs with a plain one of the present files."""
-    plain = await made.plain(*arguments)
-    found, warm_runs, reason = [], 0, ""
+async def compare(made, arguments, *, times=1, variables=None, before=None):
+    """Compare warm runs with `python -m pytest` over the present files: exit status and everything that is printed.
+
+    `before` is called before each run. The plain process gets the hash seed of the warm run. A difference is one if no
+    plain run of several prints what a warm one does; where plain runs differ from each other, the outcomes count alone.
+    """
+    variables = variables or {}
+    arguments = ("-v", *arguments)
+    found, warm_runs, tests, unstable, reason = [], 0, 0, [], ""
+    prepare = before or (lambda: None)
     for _ in range(times):
-        warm = await made.run(*arguments)
+        prepare()
+        warm = await made.run(*arguments, **variables)
         warm_runs += warm.is_warm
         reason = reason or ("" if warm.is_warm else (made.status.plain_reason or made.status.reason))
-        found += [one for one in differences(plain, warm) if not any(one.startswith(test) for test in left_out)]
+        tests = len(warm.outcomes())
         if warm.report.problem is not None and warm.report.problem.kind == "preloaded":
             reason = f"not finished: {warm.report.problem.message}"
-            found = []
-    return {"differences": found[:5], "warm": warm_runs, "of": times, "reason": reason, "tests": len(plain.outcomes())}
+            continue
+        seed = warm.report.finished.hash_seed
+        seeded = {"PYTHONHASHSEED": str(seed)} if seed is not None else {}
+        plain_runs = [await shell(made, prepare, arguments, variables | seeded)]
+        warm_texts = [(warm.report.exit_status, comparable(warm.output))]
+        # What chance or load decides is seen on both sides after a few runs; a difference stays.
+        for _ in range(TRIES):
+            if any(one in plain_runs for one in warm_texts):
+                break
+            plain_runs.append(await shell(made, prepare, arguments, variables))
+            prepare()
+            again = await made.run(*arguments, **variables)
+            warm_texts.append((again.report.exit_status, comparable(again.output)))
+        if len(plain_runs) > 1:
+            plain, ours = plain_runs[0], warm_texts[0]
+            text = f"exit {plain[0]} {ours[0]}: {first_difference(plain[1], ours[1])}"
+            is_same = any(one in plain_runs for one in warm_texts)
+            if not is_same and any(one != plain for one in plain_runs):
+                is_same = not stable_differences(plain_runs, warm_texts)
+            (unstable if is_same else found).append(text)
+    fields = {"unstable": unstable[:3]} if unstable else {}
+    return {"differences": found[:5], "warm": warm_runs, "of": times, "reason": reason, "tests": tests, **fields}
 
 
-async def run_projects(python, results, chosen, version):
+def stable_differences(plain_runs, warm_runs):
+    """The outcomes and exit statuses that all runs of one side agree on, and none of the other side has."""
+    sides = [[{str(status), *outcome_lines(lines)} for status, lines in runs] for runs in (plain_runs, warm_runs)]
+    one, other = (set.intersection(*side) for side in sides)
+    return (one - set.union(*sides[1])) | (other - set.union(*sides[0]))
+
+
+async def shell(made, prepare, arguments, variables):
+    """Run pytest as a shell does."""
+    prepare()
+    remove_bytecode(made.directory)
+    status, text = await run_pytest(made.python, made.directory, *arguments, **variables)
+    return status, comparable(text)
+
+
+def outcome_lines(lines):
+    """The lines about outcomes, without their progress."""
+    matches = (
+        re.match(r"(?:\[gw\d+\] )?(?:\[ *\d+%\] )?(.*::.*?) ([A-Z]{4,})\b|([A-Z]{4,}) (.*::\S+)", line)
+        for line in lines
+    )
+    return {f"{m[1] or m[4]} {m[2] or m[3]}" for m in matches if m}
+
+
+def first_difference(one, other):
+    """The first lines that differ."""
+    pairs = zip([*one, *[""] * len(other)], [*other, *[""] * len(one)], strict=False)
+    return next((f"{a[:150]!r} {b[:150]!r}" for a, b in pairs if a != b), "")
+
+
+async def run_projects(python, results, chosen, version, *, is_sample=False):
     for name, needs, files, edits in PROJECTS:
         if chosen and chosen not in name:
             continue
+        if is_sample and name not in ORDINARY_NAMES:
+            continue
+        times = WARM_RUNS if name in ORDINARY_NAMES else 1
         keys = [f"{version} project {name} {number}" for number in range(len(edits) + 1)]
         if all(map(results.has, keys)):
             continue
         if not has_packages(python, needs):
-            results.add(keys[0], left_out=f"needs {needs}")
+            print(f"{name}: left out, needs {needs}", flush=True)  # another environment may have them
             continue
         arguments = ARGUMENTS.get(name, ())
         with tempfile.TemporaryDirectory(prefix="truth-") as folder:
@@ -81,7 +144,7 @@ async def run_projects(python, results, chosen, version):
                         await made.warm_up(*arguments)
                         for key, edit in zip(keys, [{}, *edits], strict=True):
                             made.write(edit)
-                            results.add(key, **await compare(made, arguments, times=WARM_RUNS))
+                            results.add(key, **await compare(made, arguments, times=times))
             except TimeoutError:
                 results.add(keys[-1], hang=True)
             except Exception:  # noqa: BLE001 - it is the result
@@ -218,37 +281,41 @@ async def run_library(python, results, options, version):
     with tempfile.TemporaryDirectory(prefix="truth-") as folder:
         root = Path(folder) / "tree"
         shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
-        arguments = tuple(options.arguments.split()) if options.arguments else ()
         variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
+        drawn = random.Random(options.seed)
+        whole = tuple(options.arguments.split())
         async with project(python, root) as made:
-            made.run = with_variables(made.run, variables)
-            made.plain = with_variables(made.plain, variables)
-            began = time.monotonic()
-            first, second = await made.plain(*arguments), await made.plain(*arguments)
-            one, other = first.outcomes(), second.outcomes()
-            left_out = [test for test in {**one, **other} if one.get(test) != other.get(test)]
-            results.add(
-                f"{version} library {options.name} base",
-                tests=len(one),
-                left_out=left_out[:20],
-                exit=first.report.exit_status,
-                seconds=round(time.monotonic() - began, 1),
-            )
-            await made.warm_up(*arguments)
+            first = await made.run(*whole, **variables)
+            tests = list(first.outcomes())
+            files = sorted({test.partition("::")[0] for test in tests})
+            results.add(f"{version} library {options.name} base", tests=len(tests), exit=first.report.exit_status)
+            await made.warm_up(*whole, **variables)
             for number in range(options.count):
                 key = f"{version} library {options.name} {options.seed} {number}"
+                kind, texts = Mutations(root, options.code, site, f"{options.seed} {number}").draw()
+                how = HOW[number % len(HOW)]
+                arguments = {
+                    "whole": whole,
+                    "path": (drawn.choice(files),),
+                    "ids": tuple(sorted(drawn.sample(tests, min(15, len(tests))))),
+                    "last failed": ("--lf", drawn.choice(files)),
+                }[how]
                 if results.has(key):
                     continue
-                kind, texts = Mutations(root, options.code, site, f"{options.seed} {number}").draw()
                 former = {path: path.read_text() if path.exists() else None for path in texts}
                 try:
                     write(texts)
                     with anyio.fail_after(LIMIT_S):
+                        before = None
+                        if how == "last failed":
+                            await run_pytest(python, root, arguments[1], **variables)
+                            before = restoring(root / ".pytest_cache")
                         results.add(
                             key,
                             kind=kind,
+                            how=how,
                             files=[str(path.relative_to(path.parents[1])) for path in texts],
-                            **await compare(made, arguments, left_out=left_out),
+                            **await compare(made, arguments, variables=variables, before=before),
                         )
                 except TimeoutError:
                     results.add(key, kind=kind, hang=True)
@@ -256,11 +323,21 @@ async def run_library(python, results, options, version):
                     write(former)
 
 
-def with_variables(run, variables):
-    async def call(*arguments, **more):
-        return await run(*arguments, **{**variables, **more})
+HOW = ("path", "ids", "last failed", "path", "ids", "last failed", "path", "whole")
+"""How the tests after each mutation are selected."""
 
-    return call
+
+def restoring(folder):
+    """Return a function that puts a folder back to its present state."""
+    saved = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def restore():
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, content in saved.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    return restore
 
 
 def write(texts):
@@ -281,7 +358,7 @@ def report(results):
     for line in results.lines:
         if line.get("differences") or line.get("error") or (line.get("left_out") and "differences" not in line):
             print(json.dumps(line)[:600])
-    ordinary = {name for name, *_ in ORDINARY}
+    ordinary = ORDINARY_NAMES
     ran_warm = {
         line["key"].split(" project ")[1].rpartition(" ")[0]
         for line in compared
@@ -303,6 +380,7 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--results", required=True)
     parser.add_argument("--only", default="", help="projects whose names contain this")
+    parser.add_argument("--sample", action="store_true", help="only the ordinary projects")
     parser.add_argument("--name", default="")
     parser.add_argument("--source", default="", help="the library's source tree")
     parser.add_argument("--code", default="src", help="the directory of its code in the tree")
@@ -320,7 +398,8 @@ def main():
     ).strip()
     options.site = site_packages(options.python)
     if options.what == "projects":
-        anyio.run(run_projects, options.python, results, options.only, version)
+        sample = partial(run_projects, is_sample=options.sample)
+        anyio.run(sample, options.python, results, options.only, version)
     else:
         anyio.run(run_library, options.python, results, options, version)
 

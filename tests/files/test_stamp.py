@@ -64,6 +64,7 @@ ASKS_FOR_TIMES = {
     "files/whole_files.py": "the one shape, and what may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
     "testing/changed_files.py": "the files that changed during a run of tests",
+    "warm_tests/saved_plans.py": "the plans used longest ago",
     "warm_tests/stamps.py": "the packages that were imported before",
     "warm_tests/child/process_state.py": "the files that an import read",
     "tools/answers/conflicts.py": "who wrote a file last",

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,27 @@ async def run_tests(start, python, directory, *arguments, **variables):
     return Run(builder.report(), "".join(output))
 
 
+async def run_pytest(python, directory, *arguments, **variables):
+    """Run `python -m pytest` as a shell does, without any part of Codriver; the exit status and what it printed."""
+    command = [str(python), "-m", "pytest", *arguments]
+    found = await anyio.run_process(
+        command,
+        cwd=directory,
+        env=environment(**variables),
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
+    return found.returncode, found.stdout.decode(errors="replace")
+
+
+def comparable(text):
+    """Return a text of pytest without what differs in any two processes; the progress of workers has no order."""
+    text = ADDRESSES.sub("…", text).replace("\r\n", "\n")
+    lines = [re.sub(r"={2,}|-{2,}|_{2,}|\[ *\d+%\]|\s+$", "", line).rstrip() for line in text.splitlines()]
+    return sorted(lines) if any(line.startswith("[gw") for line in lines) else lines
+
+
 def remove_bytecode(directory):
     """Remove compiled code, which Python believes by second and size alone."""
     for folder in list(Path(directory).rglob("__pycache__")):
@@ -74,6 +96,12 @@ class Project:
     @property
     def status(self):
         return self.owner.status(self.python, self.directory)
+
+    @property
+    def preloaded(self):
+        """The names of the preloaded modules."""
+        (entry,) = self.owner._entries.values()
+        return entry.process.hidden if entry.process is not None else frozenset()
 
     async def settle(self):
         """Wait until the warm process is ready, or there is to be none."""
@@ -111,9 +139,9 @@ class Project:
 
 
 @asynccontextmanager
-async def project(python, directory, files=None, *, least_saving_s=0.0, **options):
-    """A project with warm runs."""
-    async with warm_tests(Options(is_on=True, least_saving_s=least_saving_s, **options)) as owner:
+async def project(python, directory, files=None, *, least_saving_s=0.0, saved=None, **options):
+    """A project with warm runs. `saved` has what earlier ones learned."""
+    async with warm_tests(Options(is_on=True, least_saving_s=least_saving_s, **options), saved) as owner:
         made = Project(owner, python, directory)
         made.write(files or {})
         yield made

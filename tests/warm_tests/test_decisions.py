@@ -8,8 +8,9 @@ import pytest
 from codriver.testing.runs import RunSpec
 from codriver.warm_tests import decisions
 from codriver.warm_tests.comparison import Comparison
-from codriver.warm_tests.decisions import Project, WarmState, after_obstacle, after_saving, decide
-from codriver.warm_tests.plans import Obstacle, Plan, RunRecord, corrected, learned
+from codriver.warm_tests.decisions import Project, WarmState, after_obstacle, after_plain_start, after_saving, decide
+from codriver.warm_tests.plans import MOST_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
+from codriver.warm_tests.saved_plans import MOST_PLANS, SavedPlans
 
 SPEC = RunSpec(python="/python", directory=Path("/project"), environment={"HOME": "/home", "LANG": "C"})
 PLAN = Plan(libraries=("/lib/",), early=("pytest",))
@@ -30,6 +31,7 @@ def test_a_run_is_warm_where_nothing_stands_against_it():
         ({"environment": {"LANG": "de_DE.UTF-8"}}, {}, {}, "at its start"),
         ({}, {"plan": None}, {}, "first run"),
         ({}, {"off": "differs"}, {}, "differs"),
+        ({}, {"unfit": "too large"}, {}, "too large"),
         ({}, {"stalled": "test_a"}, {}, "test_a"),
         ({}, {}, {"is_ready": False}, "not ready"),
         ({}, {}, {"runs": decisions.MOST_RUNS}, "renewed"),
@@ -66,12 +68,20 @@ def test_a_suspected_difference_makes_the_next_run_plain():
 
 
 def test_three_runs_that_save_little_end_the_warming():
-    project = replace(PROJECT, plain_start_s=1.0)
+    project = replace(PROJECT, plain_start_s=1.0, plain_arguments=("a",))
     for _ in range(2):
-        project = after_saving(project, 0.9, 0.2)
+        project = after_saving(project, ("a",), 0.9, 0.2)
         assert project.off == ""
-    assert after_saving(after_saving(project, 0.1, 0.2), 0.9, 0.2).off == ""
-    assert after_saving(project, 0.9, 0.2).off == decisions.SAVES_LITTLE
+    assert after_saving(after_saving(project, ("a",), 0.1, 0.2), ("a",), 0.9, 0.2).off == ""
+    assert after_saving(project, ("b",), 0.9, 0.2).off == ""
+    assert after_saving(project, ("a",), 0.9, 0.2).off == decisions.SAVES_LITTLE
+
+
+def test_a_project_that_saved_little_is_learned_again_when_its_tests_import_more():
+    project = after_plain_start(PROJECT, ("a",), 0.1, 0.2)
+    assert project.off == decisions.SAVES_LITTLE
+    assert after_plain_start(project, ("a",), 0.3, 0.2).off == decisions.SAVES_LITTLE
+    assert after_plain_start(project, ("b",), 1.0, 0.2) == Project()
 
 
 def test_a_project_that_keeps_needing_plain_processes_stays_plain():
@@ -101,8 +111,34 @@ def test_a_module_that_cannot_be_revealed_is_left_out(kind):
     assert "m" in corrected(PLAN, obstacle(kind, "x")).excluded
 
 
-def test_a_changed_file_is_read_by_the_next_process():
-    assert corrected(PLAN, obstacle("file", "/lib/m.py")) == PLAN
+def test_a_changed_file_is_read_by_the_next_process_unless_it_keeps_changing():
+    plan = PLAN
+    for _ in range(MOST_FILE_CHANGES - 1):
+        plan = corrected(plan, obstacle("file", "/lib/m.py"))
+        assert "m" not in plan.excluded
+    assert "m" in corrected(plan, obstacle("file", "/lib/m.py")).excluded
+
+
+def test_what_was_learned_is_the_same_after_saving(tmp_path):
+    saved = SavedPlans(tmp_path / "plans")
+    plan = replace(PLAN, late=("numpy",), variables={"OMP_NUM_THREADS": "1", "TOKEN": "x"}, excluded={"m": "why"})
+    project = Project(plan=plan, stamp="s", off="differs", plain_start_s=1.5)
+    saved.save("/python", tmp_path, project)
+    loaded = saved.load("/python", tmp_path)
+    assert loaded == replace(project, plan=replace(plan, variables={"OMP_NUM_THREADS": "1"}), is_restored=True)
+    assert saved.load("/other", tmp_path) is None
+    (saved_file,) = (tmp_path / "plans").iterdir()
+    assert saved_file.stat().st_mode & 0o777 == 0o600
+    saved_file.write_text('{"version": 1}')
+    assert saved.load("/python", tmp_path) is None
+
+
+def test_the_oldest_plans_are_forgotten(tmp_path):
+    saved = SavedPlans(tmp_path)
+    for number in range(MOST_PLANS + 3):
+        saved.save(f"/python{number}", tmp_path, PROJECT)
+    assert len(list(tmp_path.iterdir())) == MOST_PLANS
+    assert saved.load(f"/python{MOST_PLANS + 2}", tmp_path) is not None
 
 
 def test_a_plan_has_the_libraries_of_a_run_before_and_after_its_first_module():

@@ -10,8 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 import warm_runs
-from warm_runs import differences
+from warm_runs import comparable, differences
 
+from codriver.warm_tests.saved_plans import SavedPlans
 from codriver.warm_tests.starter import IS_FORK_SAFE
 
 pytestmark = [
@@ -79,6 +80,16 @@ async def agree(made, *arguments, **variables):
     warm = await made.warm_up(*arguments, **variables)
     assert warm.is_warm, (made.status, warm.output)
     assert differences(await made.plain(*arguments, **variables), warm) == []
+    return warm
+
+
+async def agree_with_a_shell(made, *arguments):
+    """Compare a warm run with `python -m pytest`, to the last line that it prints, and return the warm one."""
+    warm = await made.warm_up(*arguments)
+    assert warm.is_warm, (made.status, warm.output)
+    status, text = await warm_runs.run_pytest(made.python, made.directory, *arguments)
+    assert comparable(text) == comparable(warm.output)
+    assert status == warm.report.exit_status
     return warm
 
 
@@ -182,32 +193,153 @@ def test_effects_of_an_import_appear_with_the_module(project):
     [
         "import sys\nsys.setrecursionlimit(1234)\n",
         "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n",
-        "import random\nrandom.random()\n",
         "import os\nTOKEN = os.urandom(8)\n",
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
         "import socket\nSOCKET = socket.socket()\n",
-        "import weakref, tempfile\nFOLDER = tempfile.TemporaryDirectory()\n",
+        "import tempfile\nFOLDER = tempfile.TemporaryDirectory()\n",
+        "import tempfile\nopen(tempfile.gettempdir() + '/written-by-an-import', 'w').close()\n",
+        "import subprocess, sys\nOUT = subprocess.check_output([sys.executable, '-c', ''])\n",
+        "import decimal\ndecimal.getcontext().prec = 7\n",
+        "import os\nos.umask(0o27)\n",
     ],
-    ids=["recursion", "signal", "random", "urandom", "thread", "socket", "finalizer"],
+    ids=["recursion", "signal", "urandom", "thread", "socket", "folder", "file", "process", "decimal", "umask"],
 )
 def test_a_module_whose_import_cannot_be_repeated_is_imported_by_each_run(project, text):
     async def act(made):
         warm = await agree(made)
         assert warm.report.counts.passed == 1
-        assert made.status.modules
+        assert "unfit" not in made.preloaded
+        assert "fit" in made.preloaded
 
-    check = "import os, unfit\ndef test_a(): assert unfit.PID == os.getpid()\n"
-    project(act, {"test_a.py": check}, packages={"unfit": f"import os\nPID = os.getpid()\n{text}"})
+    packages = {"unfit": text, "fit": ""}
+    project(act, {"test_a.py": "import unfit, fit\ndef test_a(): pass\n"}, packages=packages)
 
 
-def test_a_module_is_loaded_before_the_fork_otherwise(project):
+def test_a_process_id_that_an_import_keeps_is_that_of_the_run(project):
     async def act(made):
-        warm = await made.warm_up()
-        assert warm.is_warm
-        assert warm.report.counts.failed == 1
+        warm = await agree(made)
+        assert warm.report.counts.passed == 1
+        assert "fit" in made.preloaded
 
     check = "import os, fit\ndef test_a(): assert fit.PID == os.getpid()\n"
     project(act, {"test_a.py": check}, packages={"fit": "import os\nPID = os.getpid()\n"})
+
+
+def test_a_finalizer_that_an_import_makes_runs_only_where_it_was_imported(project):
+    async def act(made):
+        warm = await agree_with_a_shell(made)
+        assert "finalized" in warm.output
+        assert "fit" in made.preloaded
+        assert "finalized" not in (await agree_with_a_shell(made, "test_b.py")).output
+
+    fit = "import weakref\nclass C: pass\nC_ = C()\nweakref.finalize(C_, print, 'finalized')\n"
+    tests = {"test_a.py": "import fit\ndef test_a(): pass\n", "test_b.py": "def test_b(): pass\n"}
+    project(act, tests, packages={"fit": fit})
+
+
+def test_a_module_that_draws_random_numbers_is_revealed_unless_they_may_have_been_seeded(project):
+    async def act(made):
+        assert (await agree(made)).report.counts.passed == 1
+        assert "draws" in made.preloaded
+        made.write({"conftest.py": "import random\nrandom.seed(3)\nimport draws\nNEXT = random.random()\n"})
+        made.write({"test_a.py": "import conftest\ndef test_a(): assert 0, conftest.NEXT\n"})
+        await agree(made)
+
+    packages = {"draws": "import random\nV = random.random()\n"}
+    project(act, {"test_a.py": "import draws\ndef test_a(): assert draws.V >= 0\n"}, packages=packages)
+
+
+def test_a_warning_names_the_line_that_imports(project):
+    async def act(made):
+        warm = await agree_with_a_shell(made)
+        assert "uses.py:2" in warm.output
+
+    packages = {
+        "warns": "import warnings\nwarnings.warn('old', FutureWarning, stacklevel=2)\n",
+        "uses": "\nimport warns\n",
+    }
+    project(act, {"test_a.py": "import uses\ndef test_a(): pass\n"}, packages=packages)
+
+
+def test_a_thread_of_native_code_causes_no_warning(project):
+    async def act(made):
+        warm = await agree_with_a_shell(made)
+        assert warm.report.counts.warnings == 0
+
+    text = "import threading\nthread = threading.Thread(target=threading.Event().wait, daemon=True)\nthread.start()\n"
+    project(act, {"test_a.py": "import starts\ndef test_a(): pass\n"}, packages={"starts": text})
+
+
+def test_a_variable_that_imports_set_may_be_set_earlier_or_later(project):
+    async def act(made):
+        await made.warm_up()
+        for test in "test_a.py", "test_b.py":
+            assert (await agree(made, test)).report.counts.passed == 1
+        assert {"sets", "reads"} <= made.preloaded
+
+    packages = {"sets": "import os\nos.environ.setdefault('SET', '1')\n", "reads": "import os\nos.environ.get('SET')\n"}
+    tests = {"test_a.py": "import os, sets, reads\n", "test_b.py": "import os, reads, sets\n"}
+    check = "def test_it(): assert os.environ['SET'] == '1'\n"
+    project(act, {name: text + check for name, text in tests.items()}, packages=packages)
+
+
+def test_a_class_of_a_module_that_was_not_imported_is_not_found(project):
+    async def act(made):
+        await made.warm_up()
+        assert (await agree(made, "test_b.py")).report.counts.passed == 1
+
+    packages = {
+        "looks": "class Base: pass\ndef found(): return [c.__name__ for c in Base.__subclasses__()]\n",
+        "defines": "import looks\nclass Found(looks.Base): pass\n",
+    }
+    tests = {
+        "test_a.py": "import looks, defines\ndef test_a(): assert looks.found() == ['Found']\n",
+        "test_b.py": "import looks\ndef test_b(): assert looks.found() == []\n",
+    }
+    project(act, tests, packages=packages)
+
+
+LAZY = """
+import importlib
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    value = globals()[name] = importlib.import_module("." + name, __name__).V
+    return value
+"""
+
+
+def test_an_attribute_that_a_package_loads_on_access_is_loaded_again(project, environment):
+    async def act(made):
+        await made.warm_up()
+        assert (await agree(made, "test_b.py")).report.counts.passed == 1
+
+    _, site = environment
+    (site / "lazy").mkdir()
+    (site / "lazy" / "__init__.py").write_text(LAZY)
+    (site / "lazy" / "part.py").write_text("V = 1\n")
+    try:
+        tests = {
+            "test_a.py": "import lazy, uses\ndef test_a(): assert lazy.part == 1\n",
+            "test_b.py": "import sys, lazy\ndef test_b(): assert 'part' not in vars(lazy)\n",
+        }
+        project(act, tests, packages={"uses": "import lazy\nlazy.part\n"})
+    finally:
+        shutil.rmtree(site / "lazy")
+
+
+def test_the_first_run_of_a_new_server_is_warm(project, tmp_path):
+    async def first(made):
+        await made.run()
+        await made.settle()
+
+    async def second(made):
+        assert (await made.run()).is_warm
+
+    saved = SavedPlans(tmp_path / "saved")
+    files = {"tests/test_a.py": "def test_a(): pass\n"}
+    project(first, files, saved=saved)
+    project(second, files, saved=saved)
 
 
 READS = {

@@ -55,6 +55,7 @@ from codriver.testing.test_jobs import TestJobs
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.ledger import CellWrites, Ledger
 from codriver.tools.ledgers.notebook_reads import NotebookReads
+from codriver.warm_tests.saved_plans import SavedPlans
 from codriver.warm_tests.starter import Options as WarmOptions
 from codriver.warm_tests.starter import WarmTests
 
@@ -184,9 +185,10 @@ def build(
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
+        warm_tests = WarmTests(partial(_warm_options, live), tasks, SavedPlans(cache_folder() / "warm-tests"))
         tests = TestJobs(
             core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
-            start=WarmTests(partial(_warm_options, live), tasks), changed_since=partial(_changed_since, workspace),
+            start=warm_tests, changed_since=partial(_changed_since, workspace),
         )  # fmt: skip
         services = _services(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,

@@ -41,9 +41,15 @@ class Project:
     """What the interpreter's packages were like when all this was learned."""
     off: str = ""
     """Why runs stay plain until packages change."""
+    unfit: str = ""
+    """Why there is no warm process: like `off`, but not saved."""
+    is_restored: bool = False
+    """Whether this was learned by an earlier server, and no run has used it yet."""
     comparison: Comparison | None = None
     plain_start_s: float | None = None
-    """The time that a plain run took to collect its tests."""
+    """The time that the last plain run took to collect its tests."""
+    plain_arguments: tuple[str, ...] | None = None
+    """The arguments of that run."""
     small_savings: int = 0
     corrections: int = 0
     obstacle: str = ""
@@ -101,8 +107,8 @@ def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
     """
     if obstacle := obstacle_of(spec):
         return Decision(is_warm=False, reason=obstacle)
-    if project.off:
-        return Decision(is_warm=False, reason=project.off)
+    if reason := project.off or project.unfit:
+        return Decision(is_warm=False, reason=reason)
     if project.plan is None:
         return Decision(is_warm=False, reason="the first run of a project is a plain process")
     if project.stalled:
@@ -118,9 +124,9 @@ def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
     return WARM
 
 
-def after_saving(project: Project, warm_start_s: float, least_s: float) -> Project:
-    """Note how long a warm run took to collect its tests."""
-    if project.plain_start_s is None:
+def after_saving(project: Project, arguments: tuple[str, ...], warm_start_s: float, least_s: float) -> Project:
+    """Note how long a warm run took to collect its tests, if the last plain run collected the same."""
+    if project.plain_start_s is None or project.plain_arguments != arguments:
         return project
     saved_s = project.plain_start_s - warm_start_s
     if saved_s >= least_s:
@@ -128,6 +134,14 @@ def after_saving(project: Project, warm_start_s: float, least_s: float) -> Proje
     small = project.small_savings + 1
     off = SAVES_LITTLE if small >= SAVING_RUNS else project.off
     return replace(project, small_savings=small, off=off)
+
+
+def after_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
+    """Note how long a plain run took to collect its tests. A project that has become slower is learned again."""
+    if project.off == SAVES_LITTLE and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
+        return Project()
+    off = SAVES_LITTLE if start_s < least_s else project.off
+    return replace(project, plain_start_s=start_s, plain_arguments=arguments, off=off)
 
 
 def after_obstacle(project: Project, plan: Plan, reason: str) -> Project:

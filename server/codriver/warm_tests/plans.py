@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 ObstacleKind = Literal[
     "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger", "replaced",
+    "subclasses", "drawn",
 ]  # fmt: skip
+
+MOST_FILE_CHANGES: Final = 3
+"""Changes of a file that the import of a module reads, after which the module is not preloaded any more."""
 
 _REASONS: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, with another value than now",
@@ -25,6 +29,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "warning": "its import warns, and warnings are errors: {about}",
     "logger": "the logger {about}, which its import makes, exists already",
     "replaced": "something has replaced functions of {about}",
+    "drawn": "its import draws random numbers, and {about} may have been seeded",
+    "subclasses": "{about} looks for its classes, and it was not imported",
 }
 
 
@@ -77,6 +83,8 @@ class Plan:
     """Modules and packages that must not be preloaded, each with the reason."""
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Attributes, by module, that other packages replace when they are imported."""
+    changed_files: Mapping[str, int] = field(default_factory=dict)
+    """How often a file that the import of a module read had changed, by module."""
 
     def literal(self) -> str:
         """The file that the warm process reads, in ASCII."""
@@ -163,7 +171,9 @@ def extended(plan: Plan, record: RunRecord) -> Plan:
 def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
     """Change a plan so that the same obstacle is not met again."""
     if obstacle.kind == "file":
-        return plan  # the next process reads it
+        times = plan.changed_files.get(obstacle.module, 0) + 1
+        if times < MOST_FILE_CHANGES:
+            return replace(plan, changed_files={**plan.changed_files, obstacle.module: times})
     unlearnable = plan.unlearnable | (obstacle.variables.keys() & plan.variables.keys())
     learnable = {name: value for name, value in obstacle.variables.items() if value is not None}
     if not learnable.keys() <= unlearnable or unlearnable != plan.unlearnable:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from codriver.testing.plain_process import RunningProcess
     from codriver.testing.runs import Event, KeptProcess, RunSpec, TestProcess, TestReport
+    from codriver.warm_tests.saved_plans import SavedPlans
 
 MOST_PROJECTS: Final = 16
 """Interpreters and directories about which something is kept. The one used longest ago is forgotten first."""
@@ -39,6 +40,9 @@ IS_FORK_SAFE: Final = sys.platform == "linux"
 BEGUN: Final = '"event":"started"'
 """What stands in the file of events once a test has begun."""
 COLLECTION: Final = "the collection"
+LEAST_WAIT_S: Final = 2.0
+MOST_STARTS: Final = 2.0
+"""The first run of a server waits for the warm process at most this many times as long as a plain start takes."""
 RENEWAL_S: Final = 0.3
 """A warm run that imports packages for longer that were not preloaded renews the process."""
 
@@ -86,16 +90,24 @@ class _Entry:
     process: WarmProcess | None = None
     memory_mb: int = 0
     differences: tuple[str, ...] = ()
+    is_loaded: bool = False
+    """Whether what an earlier server learned was looked up."""
     is_preloading: bool = False
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the process that is being started is ready, or there is to be none."""
     reason: str = ""
 
 
 class WarmTests:
     """Starts runs, and owns the warm processes. Lives as long as the context of `warm_tests`."""
 
-    def __init__(self, options: Callable[[], Options], tasks: TaskGroup) -> None:
-        """`options` gives the present settings. `tasks` owns the warm processes; nothing is made before a run."""
+    def __init__(self, options: Callable[[], Options], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
+        """`options` gives the present settings. `tasks` owns the warm processes; nothing is made before a run.
+
+        `saved` has what earlier servers learned.
+        """
         self._present_options = options
+        self._saved = saved
         self._tasks = tasks
         self._folder: Path | None = None
         self._entries: dict[tuple[str, Path], _Entry] = {}
@@ -110,7 +122,10 @@ class WarmTests:
             return
         await self._make_folder()
         entry = self._entry(spec)
+        await self._load(entry)
         await self._forget_other_packages(entry)
+        if entry.project.is_restored:
+            await self._preload_first(spec, entry)
         decision = decisions.decide(spec, entry.project, entry.process.state() if entry.process else None)
         entry.reason = decision.reason
         async with AsyncExitStack() as stack:
@@ -127,7 +142,7 @@ class WarmTests:
         entry = self._entries.get((python, directory))
         if entry is None:
             return WarmStatus(is_warm=False, reason="no test has run yet")
-        process, off = entry.process, entry.project.off
+        process, off = entry.process, entry.project.off or entry.project.unfit
         if off or process is None or not process.state().is_ready:
             reason = off or entry.reason
             return WarmStatus(is_warm=False, reason=reason, differences=entry.differences, is_off=bool(off))
@@ -186,11 +201,34 @@ class WarmTests:
             self._end(entry)
             entry.project, entry.differences = Project(), ()
 
+    async def _load(self, entry: _Entry) -> None:
+        """Look up once what an earlier server learned of a project."""
+        if entry.is_loaded or self._saved is None:
+            return
+        entry.is_loaded = True
+        found = await to_thread.run_sync(self._saved.load, entry.python, entry.directory)
+        if found is not None and entry.project.plan is None:
+            entry.project = found
+
+    async def _save(self, entry: _Entry) -> None:
+        """Save what is known of a project for later servers."""
+        if self._saved is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(self._saved.save, entry.python, entry.directory, entry.project)
+
+    async def _preload_first(self, spec: RunSpec, entry: _Entry) -> None:
+        """Wait for the warm process before the first run of a server, if it is known what to preload."""
+        entry.project = replace(entry.project, is_restored=False)
+        self._warm_up(spec, entry)
+        if entry.is_preloading:
+            with anyio.move_on_after(max(LEAST_WAIT_S, MOST_STARTS * (entry.project.plain_start_s or 0.0))):
+                await entry.settled.wait()
+
     # What a run shows
 
     async def use_plain(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
         """Learn from a plain run, and warm the project up."""
-        project = entry.project
+        project = former = entry.project
         if project.stalled:
             entry.project = project = _after_check(project, report)
         if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
@@ -199,32 +237,38 @@ class WarmTests:
             stamp = await to_thread.run_sync(package_stamp, found.libraries)
             entry.project = project = replace(project, plan=learned(found, own), stamp=stamp)
         if seen.collected_s is not None:
-            entry.project = project = replace(project, plain_start_s=seen.collected_s)
-            if seen.collected_s < self._options.least_saving_s:
-                entry.project = project = replace(project, off=decisions.SAVES_LITTLE)
+            least_s = self._options.least_saving_s
+            entry.project = decisions.after_plain_start(project, spec.arguments, seen.collected_s, least_s)
         await self._compare(spec, entry, report, seen, is_warm=False)
+        if entry.project != former:
+            await self._save(entry)
         self._warm_up(spec, entry)
 
     async def use_warm(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
         """Compare a warm run with plain ones, and renew the process if it is time."""
+        former = entry.project
         entry.project = replace(entry.project, corrections=0, obstacle="")
         is_cut_short = report.interruption is not None or (report.exit_status or 0) < 0
         if seen.stalled_at and is_cut_short:
             entry.project = replace(entry.project, stalled=seen.stalled_at)
         if seen.collected_s is not None:
-            entry.project = decisions.after_saving(entry.project, seen.collected_s, self._options.least_saving_s)
+            least_s = self._options.least_saving_s
+            entry.project = decisions.after_saving(entry.project, spec.arguments, seen.collected_s, least_s)
         await self._compare(spec, entry, report, seen, is_warm=True)
         plan, text = entry.project.plan, await to_thread.run_sync(_text, record)
         found = RunRecord.parse(text) if text is not None else None
         if plan is not None and found is not None and found.imported_s > RENEWAL_S and found.unknown_to(plan):
             entry.project = replace(entry.project, plan=extended(plan, found))
             self._end(entry)
+        if entry.project.off != former.off:
+            await self._save(entry)
         self._warm_up(spec, entry)
 
-    def use_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
+    async def use_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
         """Correct the plan, and renew the process."""
         if (plan := entry.project.plan) is not None:
             entry.project = decisions.after_obstacle(entry.project, corrected(plan, obstacle), obstacle.reason)
+            await self._save(entry)
         self._end(entry)
         self._warm_up(spec, entry)
 
@@ -252,13 +296,14 @@ class WarmTests:
         if entry.process is not None and entry.process.state().is_worn:
             self._end(entry)
         project = entry.project
-        if entry.process is None and project.plan is not None and not project.off and not entry.is_preloading:
-            entry.is_preloading = True
+        is_off = bool(project.off or project.unfit)
+        if entry.process is None and project.plan is not None and not is_off and not entry.is_preloading:
+            entry.is_preloading, entry.settled = True, anyio.Event()
             self._tasks.start_soon(self._own, spec, entry)
 
     async def _own(self, spec: RunSpec, entry: _Entry) -> None:
         """Own a warm process for as long as it lives."""
-        plan, path, process = entry.project.plan, self.new_file("plan"), None
+        plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
         try:
             await to_thread.run_sync(path.write_text, plan.literal())
@@ -271,12 +316,16 @@ class WarmTests:
             if entry.project.plan is plan:  # else it was corrected in the meantime
                 excluded = {**process.excluded, **plan.excluded}
                 entry.project = replace(entry.project, plan=replace(plan, excluded=excluded, watched=process.watched))
-            entry.process, entry.is_preloading = process, False
+            entry.process, entry.is_preloading, is_ready = process, False, True
+            entry.settled.set()
+            await self._save(entry)
             await process.read()
         except WarmProcessError as error:
-            entry.project = replace(entry.project, off=str(error))
+            entry.project = replace(entry.project, unfit=str(error))
         finally:
-            entry.is_preloading = False
+            if not is_ready:
+                entry.is_preloading = False
+                entry.settled.set()
             if process is not None:
                 if entry.process is process:
                     entry.process = None
@@ -429,7 +478,7 @@ class _Run:
     async def _start_again(self, obstacle: Obstacle) -> bool:
         """Correct the plan; start the run again in a plain process, unless a test has begun or the run was ended."""
         self._entry.reason = obstacle.reason
-        self._owner.use_obstacle(self._spec, self._entry, obstacle)
+        await self._owner.use_obstacle(self._spec, self._entry, obstacle)
         if obstacle.has_begun or self._is_ended:
             return False
         await self._start_plain()
@@ -520,10 +569,10 @@ async def _end_when_idle(process: WarmProcess) -> None:
 
 
 @asynccontextmanager
-async def warm_tests(options: Options) -> AsyncIterator[WarmTests]:
+async def warm_tests(options: Options, saved: SavedPlans | None = None) -> AsyncIterator[WarmTests]:
     """Run warm tests. Leaving the context ends every warm process."""
     async with anyio.create_task_group() as tasks:
         try:
-            yield WarmTests(lambda: options, tasks)
+            yield WarmTests(lambda: options, tasks, saved)
         finally:
             tasks.cancel_scope.cancel()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NEEDS_PLAIN = 250
 """Exit status of a child whose run has to start again in a plain process."""
+OLDEST_PYTHON = (3, 11)
 RESTARTS = 10
 """Most starts of one process: each leaves out all unfit modules that the one before met."""
 SETTLED = "the modules that must not be preloaded do not settle"
@@ -35,7 +36,7 @@ SETTLED = "the modules that must not be preloaded do not settle"
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-from .preload import Preloader  # noqa: E402
+from .preload import Preloader, find_generators  # noqa: E402
 from .process_state import thread_ids  # noqa: E402
 from .reveal import Revealer  # noqa: E402
 from .scripts import RunRecord, code_of_script, new_main  # noqa: E402
@@ -108,6 +109,7 @@ class Warm:
             return f"{outside[0]} is loaded whenever Python starts"
         changes = preloader.foreign_changes()
         gc.collect()
+        preloader.bit_generators = find_generators(gc.get_objects())
         preloader.hide()
         gc.freeze()
         self.restart_without(preloader.obstacles(), changes)
@@ -214,6 +216,8 @@ class Warm:
         private_module("atexit").register(record.write)
         for generator in self.preloader.generators:
             generator.seed()
+        for generator in self.preloader.bit_generators:
+            generator.state = type(generator)().state
         Revealer(self.preloader, record, Answer(run).ask_plain).install()
 
 
@@ -275,11 +279,19 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
+def unfit_python() -> str:
+    """Return why this interpreter cannot serve as a warm process, or ''."""
+    if sys.implementation.name != "cpython" or sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        return f"only CPython {oldest} and later can be copied with what they have imported"
+    return ""
+
+
 def main() -> dict[str, Any]:
     """Preload and serve; returns in a child, ready for its run."""
     warm = Warm(sys.argv[1])
     try:
-        problem = warm.preload()
+        problem = unfit_python() or warm.preload()
     except BaseException as error:
         problem = described(error)
     if problem:

@@ -39,6 +39,15 @@ def entries() -> dict[tuple[str, Any], Effect]:
     if copyreg := loaded_module("copyreg"):
         for type_, reduce in copyreg.dispatch_table.items():
             found["pickling", type_] = "pickling", (type_, reduce)
+    return found | exit_entries()
+
+
+def exit_entries() -> dict[tuple[str, Any], Effect]:
+    """Return what is to be done when the process ends, except by `atexit`."""
+    found: dict[tuple[str, Any], Effect] = {}
+    if finalize := getattr(loaded_module("weakref"), "finalize", None):
+        for finalizer, info in finalize._registry.items():
+            found["finalizer", id(finalizer)] = "finalizer", (finalize, finalizer, info)
     if threading := loaded_module("threading"):
         for callback in getattr(threading, "_threading_atexits", ()):
             found["thread exit", id(callback)] = "thread exit", callback
@@ -71,6 +80,10 @@ def withdraw_effect(kind: str, value: Any) -> None:
     elif kind == "thread exit":
         callbacks = sys.modules["threading"]._threading_atexits
         callbacks[:] = [one for one in callbacks if one is not value]
+    elif kind == "finalizer":
+        finalize, finalizer, _ = value
+        finalize._registry.pop(finalizer, None)
+        finalize._registered_with_atexit = False
     elif kind == "attribute":
         owner, path, old, _ = value
         set_attribute(owner, path, old)
@@ -107,12 +120,29 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
         modules["copyreg"].dispatch_table[value[0]] = value[1]
     elif kind == "thread exit":
         modules["threading"]._threading_atexits.append(value)
-    elif kind == "attribute":
+    else:
+        repeat_plain_effect(kind, value)
+
+
+def repeat_plain_effect(kind: str, value: Any) -> None:
+    """Repeat an effect for which no other module is needed."""
+    if kind == "attribute":
         owner, path, _, new = value
         set_attribute(owner, path, new)
+    elif kind == "process id":
+        module, names = value
+        vars(module).update(dict.fromkeys(names, os.getpid()))
+    elif kind == "finalizer":
+        finalize, finalizer, info = value
+        if not finalize._registered_with_atexit:
+            sys.modules["atexit"].register(finalize._exitfunc)
+            finalize._registered_with_atexit = True
+        finalize._registry[finalizer] = info
+        finalize._dirty = True
     elif kind == "call":  # atexit.register, codecs.register
         function, arguments, keywords = value
-        function(*arguments, **keywords)
+        if getattr(arguments[0], "__qualname__", "") != "finalize._exitfunc":  # comes with the finalizers
+            function(*arguments, **keywords)
 
 
 def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: FBT001 - as it is recorded

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 NATIVE_VARIABLES = tuple(
-    b"OMP_ GOMP_ KMP_ OPENBLAS_ GOTO_ BLIS_ MKL_ VECLIB_ NUMEXPR_ NUMBA_ TF_ XLA_ JAX_ CUDA_ NVIDIA_ POLARS_ RAYON_ "
-    b"ARROW_ GRPC_ OPENCV_ MALLOC_ SSL_ LC_ LANG TZ".split()
+    b"OMP_ GOMP_ KMP_ OPENBLAS_ GOTO_ BLIS_ MKL_ VECLIB_ NUMEXPR_ NUMBA_ NPY_ TF_ XLA_ JAX_ CUDA_ NVIDIA_ NCCL_ TORCH_ "
+    b"PYTORCH_ ATEN_ DNNL_ ONEDNN_ MKLDNN_ POLARS_ RAYON_ ARROW_ GRPC_ OPENCV_ HDF5_ GDAL_ PROJ_ QT_ GEVENT_ MALLOC_ "
+    b"OPENSSL_ SSL_ LC_ LANG TZ".split()
 )
 """How the names of variables begin that native code reads, which nothing in Python can see."""
 

@@ -13,7 +13,16 @@ from contextlib import contextmanager
 
 from .effects import MISSING, RecordedCall, entries, filters, withdraw_effect
 from .import_record import ImportRecord, current_environment, native_variables
-from .process_state import changed_settings, file_stat, loaded_module, real_stat, settings, thread_ids
+from .process_state import (
+    TRIAL_FORKS,
+    changed_settings,
+    file_stat,
+    random_state,
+    real_stat,
+    settings,
+    thread_ids,
+)
+from .scripts import internal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +39,15 @@ PATCHED = (
 """Modules whose functions are replaced by freezegun, gevent and others: who imported them then holds the real ones."""
 REDRAWN = ("random", "multiprocessing.process", "numpy.random")
 """Modules that draw random numbers at import and draw again at the reveal, with those below them: `draw_again`."""
+KEY_MAKERS = frozenset({"opentelemetry.context"})
+"""Modules that draw random numbers only for the names of keys which nobody outside the process sees."""
 KERNEL_FILES = ("/proc/", "/dev/", "/sys/")
+FACT_FINDERS = frozenset({"ctypes.util", "platform"})
+"""Modules that start processes to find out facts of the machine, which no run changes."""
+PID = os.getpid()
+WRITING = frozenset("wax+")
+"""Letters in the mode of a file that is opened to write to it."""
+real_os_open = os.open
 
 
 class ExcludedModuleError(BaseException):
@@ -63,9 +80,15 @@ class Preloader:
         """The functions of the modules in `PATCHED`."""
         self.generators: list[Any] = []
         """Unseeded random number generators made by imports."""
+        self.bit_generators: list[Any] = []
+        """Those of numpy."""
+        self.is_draw_allowed = False
+        self.subclasses: list[tuple[str, str]] = []
+        """Modules that look for subclasses of a class, each with a module of another package that defines one."""
         self._importing: list[str] = []
         self._attributed: set[tuple[str, Any]] = set()
         self._always: Any = None
+        self._drawn: Any = None
         self._outputs: dict[str, int] = {}
         self._replaced: dict[int, tuple[Any, Any]] = {}
         self._contents = {name: contents(module) for name, module in list(sys.modules.items())}
@@ -118,9 +141,16 @@ class Preloader:
         replace(environ_type, "__iter__", self._reads_all_variables)
         for owner, name in (os, "stat"), (builtins, "open"), (sys.modules["io"], "open"):
             replace(owner, name, lambda real: ReadFile(self, real))
+        for name in ("access", "lstat", "open", "readlink"):
+            replace(os, name, lambda real: ReadFile(self, real))
         for name in ("listdir", "scandir"):
             replace(os, name, lambda real: ReadFile(self, real, end=os.sep))
         replace(os, "urandom", lambda real: DrawnBytes(self, real))
+        for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"):
+            replace(os, name, lambda real: RefusedCall(self, real, "starts a process"))
+        import _posixsubprocess
+
+        replace(_posixsubprocess, "fork_exec", lambda real: RefusedCall(self, real, "starts a process"))
         import atexit
         import codecs
         import warnings
@@ -185,13 +215,15 @@ class Preloader:
         name = f"{self._importing[-1]}."
         return any(name.startswith(f"{one}.") for one in REDRAWN)
 
+    @internal
     def _load(self, spec: Any) -> ModuleType:
         """Stand in for importlib's `_load_unlocked`: load a module, and record what that does."""
         name, importers = spec.name, list(self._importing)
         mine = self.record(name)
         self._refuse_excluded(spec)
         before, known, threads = settings(), set(sys.modules), thread_ids()
-        present, drawn, variables = entries() | filters(self._always), random_state(), current_environment()
+        present, variables = entries() | filters(self._always), current_environment()
+        self._note_drawn()
         self._importing.append(name)
         try:
             module = self._real_load(spec)
@@ -199,6 +231,7 @@ class Preloader:
             self._failed_import(name, error, importers)
             raise
         finally:
+            self._note_drawn()
             self._importing.pop()
         mine.loader, mine.origin = type(spec.loader).__name__, spec.origin if spec.has_location else ""
         for other in sys.modules.keys() - known - self.records.keys():  # such as six.moves: put there by hand
@@ -206,6 +239,8 @@ class Preloader:
             mine.imports[other] = None
         if mine.loader == "ExtensionFileLoader":
             self._record_native(name, module)
+        if pid_names := [key for key, value in vars(module).items() if type(value) is int and value == PID]:
+            mine.effects.append(("process id", (module, pid_names)))
         for key, effect in (entries() | filters(self._always)).items():
             if key not in present and key not in self._attributed:
                 self._attributed.add(key)
@@ -214,7 +249,6 @@ class Preloader:
         changed = changed_settings(before)
         changed += ["threads"] if thread_ids() - threads and thread_ids(after_fork=True) - threads else []
         changed += ["variables"] if variables.keys() - current_environment().keys() else []
-        changed += ["random numbers"] if drawn not in (None, random_state()) else []
         if changed:
             self.object_to(name, f"changes {', '.join(changed)}")
         if importers:
@@ -222,6 +256,14 @@ class Preloader:
         self._contents[name] = contents(module)
         self._record_attributes(name)
         return module
+
+    def _note_drawn(self) -> None:
+        """Charge the innermost module being imported with what was drawn of Python's generator since the last call."""
+        drawn = self._drawn
+        self._drawn = random_state()
+        current = self.importing()
+        if current is not None and drawn not in (None, self._drawn) and ("drawn", None) not in current.effects:
+            current.effects.append(("drawn", None))
 
     def _refuse_excluded(self, spec: Any) -> None:
         """Stop the import of what must not be preloaded, with everything that it was to be imported for."""
@@ -250,6 +292,10 @@ class Preloader:
         mine = self.record(name)
         names = (value.__name__ for value in vars(module).values() if issubclass(type(value), type(sys)))
         mine.imports.update((one, None) for one in names if one != name)
+        if name == "numpy.random.bit_generator" and (draw := vars(module).get("randbits")) is not None:
+            allowed = AllowedDraw(self, draw)
+            self._replaced[id(allowed)] = allowed, draw
+            vars(module)["randbits"] = allowed
         if "lib-dynload" not in mine.origin:
             mine.native = native_variables(current_environment())
 
@@ -276,6 +322,7 @@ class Preloader:
                         self._attributed.add(("attribute", (owner, attribute)))
                         self.record(name).effects.append(("attribute", (module, attribute, old, new)))
 
+    @internal
     def _find_and_load(self, name: str, import_: Any, **options: Any) -> ModuleType:
         """Stand in for importlib's `_find_and_load`, which is not called for what an import statement finds loaded."""
         importer = self._importing[-1] if self._importing else ""
@@ -284,6 +331,7 @@ class Preloader:
             self.record(importer).imports[name] = None
         return module
 
+    @internal
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002 - as `__import__` has them
         """Stand in for `__import__`: record also what was loaded before."""
         importer = self._importing[-1] if self._importing else ""
@@ -331,7 +379,7 @@ class Preloader:
 
     def _warns(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
         """Stand in for `warnings.showwarning`, which every warning reaches under the filter `always`."""
-        if self._importing:
+        if self._importing and filename != TRIAL_FORKS:  # Python 3.12 warns of a fork beside threads
             names = (name for name, one in list(sys.modules.items()) if getattr(one, "__file__", None) == filename)
             self.add_effect(("warning", (message, category, filename, line, next(names, self._importing[-1]))))
 
@@ -354,6 +402,7 @@ class Preloader:
             if (module := sys.modules.get(name)) is not None:
                 found = {key: value for key, value in vars(module).items() if callable(value) and key != "excepthook"}
                 self.functions[name] = found
+        self._find_subclasses()
         for record in reversed(self.records.values()):
             for effect in reversed(record.effects):
                 withdraw_effect(*effect)
@@ -392,6 +441,22 @@ class Preloader:
                     if not key.startswith("_"):
                         del present[key]
 
+    def _find_subclasses(self) -> None:
+        """Find the modules that look for subclasses of classes which other packages define."""
+        lookers: dict[str, str] = {}
+        for name, record in self.records.items():
+            top = name.partition(".")[0]
+            is_candidate = record.origin.endswith(".py") and top not in sys.stdlib_module_names and top not in lookers
+            if is_candidate and mentions_subclasses(record.origin):
+                lookers[top] = name
+        for name in [name for name in sys.modules if lookers and name not in self.base]:
+            for value in list(getattr(sys.modules[name], "__dict__", {}).values()):
+                if issubclass(type(value), type) and value.__module__ == name:
+                    for base in value.__mro__[1:]:
+                        top = str(base.__module__).partition(".")[0]
+                        if top in lookers and top != name.partition(".")[0]:
+                            self.subclasses.append((lookers[top], name))
+
 
 class MissedModules:
     """The last finder while modules are preloaded: notes which top-level modules do not exist."""
@@ -429,7 +494,42 @@ class ReadFile:
             is_counted = self.real is not real_stat and not full.endswith((".py", ".pyc"))
             if full and not full.startswith(KERNEL_FILES) and (is_counted or not self.preloader.is_library(full)):
                 current.files.setdefault(full, file_stat(full))
+            if self.is_writing(arguments, options) and not full.startswith(KERNEL_FILES):
+                self.preloader.object_to_current(f"writes {full}")
         return self.real(path, *arguments, **options)
+
+    def is_writing(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+        """Return whether this opens a file to write to it."""
+        if self.real is real_os_open:
+            flags = arguments[0] if arguments else options.get("flags", 0)
+            return bool(flags & (os.O_WRONLY | os.O_RDWR))
+        mode = arguments[0] if arguments else options.get("mode", "")
+        return getattr(self.real, "__name__", "") == "open" and isinstance(mode, str) and not WRITING.isdisjoint(mode)
+
+
+class RefusedCall:
+    """A function that an import must not call, as what it does cannot be repeated."""
+
+    def __init__(self, preloader: Preloader, real: Callable[..., Any], obstacle: str) -> None:
+        self.preloader = preloader
+        self.real = real
+        self.obstacle = obstacle
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Note who calls, and call the real function."""
+        if self.preloader.importing() is not None and not is_called_by(FACT_FINDERS):
+            self.preloader.object_to_current(self.obstacle)
+        return self.real(*arguments, **options)
+
+
+def is_called_by(names: frozenset[str]) -> bool:
+    """Return whether a function of one of these modules is on the stack above the one that is being imported."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        if frame.f_globals.get("__name__") in names:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # None at the end
+    return False
 
 
 class DrawnBytes:
@@ -441,15 +541,39 @@ class DrawnBytes:
 
     def __call__(self, size: int) -> bytes:
         """Note who draws."""
-        if self.preloader.importing() is not None and not self.preloader.is_redrawn():
-            self.preloader.object_to_current("draws random numbers")
+        preloader = self.preloader
+        is_allowed = preloader.importing() is None or preloader.is_redrawn() or preloader.is_draw_allowed
+        if not is_allowed and not is_called_by(KEY_MAKERS):
+            preloader.object_to_current("draws random numbers")
         return self.real(size)
 
 
-def random_state() -> Any:
-    """Return the state of Python's generator; None if it is not loaded."""
-    instance = getattr(loaded_module("random"), "_inst", None)
-    return instance and hash(instance.getstate())
+class AllowedDraw:
+    """The function by which numpy seeds a generator: `find_generators` finds those that imports make."""
+
+    def __init__(self, preloader: Preloader, real: Callable[..., Any]) -> None:
+        self.preloader = preloader
+        self.real = real
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Draw, without objection."""
+        self.preloader.is_draw_allowed = True
+        try:
+            return self.real(*arguments, **options)
+        finally:
+            self.preloader.is_draw_allowed = False
+
+
+def find_generators(objects: Iterable[Any]) -> list[Any]:
+    """Return numpy's generators whose seeds were drawn from the system: those have more than 64 bits."""
+    kind: Any = getattr(sys.modules.get("numpy.random.bit_generator"), "BitGenerator", None)
+    found = [one for one in objects if kind is not None and issubclass(type(one), kind)]
+    return [one for one in found if is_large(getattr(getattr(one, "seed_seq", None), "entropy", None))]
+
+
+def is_large(seed: Any) -> bool:
+    """Return whether a seed is an integer of more than 64 bits."""
+    return type(seed) is int and seed >> 64 != 0
 
 
 # The types of values are asked for by `type`: `isinstance` would evaluate lazy objects, such as Django's settings.
@@ -480,3 +604,12 @@ def changed_attributes(former: dict[str, Any], present: dict[str, Any]) -> list[
         if is_replaced or is_added:
             changed.append(key)
     return changed
+
+
+def mentions_subclasses(path: str) -> bool:
+    """Return whether a source file calls `__subclasses__`."""
+    try:
+        with open(path, "rb") as file:
+            return b"__subclasses__()" in file.read()
+    except OSError:
+        return False

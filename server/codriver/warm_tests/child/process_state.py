@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 FORK_SAFE_THREADS = frozenset({"jemalloc_bg_thd"})
 """Names of threads that survive a fork by themselves: pyarrow's allocator starts its own again in the child."""
 
-real_stat = os.stat
-"""Not the one that records what imports read."""
+real_stat, real_fork = os.stat, os.fork
+"""Not those that record what imports do."""
+
+TRIAL_FORKS = __file__
+"""The file of warnings about the trial forks of `thread_ids`."""
 
 FILE_TYPE, DIRECTORY = 0o170000, 0o040000
 """Parts of a file's mode, as in `stat`, which is not loaded in every new interpreter."""
@@ -29,7 +32,7 @@ def thread_ids(*, after_fork: bool = False) -> set[str]:
     `after_fork` counts what is left after a trial fork.
     """
     if after_fork:
-        child = os.fork()
+        child = real_fork()
         if child == 0:
             os._exit(0)
         os.waitpid(child, 0)
@@ -52,7 +55,8 @@ def settings() -> dict[str, Any]:
     """
     signals = sys.modules["_signal"]
     locale, threading, logging, gc = map(loaded_module, ("_locale", "threading", "logging", "gc"))
-    finalize = getattr(loaded_module("weakref"), "finalize", None)
+    decimal, socket, events = map(loaded_module, ("_decimal", "_socket", "asyncio.events"))
+    context = loaded_module("multiprocessing.context")
     return {
         "sys.path": sys.path[:],
         "sys.path_hooks": sys.path_hooks[:],
@@ -73,9 +77,19 @@ def settings() -> dict[str, Any]:
         "root logger's level": logging and logging.root.level,
         "logger class": logging and logging.getLoggerClass(),
         "log record factory": logging and logging.getLogRecordFactory(),
+        "decimal context": decimal and repr(decimal.getcontext()),
+        "socket timeout": socket and (socket.getdefaulttimeout(),),
+        "process start method": context and (context._default_context._actual_context,),
+        "event loop policy": events and (getattr(events, "_event_loop_policy", None),),
+        "umask": umask(),
         "garbage collection": gc and (gc.isenabled(), gc.get_threshold(), gc.callbacks[:]),
-        "finalizers": finalize and len(finalize._registry),
     }
+
+
+def umask() -> str:
+    """Return the mask of new files' permissions. `os.umask` would have to change it."""
+    with open("/proc/self/status") as file:
+        return next((line.split()[1] for line in file if line.startswith("Umask:")), "")
 
 
 def loaded_module(name: str) -> Any:
@@ -101,3 +115,9 @@ def file_stat(path: str) -> tuple[int, int, int] | None:
     if found.st_mode & FILE_TYPE == DIRECTORY and not path.endswith(os.sep):
         return 0, 0, found.st_ino
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def random_state() -> Any:
+    """Return the state of Python's generator; None if it is not loaded."""
+    instance = getattr(loaded_module("random"), "_inst", None)
+    return instance and hash(instance.getstate())

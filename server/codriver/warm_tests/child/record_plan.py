@@ -22,7 +22,9 @@ def record(path: str) -> None:
     """Write the record when the process ends, after everything that the run registers for that."""
     import atexit
 
-    atexit.register(RunRecord(path, BASE).write)
+    run = RunRecord(path, BASE)
+    atexit.register(run.write)
+    run.watch()
     if "atexit" not in BASE:
         del sys.modules["atexit"]
 

@@ -12,8 +12,8 @@ import time
 
 from .effects import repeat_effect, warning_action
 from .import_record import current_environment, native_variables
-from .process_state import file_stat
-from .scripts import file_of
+from .process_state import file_stat, random_state
+from .scripts import file_of, internal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,12 +44,15 @@ class Revealer:
         self.set_by_imports = {
             value for one in preloader.records.values() for kind, value in one.effects if kind == "variable"
         }
+        self.random_state: Any = None
+        """The state of Python's generator when it was revealed."""
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
         """Come before every finder, without appearing in `sys.meta_path` or in tracebacks."""
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
+            self.record.started.setdefault(name)
             if name in self.hidden:
                 parent = name.rpartition(".")[0]
                 if parent and parent not in sys.modules:
@@ -66,10 +69,7 @@ class Revealer:
                 self.record.imported_s = before + perf_counter() - began
             return module
 
-        # Tracebacks leave out frames of this file name, as for importlib's own.
-        code = _find_and_load_unlocked.__code__.replace(co_filename="<frozen importlib._bootstrap>")
-        _find_and_load_unlocked.__code__ = code
-        bootstrap._find_and_load_unlocked = _find_and_load_unlocked
+        bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
 
     # Checks
 
@@ -84,6 +84,9 @@ class Revealer:
                     ahead.append(other)
         records = {one: self.preloader.record(one) for one in closure}
         hook, replaced = rewriting_hook(), self.replaced_modules()
+        for looker, definer in self.preloader.subclasses:
+            if looker in closure and definer in self.hidden and definer not in closure:
+                self.ask_plain(definer, "subclasses", looker)
         for one, record in records.items():
             if found := self.obstacle(one, record, replaced, hook):
                 self.ask_plain(one, *found)
@@ -116,12 +119,18 @@ class Revealer:
         if not record.environment and record.native is None and record.whole_environment is None:
             return None
         present = current_environment()
-        read = {(key, value) for key, value in record.environment.items() if present.get(key) != value}
+        recorded = dict(record.environment)
         if record.native is not None:
-            read |= record.native.items() ^ native_variables(present).items()
+            recorded.update(dict.fromkeys(native_variables(present)) | record.native)
         if record.whole_environment is not None:
-            read |= record.whole_environment.items() ^ present.items()
-        names = {key for key, value in read if key not in RUN_VARIABLES and (key, value) not in self.set_by_imports}
+            recorded.update(dict.fromkeys(present) | record.whole_environment)
+        names = {
+            key
+            for key, value in recorded.items()
+            if present.get(key) != value
+            and key not in RUN_VARIABLES
+            and self.set_by_imports.isdisjoint({(key, value), (key, present.get(key))})
+        }
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:
@@ -175,6 +184,8 @@ class Revealer:
         for kind, value in record.effects:
             if kind == "warning" and warnings is not None and warning_action(value, warnings) == "error":
                 return "warning", str(value[0])[:200]
+            if kind == "drawn" and self.random_state not in (None, random_state()):
+                return "drawn", "random"
             if kind == "logger" and hasattr(loggers.get(value[0]), "parent"):
                 return "logger", value[0]
         return None
@@ -202,6 +213,8 @@ class Revealer:
         for effect in record.effects:
             repeat_effect(*effect, sys.modules)
         draw_again(name, module)
+        if name == "random":
+            self.random_state = random_state()
 
 
 def rewriting_hook() -> Any:

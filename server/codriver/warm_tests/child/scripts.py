@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+INTERNAL = "<frozen importlib._bootstrap>"
+"""The file name by which frames count as importlib's own: warnings with a `stacklevel` and tracebacks skip them."""
+
+
+def internal(function: Any) -> Any:
+    """Let the frames of a function count as importlib's own."""
+    function.__code__ = function.__code__.replace(co_filename=INTERNAL)
+    return function
+
+
 def code_of_script(path: str) -> Any:
     """Compile a script."""
     with open(path, encoding="utf-8") as file:
@@ -37,9 +47,22 @@ class RunRecord:
         self.pid = os.getpid()
         self.imported_s = 0.0
         """How long imports of libraries took that were not preloaded."""
+        self.started: dict[str, None] = {}
+        """The modules in the order in which their imports started; `sys.modules` has that in which they ended."""
+
+    def watch(self) -> None:
+        """Note from now on which imports start."""
+        bootstrap: Any = sys.modules["_frozen_importlib"]
+        real, started = bootstrap._find_and_load_unlocked, self.started
+
+        def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
+            started.setdefault(name)
+            return real(name, import_, **options)
+
+        bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
 
     def write(self) -> None:
-        """Write the names of the modules in their order, each with its file, and the changed variables."""
+        """Write the names of the modules as their imports started, each with its file, and the changed variables."""
         if os.getpid() != self.pid:
             return
         paths = set()
@@ -49,10 +72,10 @@ class RunRecord:
             names = ("stdlib", "platstdlib", "purelib", "platlib")
             paths = {sysconfig.get_path(name) for name in names} | {os.path.dirname(os.__file__)}
         changed = {key: value for key, value in os.environ.items() if self.environment.get(key) != value}
+        present = dict(sys.modules)
+        ordered = dict.fromkeys([*(name for name in self.started if name in present), *present])
         modules = [
-            (name, file_of(module))
-            for name, module in list(sys.modules.items())
-            if name not in self.base and isinstance(name, str)
+            (name, file_of(present[name])) for name in ordered if name not in self.base and isinstance(name, str)
         ]
         record = {
             "modules": modules,

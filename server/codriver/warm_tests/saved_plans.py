@@ -1,0 +1,117 @@
+"""What was learned about a project's runs, saved between servers: with it the first run of a server can be warm.
+
+One file for each interpreter and directory, in a folder of this user's. Values of variables are saved only if native
+code reads them, such as OMP_NUM_THREADS: others may be secrets. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver import files
+from codriver.errors import CodriverError
+from codriver.warm_tests.child.import_record import NATIVE_VARIABLES
+from codriver.warm_tests.decisions import Project
+from codriver.warm_tests.plans import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+VERSION: Final = 1
+"""The format of the files. Another one is ignored."""
+RULES: Final = files.Rules(files.Links.OWN, most_bytes=4 * files.MEBIBYTE)
+"""A plan of 10,000 modules takes 400 KB."""
+MOST_PLANS: Final = 64
+"""The newest plans are kept."""
+_NATIVE: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
+
+
+class SavedPlans:
+    """The plans in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, python: str, directory: Path) -> Project | None:
+        """Return what is known of a project, or None."""
+        try:
+            data = files.read_json(self._file(python, directory), RULES)
+            return _project(data, python, directory)
+        except (OSError, ValueError, KeyError, TypeError, CodriverError):
+            return None
+
+    def save(self, python: str, directory: Path, project: Project) -> None:
+        """Save what is known of a project. A failure only costs time later."""
+        if project.plan is None:
+            return
+        text = json.dumps(_data(project, project.plan, python, directory))
+        try:
+            path = self._file(python, directory)
+            files.replace(path, text.encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER, is_durable=False)
+            self._forget_oldest()
+        except (OSError, CodriverError) as error:
+            logger.info("the plan of warm test runs cannot be saved: %s", error)
+
+    def _file(self, python: str, directory: Path) -> Path:
+        digest = hashlib.sha256(f"{python}\0{directory}".encode(errors="surrogateescape")).hexdigest()
+        return self._folder / f"{digest[:24]}.json"
+
+    def _forget_oldest(self) -> None:
+        paths = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        for path in paths[:-MOST_PLANS]:
+            with suppress(OSError):
+                files.remove(path)
+
+
+def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping[str, Any]:
+    return {
+        "version": VERSION,
+        "python": python,
+        "directory": str(directory),
+        "stamp": project.stamp,
+        "off": project.off,
+        "plain_start_s": project.plain_start_s,
+        "libraries": plan.libraries,
+        "early": plan.early,
+        "late": plan.late,
+        "variables": {name: value for name, value in plan.variables.items() if name.startswith(_NATIVE)},
+        "unlearnable": sorted(plan.unlearnable),
+        "excluded": dict(plan.excluded),
+        "watched": dict(plan.watched),
+    }
+
+
+def _project(data: Any, python: str, directory: Path) -> Project:
+    if (data["version"], data["python"], data["directory"]) != (VERSION, python, str(directory)):
+        raise ValueError("the plan of another project")
+    start_s = data["plain_start_s"]
+    return Project(
+        plan=Plan(
+            libraries=_texts(data["libraries"]),
+            early=_texts(data["early"]),
+            late=_texts(data["late"]),
+            variables=_text_by_name(data["variables"]),
+            unlearnable=frozenset(_texts(data["unlearnable"])),
+            excluded=_text_by_name(data["excluded"]),
+            watched={str(name): _texts(values) for name, values in data["watched"].items()},
+        ),
+        stamp=str(data["stamp"]),
+        off=str(data["off"]),
+        plain_start_s=None if start_s is None else float(start_s),
+        is_restored=True,
+    )
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
+def _text_by_name(values: Any) -> dict[str, str]:
+    return {str(name): str(value) for name, value in values.items()}
