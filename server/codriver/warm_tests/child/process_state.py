@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 FORK_SAFE_THREADS = frozenset({"jemalloc_bg_thd"})
 """Names of threads that survive a fork by themselves: pyarrow's allocator starts its own again in the child."""
 
-real_stat, real_fork = os.stat, os.fork
+real_stat = os.stat
+real_fork: Any = getattr(os, "fork", None)  # absent on Windows, where nothing is forked
 """Not those that record what imports do."""
 
 TRIAL_FORKS = __file__
