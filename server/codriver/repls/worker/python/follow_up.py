@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from ..basics.held_definitions import Held
     from .import_effects import Effects
+    from .loaded_texts import Load
     from .minimal_load import MinimalLoad
     from .python_drift import Drift
 
@@ -190,6 +191,7 @@ class Followers:
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._importers: list[Text] | None = None
         self.rebuilt: set[int] = set()
+        self._data: dict[int, bytes] = {}
         self._keep_classes(self.module)
 
     # Sources
@@ -225,7 +227,7 @@ class Followers:
 
     def close(self) -> None:
         """Forget all objects, which live on only where others hold them."""
-        for one in (self._before, self._classes, self._living or {}, self._minimals, self._texts):
+        for one in (self._before, self._classes, self._living or {}, self._minimals, self._texts, self._data):
             one.clear()
         self._importers, self._living = None, None
 
@@ -1048,17 +1050,20 @@ class Followers:
     def importers(self) -> list[Text]:
         """The texts of the modules that import the edited one, directly or not, each behind those that it imports."""
         if self._importers is None:
-            waiting, found = [self.name], {}
+            waiting, found, words = [self.name], {}, set(self._seeds)
+            self.text.mentioning(words)
             while waiting:
                 name = waiting.pop()
-                for text in self._direct_importers(name):
+                for text in self._direct_importers(name, words):
                     if text.name not in found and text.name != self.name:
                         found[text.name] = text
+                        words |= self._renamed(text)
+                        text.mentioning(words)
                         waiting.append(text.name)
             self._importers = list(self._in_order(found))
         return self._importers
 
-    def _direct_importers(self, name: str) -> Iterator[Text]:
+    def _direct_importers(self, name: str, words: set[str]) -> Iterator[Text]:
         module = sys.modules.get(name)
         if module is None:
             return
@@ -1073,13 +1078,26 @@ class Followers:
             if other == name or found is None or load.module() is not found or load.is_rewritten:
                 continue
             if holds.isdisjoint(map(id, space_of_module(found).values())):
-                load.read()
-                data = load.data or b""
+                data = self._data_of(load)
                 if b"import" not in data or not (last in data or b"from ." in data):
                     continue
+            if not self._mentions(load, words):
+                continue
             text = self.text_of(other)
             if text is not None and any(name == source or name.startswith(source + ".") for source in text.imports):
                 yield text
+
+    def _mentions(self, load: Load, words: set[str]) -> bool:
+        """True if a module has a word of what may change. Parsing each importer takes longer than the load."""
+        data = self._data_of(load)
+        return b"import *" in data or any(one.encode() in data for one in words)
+
+    def _data_of(self, load: Load) -> bytes:
+        """The text of a load, which is unpacked once."""
+        if id(load) not in self._data:
+            load.read()
+            self._data[id(load)] = load.data or b""
+        return self._data[id(load)]
 
     @staticmethod
     def _in_order(found: dict[str, Text]) -> Iterator[Text]:
