@@ -52,7 +52,6 @@ Reason = Literal[
     "bad-query",
     "bad-who",
     "busy",
-    "cannot-try",
     "capability-missing",
     "docs-unavailable",
     "edits-refused",

@@ -430,7 +430,8 @@ def test_what_speaks_another_protocol_is_hung_up_on_unanswered(live, first):
 
 def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp_path):
     endpoint = repl("jvm").endpoint
-    with serving(tmp_path, "--repl", "none") as live, live.client() as one, live.client() as two:
+    name = "opencode"  # is known to list again
+    with serving(tmp_path, "--repl", "none") as live, live.client(name=name) as one, live.client(name=name) as two:
         assert "evaluate_code" not in one.tools()
         refused = one.call("evaluate_code", code="1")
         assert (refused["reason"], refused["capability"]) == ("capability-missing", "evaluate")
@@ -439,7 +440,7 @@ def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp
             client.await_notification("notifications/tools/list_changed")
         until(lambda: "interrupt_evaluation" in one.tools(), "the tools of the REPL")
         answer = one.call("evaluate_code", code="(println :a) (+ 1 2)")
-        assert (answer["result"], answer["stdout"], answer["sessionKey"]) == ("3", ":a\n", "clj/bare")
+        assert (answer["result"], answer["stdout"], answer["sessionKey"]) == ("3", ":a\n", "clj/opencode")
         assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 

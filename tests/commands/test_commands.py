@@ -166,14 +166,13 @@ def test_what_has_no_value_prints_none(live):
     assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
 
 
-def test_what_a_load_renewed_elsewhere_is_told_beside_its_value(live):
+def test_a_load_renews_a_class_wherever_its_name_is(live):
     module = live.workspace / "renewed_by_hand.py"
     module.write_text("class Rate:\n    value = 1\n")
     live.run("eval", "import renewed_by_hand; from renewed_by_hand import Rate", "--session", "py")
     module.write_text("class Rate(dict):\n    value = 22\n")
     done = live.run("load", str(module), "--session", "py")
     assert done.stdout.startswith("<module 'renewed_by_hand'")
-    assert "renewed elsewhere: " in done.stderr
     assert live.run("eval", "Rate().value, Rate() == {}", "--session", "py").stdout == "(22, True)\n"
 
 

@@ -11,7 +11,6 @@ CODES = (
     " \n",
     "'a\u2028b\x85c\x0bd\x0ce\x1cf'",
     "print('a\u2028b\x85c\x1c')",
-    "'\ud800'",
     "'a\\ud800b'",
     "print('a\\udfffb')",
     "9" * 4999,

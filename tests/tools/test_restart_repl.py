@@ -149,7 +149,7 @@ def test_a_repl_whose_port_file_went_and_came_is_another_one(tmp_path):
         file = tmp_path / "workspace" / ".nrepl-port"
         file.parent.mkdir()
         file.write_text(str(proxy.port))
-        with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
             until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
             assert restart_notes(client.call("evaluate_code", code="kept = 1")) == []
             proxy.refuse()

@@ -64,7 +64,7 @@ def live(tmp_path_factory):
         patched.setenv("JUPYTER_RUNTIME_DIR", str(runtime))
         with serving(folder, "--repl", "none") as running:
             (running.workspace / "a.ipynb").write_text(book())
-            with running.client() as client:
+            with running.client(name="opencode") as client:
                 until(lambda: "run_cell" in client.tools(), "the notebook's kernel")
             yield running
 

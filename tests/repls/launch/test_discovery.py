@@ -152,7 +152,7 @@ def worker(port):
 @pytest.mark.parametrize("removes_its_file", [True, False])
 def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_its_file):
     port = closed_port()
-    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+    with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
         file = live.workspace / ".nrepl-port"
         for generation in (1, 2):
             with worker(port):

@@ -412,7 +412,9 @@ def test_the_first_answer_and_run_tests_name_the_packages_that_are_not_of_the_wo
         assert "own (" not in note
         assert "not of this working tree" not in str(second)
         client.call("load_file", filePath="test_own.py")
-        assert note in client.call("run_tests", namespace="test_own")["notes"]
+        assert "not of this working tree" not in str(client.call("run_tests", namespace="test_own"))
+        with live.client(name="another") as other:
+            assert "as this working tree has none" in str(other.call("run_tests", namespace="test_own"))
 
 
 def test_a_checkout_of_its_own_names_no_packages(tmp_path):
