@@ -14,7 +14,7 @@ from terminal_picture import STYLES, drawn, text_of
 from codriver.commands import demo
 
 ROOT = Path(__file__).parents[2]
-PICTURE = ROOT / "server" / "demo.svg"
+PICTURE = ROOT / "docs" / "images" / "demo.svg"
 TITLE = "codriver demo: a server with a Python and a Lisp REPL, a client that evaluates in both, and the log of it"
 DEMO_S = 240
 

@@ -9,7 +9,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS / "trust" / "README.md").read_text()
-SETTINGS = (TESTS.parent / "server" / "SETTINGS.md").read_text()
+SETTINGS = (TESTS.parent / "docs" / "reference" / "settings.md").read_text()
 SECURITY = (TESTS.parent / "SECURITY.md").read_text()
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`(?:\s+(\([^()]+\)))?")
 """A test, and the words in brackets on where it runs."""

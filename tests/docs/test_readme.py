@@ -17,6 +17,7 @@ PAGES = [
     README,
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "wrapper-config/README.md")),
     *(ROOT / "server").glob("*.md"),
+    *(ROOT / "docs").glob("**/*.md"),
     *(ROOT / "server" / "codriver").glob("*/README.md"),
     *(ROOT / "tests").glob("[bt]*/README.md"),
     *(ROOT / "skills").glob("*/*.md"),
@@ -29,8 +30,8 @@ def tools_table():
     return "\n".join(rows)
 
 
-SERVER = ROOT / "server"
-TABLES = {SERVER / "TOOLS.md": ("tools", tools_table), SERVER / "SETTINGS.md": ("settings", settings_table)}
+REFERENCE = ROOT / "docs" / "reference"
+TABLES = {REFERENCE / "tools.md": ("tools", tools_table), REFERENCE / "settings.md": ("settings", settings_table)}
 
 
 def with_table(text, name, table):
@@ -75,7 +76,7 @@ def test_each_figure_of_the_comparison_was_measured():
 
 
 def test_the_commands_page_names_every_command():
-    page = (SERVER / "COMMANDS.md").read_text()
+    page = (REFERENCE / "commands.md").read_text()
     for name in cli.list_commands(Context(cli)):
         assert re.search(rf"`(codriver )?{name}\b", page), name
 

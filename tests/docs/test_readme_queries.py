@@ -11,7 +11,7 @@ from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.log.recorded_runs import RecordedRuns
 
-PAGE = (Path(__file__).parents[2] / "server" / "LOG.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
 ROWS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in TABLE.splitlines()[2:]]
 RUN_TABLE = re.search(r"<!-- queries of runs -->\n(.*?)<!-- /queries of runs -->", PAGE, re.DOTALL)[1]

@@ -549,7 +549,7 @@ def test_questions_are_asked_in_datalog_and_a_row_leads_to_its_evaluation(page, 
 
 
 def test_every_example_of_the_page_is_the_logs_own(served_page):
-    log = (Path(codriver.page.__file__).parents[2] / "LOG.md").read_text()
+    log = (Path(codriver.page.__file__).parents[3] / "docs" / "reference" / "log.md").read_text()
     rows = log.partition("<!-- queries -->")[2].partition("<!-- /queries -->")[0].strip().splitlines()[2:]
     cells = [[cell.strip().strip("`") for cell in line.strip().strip("|").split(" | ")] for line in rows]
     assert served_page.call("examples")["examples"] == [[*one, ""][:3] for one in cells]

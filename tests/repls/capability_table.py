@@ -1,7 +1,7 @@
 """The tables of REPLs and of kernels with their capabilities, from those that run now.
 
-Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into server/REPLS.md. All
-servers must be installed to write it.
+Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into
+docs/reference/capabilities.md. All servers must be installed to write it.
 """
 
 import re
@@ -20,7 +20,7 @@ from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.nrepl.nrepl_adapter import connect
 
-PAGE = Path(__file__).parents[2] / "server" / "REPLS.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "capabilities.md"
 TITLES = {
     "python": "embedded Python",
     "lisp": "embedded Lisp",

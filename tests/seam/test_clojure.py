@@ -456,7 +456,7 @@ def test_the_file_can_be_sent_to_a_repl_that_loses_all_but_ascii():
 
 
 def test_the_application_of_the_page_in_clojure_shows_itself(lisp):
-    page = (ROOT / "server" / "SEAM.md").read_text()
+    page = (ROOT / "docs" / "reference" / "seam.md").read_text()
     [code] = re.findall(r"<!-- seam-clojure -->\n```clojure\n(.*?)```\n<!-- /seam-clojure -->", page, re.DOTALL)
     code = re.sub(r"; .*", "", code)
     lisp.run(f"(do (seam/forget!) (load-string {json.dumps(code)}) nil)" if lisp.dialect == "jvm" else "(seam/forget!)")

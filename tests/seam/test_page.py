@@ -9,7 +9,7 @@ from seam_shop import ask
 from codriver_seam import recording
 from codriver_seam.accessors import FILTERS
 
-PAGE = (Path(__file__).parents[2] / "server" / "SEAM.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 
 
 def test_the_application_of_the_page_shows_itself():

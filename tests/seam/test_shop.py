@@ -13,7 +13,7 @@ from shop_agent import COMPLAINTS
 from web_application import application, environment
 
 SHOP = Path(__file__).parent / "shop"
-PAGE = (Path(__file__).parents[2] / "server" / "SEAM.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 SOURCE = (SHOP / "shop.py").read_text().splitlines()
 
 MOST_CALLS = 6

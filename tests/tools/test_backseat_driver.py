@@ -11,7 +11,7 @@ from tools_in_memory import serving
 
 from codriver.tools.manifest import ARGUMENTS, BY_NAME, NAMES, SKILLS, WITHOUT_MEANING, address
 
-PAGE = Path(__file__).parents[2] / "server" / "BACKSEAT_DRIVER.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-backseat-driver.md"
 
 
 @pytest.fixture(scope="module")

@@ -340,7 +340,7 @@ EXAMPLES: Final = (
         "",
     ),
 )
-"""Words, query and inputs as JSON, as LOG.md has them."""
+"""Words, query and inputs as JSON, as the documentation of the log has them."""
 
 CODE_OF_HISTORY: Final = (
     "[:find ?line ?when ?who ?key ?code :in $ $history ?part :where [$history ?e :output/text ?code] "
