@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from codriver.app.features import features
+
 ROOT = Path(__file__).parents[1]
 SERVER = ROOT / "server" / "codriver"
 RELAY = ROOT / "relay" / "codriver_relay"
@@ -65,13 +67,23 @@ MAY_IMPORT = {
     "page": {
         "core", "datalog", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
     },
+    "feature": {"tools/calls"},
+    "features": set(),
     "app": {
-        "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",
-        "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers", "warm_tests",
+        "core", "editing", "errors", "feature", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls",
+        "settings", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers", "warm_tests",
     },
     "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
     "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out
 }  # fmt: skip
+
+# A feature may import the base's packages that it needs, and another feature only if its declaration requires that one.
+BASE = frozenset(MAY_IMPORT) - {"features", "app", "commands", "__main__"}
+FEATURES = {one.name: one for one in features()}
+MAY_IMPORT |= {
+    f"features/{name}": {"feature", *BASE, *(f"features/{other}" for other in one.requires)}
+    for name, one in FEATURES.items()
+}
 
 # Libraries that only these rooms know.
 DOORS = {
@@ -81,7 +93,15 @@ DOORS = {
     "h11": {"page"},
     "tinydb": {"log"},
     "transit": {"log"},
-    "pydantic": {"settings", "tools", "tools/calls", "tools/answers", "tools/acts", "protocol/sdk"},
+    "pydantic": {
+        "features/try_code",
+        "settings",
+        "tools",
+        "tools/calls",
+        "tools/answers",
+        "tools/acts",
+        "protocol/sdk",
+    },
     "pydantic_core": {"protocol", "log"},
     "jupyter_client": {"repls"},
     "websockets": {"repls"},
@@ -188,6 +208,17 @@ def test_a_library_is_known_only_behind_its_door():
 
 def test_a_room_without_io_imports_none():
     assert broken(lambda path: packages(path) & IO_MODULES, [p for p in modules() if room(p) in SANS_IO]) == {}
+
+
+def test_the_base_imports_no_feature():
+    def imported(path):
+        return [one for one in rooms_of(path) if one.startswith("features")]
+
+    assert broken(imported, [path for path in modules() if not room(path).startswith("features")]) == {}
+
+
+def test_every_feature_is_listed():
+    assert {path.name for path in (SERVER / "features").iterdir() if (path / "__init__.py").exists()} == set(FEATURES)
 
 
 def test_the_map_has_no_cycle():

@@ -13,6 +13,7 @@ from typing import get_args
 
 import posix_only
 import pytest
+from all_tools import MANIFEST
 from live_server import Live, own_settings, serving, until
 from real_repls import repl
 
@@ -20,7 +21,6 @@ from codriver import errors
 from codriver.errors import Reason
 from codriver.files.own_folders import history_file
 from codriver.repls.contract import adapter as contract_errors
-from codriver.tools.manifest import MANIFEST
 
 pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import forked
 import pytest
+from all_tools import DEFAULT
 from live_server import RELAY, environ
 from needs import expect_clients
-
-from codriver.tools.manifest import DEFAULT
 
 CLIENTS = Path(__file__).parents[1] / "clients"
 RUN_S = 120

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from all_tools import MANIFEST
 from click import Context
 
 from codriver.commands.cli import cli
 from codriver.settings.model import settings_table
-from codriver.tools.manifest import MANIFEST
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

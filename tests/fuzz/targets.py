@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
+from all_tools import MANIFEST
+
 from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import History
@@ -38,7 +40,6 @@ from codriver.repls.jupyter.zmq_socket import Assembler, Signer
 from codriver.repls.nrepl import connection
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
-from codriver.tools.manifest import MANIFEST
 from codriver.wire import untrusted
 from codriver.wire import zmtp as zmtp_wire
 from codriver.wire.bencode import BencodeError, Decoder, encode

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import anyio
 import pytest
+from all_tools import BY_NAME
 from live_server import until
 from mcp_types.jsonrpc import INTERNAL_ERROR
 
@@ -14,7 +15,6 @@ from codriver.protocol import plain_requests
 from codriver.protocol.calls import Answered, Replies
 from codriver.protocol.error_messages import FAULT, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
-from codriver.tools.manifest import BY_NAME
 
 pytestmark = pytest.mark.served("memory", durations="progress_s=0.3")
 

@@ -6,6 +6,7 @@ from types import MappingProxyType, SimpleNamespace
 import anyio
 import anyio.lowlevel
 import pytest
+from all_tools import BY_NAME
 
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
@@ -15,7 +16,6 @@ from codriver.net.client_sessions import ClientSession, Outbox
 from codriver.protocol.trust_question import ASK, TrustQuestions
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Settings
-from codriver.tools.manifest import BY_NAME
 
 
 def standing_in(*dialects):

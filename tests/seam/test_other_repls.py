@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import real_kernels
 import real_repls
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
 
 import codriver_seam
-from codriver.tools.manifest import BY_NAME
 
 APP_TOOLS = {"inspect_app", "change_app", "watch_app"}
 CHANGED = "notifications/tools/list_changed"

@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from all_tools import BY_NAME
 
 from codriver import __version__
 from codriver.setup.clients import RELAY
-from codriver.tools.manifest import BY_NAME
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "wrapper-config" / "plugin"

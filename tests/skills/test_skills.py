@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 import skill_examples
+from all_tools import BY_NAME
 from refusals import refused_as
 
 from codriver.files.own_folders import shipped_folder
@@ -22,7 +23,6 @@ from codriver.skills import (
     switched_off,
 )
 from codriver.skills.discovery import jar_name
-from codriver.tools.manifest import BY_NAME
 
 
 def guide(name, description="What it is for.", body="text"):

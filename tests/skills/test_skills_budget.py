@@ -4,11 +4,11 @@ import itertools
 import re
 
 import pytest
+from all_tools import BY_NAME, MANIFEST
 
 from codriver.files.own_folders import shipped_folder
 from codriver.protocol.resources import PROMPTS
 from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
-from codriver.tools.manifest import BY_NAME, MANIFEST
 
 TOOL_TOKENS = 3000
 CHARS_A_TOKEN = 3.5

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 import skill_examples
+from all_tools import BY_NAME
 from live_server import WAIT_S, until
-
-from codriver.tools.manifest import BY_NAME
 
 LISP = "lpy"
 """The session of the examples that name none: they are Clojure, and this is the Clojure that needs no JVM."""

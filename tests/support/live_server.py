@@ -15,12 +15,12 @@ from pathlib import Path
 import forked
 import lent_servers
 import pytest
+from all_tools import MANIFEST
 from forked import Forked, can_fork
 
 import codriver_relay
 from codriver.systems.machine import TELLS_USERS
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.manifest import MANIFEST
 
 WAIT_S = 60
 PATH = os.environ.get("PATH", "")

@@ -1,8 +1,7 @@
 """How the tests of `run_tests` ask it."""
 
+from all_tools import BY_NAME
 from jsonschema import validate
-
-from codriver.tools.manifest import BY_NAME
 
 PLAIN = "[pytest]\naddopts = -p no:hypothesispytest -p no:xdist -p no:pytest_cov -p no:anyio\n"
 """A `pytest.ini` that leaves out the plugins of our own environment, which take half the time of a short run."""

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from all_tools import FOR_HOOKS, LEAN, MANIFEST
 
 from codriver.errors import RefusedError
 from codriver.tools.calls.argument_reading import OTHER_NAMES, Reader, fields_of, has_unusual_path, name_meant
 from codriver.tools.calls.gate import parse
-from codriver.tools.manifest import FOR_HOOKS, LEAN, MANIFEST
 
 TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())} | {f"lean {tool.name}": tool for tool in LEAN}
 

@@ -6,11 +6,10 @@ Each bound is the size that its answer has now. A change that makes an answer sh
 from dataclasses import replace
 
 import pytest
+from all_tools import BY_NAME
 from reading_cost import READERS, Reader, answers_of, clojure, compact, python, skills_of, workspace_of
 from reading_tasks import TASKS, run_calls
 from real_repls import repl
-
-from codriver.tools.manifest import BY_NAME
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)

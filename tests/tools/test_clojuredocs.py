@@ -10,13 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import anyio
 import posix_only
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import until
 from real_repls import repl
 from scripted_nrepl import OPS, scripted
 from tools_in_memory import serving
 
-from codriver.tools.manifest import BY_NAME
 from codriver.tools.symbol_info import clojure_name
 
 

@@ -4,11 +4,10 @@ import json
 import sys
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
-
-from codriver.tools.manifest import BY_NAME
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """The refusal of a tool that no connected REPL can serve: it says whether to wait, or why there is none."""
 
 import pytest
+from all_tools import BY_NAME
 
 from codriver.core.state import Origin, Repl, State
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import refusal
-from codriver.tools.manifest import BY_NAME
 
 FAILED = "the REPL started by `lein` is gone before it listened"
 

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from all_tools import BY_NAME, MANIFEST
 from jsonschema import validate
 from live_server import own_settings, serving, until
 
@@ -11,7 +12,6 @@ import codriver_seam
 from codriver.core.state import State
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import REASONS, on_offer
-from codriver.tools.manifest import BY_NAME, MANIFEST
 
 CHANGED = "notifications/tools/list_changed"
 TOKEN = "t0ken-of-ada-1234"

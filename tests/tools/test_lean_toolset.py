@@ -2,9 +2,10 @@
 
 import pytest
 import tools_in_memory
+from all_tools import BY_NAME, LEAN, MANIFEST
 from live_server import serving, until
 
-from codriver.tools.manifest import ACTIONS, BY_NAME, LEAN, MANIFEST
+from codriver.tools.manifest import ACTIONS
 
 NAMES = ["evaluate_code", "get_evaluation", "repl_output_log", "edit_files", "codriver"]
 ALL_LEAN, SOME_LEAN = {"toolset": "lean"}, {"lean_clients": ("small",)}

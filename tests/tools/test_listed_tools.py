@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import tools_in_memory
+from all_tools import BY_NAME, DEFAULT, MANIFEST
 from live_server import serving, until
 from pydantic import ValidationError
 
 from codriver.tools.calls.base import Arguments
-from codriver.tools.manifest import BY_NAME, DEFAULT, MANIFEST, USUAL
+from codriver.tools.manifest import USUAL
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}
 LISP_TOOLS = {"balance_brackets", "clojuredocs_info"}

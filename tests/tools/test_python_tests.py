@@ -7,11 +7,10 @@ from pathlib import Path
 
 import forked
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
 from python_projects import project
-
-from codriver.tools.manifest import BY_NAME
 
 SHOP = "PRICE = 2\n\ndef total(items):\n    return sum(PRICE for _ in items)\n"
 TESTS = """

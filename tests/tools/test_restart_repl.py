@@ -4,12 +4,11 @@ import sys
 
 import posix_only
 import pytest
+from all_tools import BY_NAME
 from cutting_proxy import cutting_proxy
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import fresh, repl
-
-from codriver.tools.manifest import BY_NAME
 
 
 def ask(client, **arguments):

@@ -9,13 +9,13 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from all_tools import BY_NAME
 from live_server import until
 from tools_in_memory import serving
 
 from codriver.core.state import Origin, Repl, State
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import refusal
-from codriver.tools.manifest import BY_NAME
 
 KERNELSPEC = {"kernelspec": {"name": "memory"}}
 

@@ -9,12 +9,11 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import own_settings, serving
 from real_kernels import kernel
 from real_repls import repl
-
-from codriver.tools.manifest import BY_NAME
 
 ENTRY = {"ns": "clojure.core", "name": "map", "type": "function", "doc": "Maps.", "examples": None, "see-alsos": None,
          "notes": None, "href": "/clojure.core/map"}  # fmt: skip

@@ -1,11 +1,11 @@
 """The last error of a session, asked for through a real server."""
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
 
-from codriver.tools.manifest import BY_NAME
 from codriver.tools.stacktrace import error_of
 
 PYTHON = "import json\n\ndef outer(text):\n    return json.loads(text)\n"

@@ -3,11 +3,10 @@
 import os
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
-
-from codriver.tools.manifest import BY_NAME
 
 PYTHON = '''
 """Shapes and their sizes."""

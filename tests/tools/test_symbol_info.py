@@ -5,11 +5,10 @@ import sys
 from urllib.parse import quote
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
-
-from codriver.tools.manifest import BY_NAME
 
 DEFINITIONS = '''
 def area(width, height=1):

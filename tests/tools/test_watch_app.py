@@ -11,11 +11,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from all_tools import BY_NAME
 from application import SEAM
 from jsonschema import validate
 from live_server import WAIT_S, serving, until
-
-from codriver.tools.manifest import BY_NAME
 
 APP = """
 import sys

@@ -3,9 +3,8 @@
 import json
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
-
-from codriver.tools.manifest import BY_NAME
 
 LOW = "class Shape: pass\ndef rate(x):\n    return x * 2\n"
 HIGH = "from low import rate, Shape\nmade = Shape()\ndef total():\n    return rate(1)\n"

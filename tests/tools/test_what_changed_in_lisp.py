@@ -5,11 +5,10 @@ import re
 import time
 
 import pytest
+from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
-
-from codriver.tools.manifest import BY_NAME
 
 LOW = """\
 (ns shop.low)

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from all_tools import FOR_HOOKS, MANIFEST
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from live_server import serving
 
 from codriver.tools.calls.gate import REASONS
-from codriver.tools.manifest import FOR_HOOKS, MANIFEST
 
 INTERNAL = -32603
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver import __version__
-from codriver.app import kept_lists
+from codriver.app import features, kept_lists
 from codriver.app.hot_reload import selection
 from codriver.core.actions import LanguagesSeen, Start
 from codriver.core.dispatch import EFFECTS, Core
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from codriver.settings.model import Settings
     from codriver.skills import Skill
+    from codriver.tools.calls.base import Manifest
 
 
 def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
@@ -56,11 +57,12 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     """
     settings = load(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)
-    skills, first = SkillLibrary(workspace, selection(settings)), FirstAnswers(__version__)
+    manifest = features.manifest()
+    skills, first = SkillLibrary(workspace, selection(settings)), FirstAnswers(__version__, manifest)
     without_secrets = Redactor.from_environment(os.environ)
     for name, protocol in clients:
-        words = instructions_for(state, settings, skills.skills(), name, are_starting=True)
-        offered = tools_offered(state, settings, name)
+        words = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
+        offered = tools_offered(manifest, state, settings, name)
         kept = first.to_keep(name, protocol, without_secrets, words, offered)
         kept_lists.write(workspace, kept, only_new=True)
 
@@ -96,7 +98,13 @@ def _not_done(effect: object) -> None:
 
 
 def instructions_for(
-    state: State, settings: Settings, skills: Sequence[Skill], client_name: str, *, are_starting: bool = False
+    manifest: Manifest,
+    state: State,
+    settings: Settings,
+    skills: Sequence[Skill],
+    client_name: str,
+    *,
+    are_starting: bool = False,
 ) -> str:
     """The instructions that a client of this name gets in its handshake.
 
@@ -109,7 +117,7 @@ def instructions_for(
         Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)))
         for repl in known
     ]
-    offered = {tool.name for tool in tools_offered(state, settings, client_name, expected=False)}
+    offered = {tool.name for tool in tools_offered(manifest, state, settings, client_name, expected=False)}
     evaluates = settings.enable_mcp_repl_evaluation
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
     to_have_one = to_name_one(state) if is_told else ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
+from codriver.app.features import manifest
 from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, Say, ToolsChanged
 from codriver.core.values import LIVE
 from codriver.files import stamp_of
@@ -26,7 +27,6 @@ from codriver.skills import Selection, switched_off
 from codriver.tools.calls.base import Call
 from codriver.tools.calls.gate import answer
 from codriver.tools.calls.session_choice import server_of
-from codriver.tools.manifest import BY_NAME, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,9 +107,8 @@ class Watcher:
             return
         self._unserved.discard(file.suffix)
         call = Call(services, client="", client_name=WHO, progress=_ignore)
-        given = await answer(
-            BY_NAME["load_file"], call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO}
-        )
+        load_file = services.manifest.by_name["load_file"]
+        given = await answer(load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO})
         problem = _problem(given)
         if problem:
             self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)
@@ -157,8 +156,13 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
 
 T = TypeVar("T")
 SETTINGS_LOOK_S = 2 * PORT_FILES_S
-GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None}) | {"toolset", "lean_clients"}
-"""The settings that decide which tools are on offer."""
+
+
+def gates() -> frozenset[str]:
+    """Return the settings that decide which tools are on offer."""
+    return frozenset({tool.setting for tool in manifest().tools if tool.setting is not None}) | {
+        "toolset", "lean_clients",
+    }  # fmt: skip
 
 
 class LiveSettings:
@@ -194,7 +198,7 @@ class LiveSettings:
                 actions += [LatchError("settings-refused", line) for line in news.wrong]
             if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
                 actions.append(ResourcesChanged())
-            if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
+            if any(getattr(before, name) != getattr(news.settings, name) for name in gates()):
                 actions.append(ToolsChanged())
             if news.accepted:
                 actions += [

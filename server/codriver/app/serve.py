@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from codriver import __version__
+from codriver.app import features
 from codriver.app.first_session import watch_languages
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.page_door import PageDoor
@@ -214,6 +215,9 @@ class Server:
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
         self._tasks.start_soon(self._page.watch_settings)
+        for part in features.parts():
+            if part.run is not None:
+                self._tasks.start_soon(part.run, parts.services.part(part.kind))
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._core.report(*parts.reports, start, *parts.cut_off)
         with parts.protocol.log_messages.hearing_records():
@@ -371,6 +375,9 @@ class Server:
         add("delete the kernels that servers started for us", parts.server_kernels.end)
         add("end the REPLs", parts.repls.end_all)
         add("end the test runs", parts.services.tests.end_all)
+        for part in features.parts():
+            if part.stop is not None:
+                add(f"stop {part.kind.__name__}", partial(part.stop, parts.services.part(part.kind)))
         add("part with the clients", self._part_with_clients)
         add("end the tasks", parts.protocol.end)
         add("send what waits for the clients", self._empty_outboxes)

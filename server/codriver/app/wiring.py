@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver import __version__
+from codriver.app import features
 from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import Watcher, selection
 from codriver.app.kept_lists import KeptLists
@@ -195,6 +196,8 @@ def build(
             lambda: is_asked or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
         services = replace(services, grants=grants)
+        for part in features.parts():
+            services.parts[part.kind] = part.make(services, tasks)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
@@ -319,6 +322,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     return Services(
         core=core,
         live=live,
+        manifest=features.manifest(),
         workspace=workspace,
         log=logbook.log,
         app_log=logbook.app,
@@ -393,4 +397,4 @@ def _instructions(
 ) -> str:
     state, settings = services.core.state, services.live.settings
     skills = library.skills() if takes_skills else ()
-    return instructions_for(state, settings, skills, client_name, are_starting=are_starting)
+    return instructions_for(services.manifest, state, settings, skills, client_name, are_starting=are_starting)

@@ -259,7 +259,7 @@ class Caller:
 
     def find(self, client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
         """The tool that a call of this client means, and its arguments; None for an unknown one."""
-        return tool_called(self._services.live.settings, client.name, name, arguments)
+        return tool_called(self._services.manifest, self._services.live.settings, client.name, name, arguments)
 
     async def run(
         self,

@@ -21,7 +21,7 @@ from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import takes_forms
 from codriver.tools.calls.base import LIFTED_CHARACTERS, LIFTED_TOOLS, Services, Tool, traits_of
 from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
-from codriver.tools.manifest import LEAN, MANIFEST, tools_offered
+from codriver.tools.manifest import tools_offered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.broadcast import Broadcast, LogMessages
     from codriver.protocol.resources import Resources
+    from codriver.tools.calls.base import Manifest
 
     Params: TypeAlias = Mapping[str, Any]
     Result: TypeAlias = dict[str, Any]
@@ -60,11 +61,11 @@ LIFT = "anthropic/maxResultSizeChars"
 class FirstAnswers:
     """The answers of a server of one version to the first requests of clients."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
         """The members that a client of 2026-07-28 gets with each result."""
-        whole = (*MANIFEST, *LEAN)
+        whole = (*manifest.tools, *manifest.lean)
         self._listed = {id(tool): _listed(tool) for one in whole for tool in (one, one.elsewhere) if tool is not None}
 
     def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
@@ -187,7 +188,7 @@ class Results:
         self._about = about
         self._redactor = redactor
         self.version = about.version
-        self._first = FirstAnswers(about.version)
+        self._first = FirstAnswers(about.version, services.manifest)
         self.beside = f",{as_json(self._first.members)[1:-1]}"
         """The members beside the answer in a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
@@ -258,7 +259,7 @@ class Results:
         await await_languages(repls)
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        offered = tools_offered(repls.state, self._services.live.settings, client.name)
+        offered = tools_offered(self._services.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
         takes_tasks = client.takes_tasks and not is_modern
         listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)

@@ -498,6 +498,7 @@ def _without_lisp(tool: Tool) -> Tool:
 
 _WHOLE: Final = Tool(
     name="edit_files",
+    other_names=("clojure_edit_files",),
     title="Edit files",
     description=DESCRIPTION.format(" too (Order.total), Lisp by forms"),
     arguments=EditFilesArguments,
@@ -514,6 +515,7 @@ EDIT: Final = replace(_WHOLE, elsewhere=_without_lisp(_WHOLE))
 TOOLS = (
     Tool(
         name="balance_brackets",
+        other_names=("clojure_balance_brackets",),
         title="Balance brackets",
         description="Lisp code with closing brackets where its indentation says. Changes no file.",
         arguments=BalanceArguments,

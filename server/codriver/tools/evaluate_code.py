@@ -188,6 +188,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
 TOOLS = (
     Tool(
         name="evaluate_code",
+        other_names=("clojure_evaluate_code",),
         title="Evaluate code",
         description=(
             "Run code in a live session; the answer has its value and output. Definitions stay, await works. Start "
@@ -206,6 +207,7 @@ TOOLS = (
     ),
     Tool(
         name="load_file",
+        other_names=("clojure_load_file",),
         title="Load file",
         description="Load a source file that changed into the live session. Variables stay.",
         arguments=LoadFileArguments,

@@ -406,6 +406,7 @@ TOOLS = (
     ),
     Tool(
         name="list_sessions",
+        other_names=("clojure_list_sessions",),
         title="List REPL sessions",
         description="Every REPL session and its state.",
         arguments=NoArguments,

@@ -1,4 +1,4 @@
-"""The one manifest: all tools, in the order in which clients see them, and the smaller toolsets.
+"""The manifest: all tools, in the order in which clients see them, and the smaller toolsets.
 
 The lean toolset is five tools, for models whose tokens are dear. Its calls go through the same gate and give the same
 answers as calls by the tools' own names. Names and arguments of Backseat Driver, which many agents know, are answered,
@@ -29,9 +29,8 @@ from codriver.tools import (
     stacktrace,
     status,
     symbol_info,
-    try_code,
 )
-from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema, traits_of
+from codriver.tools.calls.base import Answer, Arguments, Call, Manifest, Tool, answer_schema, traits_of
 from codriver.tools.calls.gate import on_offer, refusal, run
 from codriver.tools.evaluate_code import GetArguments
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
 
 
-MANIFEST: tuple[Tool, ...] = (
+BASE_TOOLS: tuple[Tool, ...] = (
     *evaluate_code.TOOLS,
     *evaluate_code.BEGUN,
     *symbol_info.TOOLS,
@@ -54,13 +53,10 @@ MANIFEST: tuple[Tool, ...] = (
     *list_sessions.TOOLS,
     *repl_output_log.TOOLS,
     *edit_files.TOOLS,
-    *try_code.TOOLS,
     *inspect_app.TOOLS,
     *list_cells.TOOLS,
     *run_cell.TOOLS,
 )
-
-BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANIFEST})
 
 USUAL = (
     "evaluate_code",
@@ -84,10 +80,6 @@ USUAL = (
 What the other tools read is reached through `status`. The last three are listed only while an application shows itself
 by its seam.
 """
-DEFAULT: tuple[Tool, ...] = tuple(BY_NAME[name] for name in USUAL)
-
-FOR_HOOKS: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in note_edit.TOOLS})
-"""The tools that only clients' hooks call, by name: they are listed to nobody, so that no model reads of them."""
 
 
 ACTIONS: Mapping[str, str] = MappingProxyType(
@@ -116,7 +108,7 @@ class RunArguments(Arguments):
 
 async def act(call: Call, arguments: ActionArguments) -> Answer:
     """Get, interrupt, or give input to, an evaluation."""
-    tool = BY_NAME[ACTIONS[arguments.action]]
+    tool = call.services.manifest.by_name[ACTIONS[arguments.action]]
     given = arguments.model_dump(by_alias=True, exclude_unset=True)
     given.pop("action", None)
     return await run(tool, call, given)
@@ -125,19 +117,22 @@ async def act(call: Call, arguments: ActionArguments) -> Answer:
 async def run_tool(call: Call, arguments: RunArguments) -> Answer:
     """Run a tool by its name, or describe its call."""
     if arguments.tool is None:
-        return _names(tool for tool in MANIFEST if refusal(tool, call.state, call.services.live.settings) is None)
+        return _names(
+            tool
+            for tool in call.services.manifest.tools
+            if refusal(tool, call.state, call.services.live.settings) is None
+        )
     caller = {} if arguments.who is None else {"who": arguments.who}
-    name, given = translated(arguments.tool, {**caller, **arguments.arguments})
-    tool = BY_NAME.get(name)
+    tool = call.services.manifest.called.get(arguments.tool)
     if tool is None:
         raise refused(
             "unknown-tool",
-            f"there is no tool {name!r} to run",
+            f"there is no tool {arguments.tool!r} to run",
             hint="call codriver with help: true alone for the names, with tool for the arguments of one",
         )
     if arguments.help:
         return Answer({"tool": tool.name, "description": tool.description, "inputSchema": tool.schema})
-    return await run(tool, call, given)
+    return await run(tool, call, translated(tool, arguments.tool, {**caller, **arguments.arguments}))
 
 
 def _names(tools: Iterable[Tool]) -> Answer:
@@ -153,45 +148,52 @@ def _with_less(tool: Tool, *unlisted: str) -> Tool:
     return shorter
 
 
-_BEHIND = [BY_NAME[name] for name in ACTIONS.values()]
+def _lean(by_name: Mapping[str, Tool]) -> tuple[Tool, ...]:
+    """Return at most five tools in the order in which clients see them, annotated by the strongest that each runs."""
+    behind = [by_name[name] for name in ACTIONS.values()]
+    return (
+        _with_less(by_name["evaluate_code"], "allowRestart", "frame", "isolate", "maxImages"),
+        _with_less(
+            replace(
+                by_name["get_evaluation"],
+                description="Status and result of an evaluation, or part of its text; waitMs waits. "
+                "action: interrupt, or a line of input as text.",
+                arguments=ActionArguments,
+                run=act,
+                read_only=False,
+                destructive=any(tool.destructive for tool in behind),
+                idempotent=False,
+                open_world=any(tool.open_world for tool in behind),
+            ),
+            "maxImages",
+            "diffWith",
+            "replSessionKey",
+        ),
+        _with_less(by_name["repl_output_log"], "maxImages", "maxTextBytes"),
+        replace(by_name["edit_files"], languages=(LISP,), elsewhere=None),  # for Python, clients' own tools edit well
+        Tool(
+            name="codriver",
+            title="Other tools",
+            description=(
+                "Run any other tool: load_file {filePath}, symbol_info {symbol}, run_tests {namespace}, stacktrace, "
+                "list_sessions, restart_repl and more. help: true tells all."
+            ),
+            arguments=RunArguments,
+            output=answer_schema(),
+            run=run_tool,
+            destructive=True,
+            open_world=True,
+            is_core=True,
+        ),
+    )
 
-LEAN: tuple[Tool, ...] = (
-    _with_less(BY_NAME["evaluate_code"], "allowRestart", "frame", "isolate", "maxImages"),
-    _with_less(
-        replace(
-            BY_NAME["get_evaluation"],
-            description="Status and result of an evaluation, or part of its text; waitMs waits. "
-            "action: interrupt, or a line of input as text.",
-            arguments=ActionArguments,
-            run=act,
-            read_only=False,
-            destructive=any(tool.destructive for tool in _BEHIND),
-            idempotent=False,
-            open_world=any(tool.open_world for tool in _BEHIND),
-        ),
-        "maxImages",
-        "diffWith",
-        "replSessionKey",
-    ),
-    _with_less(BY_NAME["repl_output_log"], "maxImages", "maxTextBytes"),
-    replace(BY_NAME["edit_files"], languages=(LISP,), elsewhere=None),  # for Python, clients' own tools edit well
-    Tool(
-        name="codriver",
-        title="Other tools",
-        description=(
-            "Run any other tool: load_file {filePath}, symbol_info {symbol}, run_tests {namespace}, stacktrace, "
-            "list_sessions, restart_repl and more. help: true tells all."
-        ),
-        arguments=RunArguments,
-        output=answer_schema(),
-        run=run_tool,
-        destructive=True,
-        open_world=True,
-        is_core=True,
-    ),
-)
-"""At most five, in the order in which clients see them; annotated by the strongest of the tools that each can run."""
-LEAN_BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in LEAN})
+
+def manifest_with(tools: tuple[Tool, ...]) -> Manifest:
+    """Return the manifest of a server whose features add these tools."""
+    every = (*BASE_TOOLS, *tools)
+    by_name = {tool.name: tool for tool in every}
+    usual = (*(by_name[name] for name in USUAL), *(tool for tool in tools if tool.is_usual))
+    return Manifest(every, usual, _lean(by_name), note_edit.TOOLS)
 
 
 def is_lean(settings: Settings, client_name: str) -> bool:
@@ -199,39 +201,27 @@ def is_lean(settings: Settings, client_name: str) -> bool:
     return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
 
 
-def tools_offered(state: State, settings: Settings, client_name: str, *, expected: bool = True) -> tuple[Tool, ...]:
+def tools_offered(
+    manifest: Manifest, state: State, settings: Settings, client_name: str, *, expected: bool = True
+) -> tuple[Tool, ...]:
     """Return the tools to list to the client of this name now, from its set.
 
     `expected`: whether a client that lists once also gets those that a REPL would make usable: see `on_offer`.
     """
-    usual = MANIFEST if settings.toolset == "full" else DEFAULT
-    tools = LEAN if is_lean(settings, client_name) else usual
+    usual = manifest.tools if settings.toolset == "full" else manifest.usual
+    tools = manifest.lean if is_lean(settings, client_name) else usual
     return on_offer(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
 
 
 def tool_called(
-    settings: Settings, client_name: str, name: str, arguments: dict[str, Any]
+    manifest: Manifest, settings: Settings, client_name: str, name: str, arguments: dict[str, Any]
 ) -> tuple[Tool, dict[str, Any]] | None:
-    """The tool that a client means by a name, also an unlisted one, and its arguments; None for an unknown name."""
-    name, arguments = translated(name, arguments)
-    tool = LEAN_BY_NAME.get(name) if is_lean(settings, client_name) else None
-    tool = tool or BY_NAME.get(name) or FOR_HOOKS.get(name)
-    return None if tool is None else (tool, arguments)
+    """Return the tool that a client calls by a name, also an unlisted one, and its arguments; None if there is none."""
+    lean = {tool.name: tool for tool in manifest.lean} if is_lean(settings, client_name) else {}
+    tool = lean.get(name) or manifest.called.get(name)
+    return None if tool is None else (tool, translated(tool, name, arguments))
 
 
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "clojure_evaluate_code": "evaluate_code",
-        "clojure_load_file": "load_file",
-        "clojure_edit_files": "edit_files",
-        "clojure_balance_brackets": "balance_brackets",
-        "clojure_repl_output_log": "repl_output_log",
-        "clojure_symbol_info": "symbol_info",
-        "clojure_list_sessions": "list_sessions",
-        "clojuredocs_info": "clojuredocs_info",
-    }
-)
-"""Backseat Driver's tools, and ours of the same purpose."""
 ARGUMENTS: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
 """Backseat Driver's arguments, if ours have other names."""
 WITHOUT_MEANING = frozenset({"targetRuntimeId", "includeAllRuntimes"})
@@ -247,13 +237,11 @@ PAGES: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md":
 SYMBOL_PARTS = 3
 
 
-def translated(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Our tool that a call means, and its arguments; a name that is not of Backseat Driver's stays unchanged."""
-    ours = NAMES.get(name)
-    if ours is None:
-        return name, arguments
-    kept = {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in WITHOUT_MEANING}
-    return ours, kept
+def translated(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call under Codriver's names, if it names the tool as Backseat Driver does."""
+    if name not in tool.other_names:
+        return arguments
+    return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in WITHOUT_MEANING}
 
 
 def address(uri: str) -> str:

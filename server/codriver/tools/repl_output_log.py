@@ -491,6 +491,7 @@ def _is_among(known: Sequence[int], digest: int) -> bool:
 TOOLS = (
     Tool(
         name="repl_output_log",
+        other_names=("clojure_repl_output_log",),
         title="REPL output log",
         description="What passed through the REPLs. by: a who.",
         arguments=LogArguments,

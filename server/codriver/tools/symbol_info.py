@@ -562,6 +562,7 @@ def _capabilities(target: Target) -> frozenset[str]:
 TOOLS = (
     Tool(
         name="symbol_info",
+        other_names=("clojure_symbol_info",),
         title="Symbol info",
         description="Look up a name: parameters, documentation, file and line. Of a module or class its members; of a "
         "pattern (*json*) the matching names; of file:line or a frame's number the code there. Nothing needs to be "
@@ -624,6 +625,7 @@ TOOLS = (
     ),
     Tool(
         name="clojuredocs_info",
+        other_names=("clojuredocs_info",),
         title="ClojureDocs",
         description="Examples, see-alsos and notes about a Clojure var from ClojureDocs.",
         arguments=DocsArguments,

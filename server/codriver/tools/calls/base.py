@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from codriver.settings.interpreter_grants import InterpreterGrants
     from codriver.testing.test_jobs import TestJobs
 
+T = TypeVar("T")
 
 ENVELOPE_BYTES = 1000
 """The bytes of an answer beside its texts: its other fields, and notes on others' acts."""
@@ -202,6 +203,8 @@ class Services:
 
     core: Core
     live: LiveSettings
+    manifest: Manifest
+    """All tools of this server."""
     workspace: Path
     log: OutputLog
     app_log: AppLog
@@ -243,6 +246,13 @@ class Services:
     grants: InterpreterGrants | None = None
     remarks: Remarks | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
+    parts: dict[type[Any], Any] = field(default_factory=dict)
+    """The state of each feature, by its type."""
+
+    def part(self, kind: type[T]) -> T:
+        """Return the state that a feature keeps for the life of this server."""
+        found: T = self.parts[kind]
+        return found
 
 
 class Asker(Protocol):
@@ -429,6 +439,10 @@ class Tool:
     run: Run
     needs: tuple[str, ...] = ()
     setting: str | None = None
+    is_usual: bool = False
+    """Whether a tool of a feature is in the default list."""
+    other_names: tuple[str, ...] = ()
+    """The names of this tool in Backseat Driver, answered and not listed."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -451,6 +465,30 @@ class Tool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", _plain(self.arguments.model_json_schema(by_alias=True)))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The tools of a server in the order in which clients see them: the base's, and those of its features."""
+
+    tools: tuple[Tool, ...]
+    usual: tuple[Tool, ...]
+    """The tools in the default list."""
+    lean: tuple[Tool, ...] = ()
+    """The tools in the smallest list."""
+    for_hooks: tuple[Tool, ...] = ()
+    """The tools that only clients' hooks call. No client lists them."""
+    by_name: Mapping[str, Tool] = field(init=False)
+    """The listed tools by their names."""
+    called: Mapping[str, Tool] = field(init=False)
+    """Every tool by each name that a call can give: its own, or its name in Backseat Driver."""
+
+    def __post_init__(self) -> None:
+        by_name = {tool.name: tool for tool in self.tools}
+        others = {name: tool for tool in self.tools for name in tool.other_names}
+        hooks = {tool.name: tool for tool in self.for_hooks}
+        object.__setattr__(self, "by_name", MappingProxyType(by_name))
+        object.__setattr__(self, "called", MappingProxyType({**others, **by_name, **hooks}))
 
 
 def answer_schema(**properties: Schema | str) -> Schema:

@@ -15,7 +15,7 @@ from codriver.core.actions import Say
 from codriver.core.values import PYTHON
 from codriver.editing import Wanted
 from codriver.errors import RefusedError
-from codriver.tools.acts.candidates import Trial, Tried, differences, judge
+from codriver.features.try_code.candidates import Trial, Tried, differences, judge
 from codriver.tools.acts.edit_acts import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema

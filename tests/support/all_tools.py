@@ -1,0 +1,9 @@
+"""The tools of a server with every feature, for tests that read what is listed."""
+
+from codriver.app.features import manifest
+
+MANIFEST = manifest().tools
+BY_NAME = manifest().by_name
+DEFAULT = manifest().usual
+LEAN = manifest().lean
+FOR_HOOKS = {tool.name: tool for tool in manifest().for_hooks}
