@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from all_tools import MANIFEST
 from click import Context
 
+from codriver.app.features import manifest
 from codriver.commands.cli import cli
 from codriver.settings.model import settings_table
 
@@ -26,7 +26,7 @@ PAGES = [
 
 def tools_table():
     rows = ["| tool | does |", "| --- | --- |"]
-    rows += [f"| `{tool.name}` | {tool.description} |" for tool in MANIFEST]
+    rows += [f"| `{tool.name}` | {tool.description} |" for tool in manifest().tools]
     return "\n".join(rows)
 
 
