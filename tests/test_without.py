@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 from live_server import environ
 
@@ -67,7 +68,7 @@ def test_the_base_works_without(names, tmp_path):
 @pytest.mark.parametrize("repl", ["python", "basilisp"])
 def test_a_real_repl_works_without_any_feature(repl, tmp_path):
     if repl == "basilisp":
-        pytest.importorskip("basilisp")
+        needs.modules("basilisp")
     server, workspace = without(tmp_path / "copy", list(EVERY)), tmp_path / "workspace"
     workspace.mkdir()
 
