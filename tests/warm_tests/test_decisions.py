@@ -144,7 +144,6 @@ def test_the_oldest_plans_are_forgotten(tmp_path):
 def test_a_plan_has_the_libraries_of_a_run_before_and_after_its_first_module():
     record = RunRecord(
         (("pytest", "/lib/pytest.py"), ("conftest", "/project/conftest.py"), ("click", "/lib/click.py"), ("sys2", "")),
-        {},
         ("/lib/",),
     )
     plan = learned(record, ["mine"])

@@ -102,10 +102,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run imported, in order, each module with its file; and the variables that it changed."""
+    """What a run imported, in order, each module with its file."""
 
     modules: tuple[tuple[str, str], ...]
-    variables: Mapping[str, str]
     libraries: tuple[str, ...] = ()
     imported_s: float = 0.0
     """How long a warm run imported libraries that were not preloaded."""
@@ -121,7 +120,7 @@ class RunRecord:
             data = ast.literal_eval(text)
             modules = tuple((str(name), str(file)) for name, file in data["modules"])
             libraries = _with_separators(data["libraries"])
-            return cls(modules, dict(data["variables"]), libraries, float(data["imported_s"]))
+            return cls(modules, libraries, float(data["imported_s"]))
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 

@@ -37,13 +37,12 @@ def new_main(script: str, arguments: list[str]) -> dict[str, Any]:
 
 
 class RunRecord:
-    """What a run imported and which variables it changed, written when the process ends."""
+    """What a run imported, written when the process ends."""
 
     def __init__(self, path: str, base: set[str], *, is_warm: bool = False) -> None:
         self.path = path
         self.base = base
         self.is_warm = is_warm
-        self.environment = dict(os.environ)
         self.pid = os.getpid()
         self.imported_s = 0.0
         """How long imports of libraries took that were not preloaded."""
@@ -62,7 +61,7 @@ class RunRecord:
         bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
 
     def write(self) -> None:
-        """Write the names of the modules as their imports started, each with its file, and the changed variables."""
+        """Write the names of the modules as their imports started, each with its file."""
         if os.getpid() != self.pid:
             return
         paths = set()
@@ -71,7 +70,6 @@ class RunRecord:
 
             names = ("stdlib", "platstdlib", "purelib", "platlib")
             paths = {sysconfig.get_path(name) for name in names} | {os.path.dirname(os.__file__)}
-        changed = {key: value for key, value in os.environ.items() if self.environment.get(key) != value}
         present = dict(sys.modules)
         ordered = dict.fromkeys([*(name for name in self.started if name in present), *present])
         modules = [
@@ -79,7 +77,6 @@ class RunRecord:
         ]
         record = {
             "modules": modules,
-            "variables": changed,
             "libraries": sorted(paths),
             "imported_s": self.imported_s,
         }

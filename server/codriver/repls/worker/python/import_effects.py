@@ -72,16 +72,13 @@ class Effects:
 
     `reads`: the names that it reads, also in the functions that it calls, which are `calls`. `fills`: the ids of the
     objects that existed before and that it changes. `effect`: the first call that may act elsewhere, or None.
-    `passed`: the classes that it hands to functions.
     """
 
     def __init__(self) -> None:
         self.reads: set[Read] = set()
         self.calls: set[int] = set()
         self.fills: set[int] = set()
-        self.passed: set[int] = set()
         self.effect: str | None = None
-        self.called: list[types.FunctionType] = []
         self.nodes = 0
 
 
@@ -514,7 +511,6 @@ class _Walk:
     ) -> Value:
         named = named or {}
         every = [*given, *named.values()]
-        self.found.passed.update(id(one.live) for one in every if is_class(one.live))
         live = function.live
         if function.inner is not None:
             inner, outer = function.inner
@@ -658,9 +654,7 @@ class _Walk:
         self, function: Any, given: list[Value], node: ast.AST, named: dict[str | None, Value] | None = None
     ) -> Value:
         """Visit the body of a workspace function with its arguments."""
-        if id(function) not in self.found.calls:
-            self.found.calls.add(id(function))
-            self.found.called.append(function)
+        self.found.calls.add(id(function))
         self.found.reads.add((str(function.__module__), f"{function.__qualname__}()"))
         source = self.analysis.source(function)
         if source is None:
