@@ -76,9 +76,8 @@ def test_the_shipped_skills_are_offered_in_their_order(library):
     assert [skill.id for skill in library().shown([LIVE_REPL])] == [EDITING]
 
 
-def test_a_skill_is_read_by_its_full_and_its_bare_address(library):
-    for uri in ("skill://live-repl/SKILL.md", "skill://live-repl", "skill://live-repl/"):
-        assert library().read(uri) == ("SKILL.md", guide(LIVE_REPL).encode())
+def test_a_skill_is_read_by_the_address_of_its_guide(library):
+    assert library().read("skill://live-repl/SKILL.md") == ("SKILL.md", guide(LIVE_REPL).encode())
 
 
 def test_the_files_beside_a_guide_can_be_read(library, shipped):
@@ -169,7 +168,7 @@ def test_a_linked_skill_folder_that_leads_out_is_no_skill(library, workspace, tm
     "uri",
     [
         "skill://none", "skill://", "skill://LIVE-REPL", "skill:live-repl", "file://live-repl", "skill://live-repl/none.md",
-        "skill://live-repl/more", "", "skill://live-repl?x", "skill://live%2Frepl",
+        "skill://live-repl/more", "", "skill://live-repl?x", "skill://live%2Frepl", "skill://live-repl",
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_told_with_what_is(library, shipped, uri):
@@ -193,7 +192,7 @@ def test_a_disabled_skill_is_absent_everywhere(library):
     assert names(subject) == [EDITING]
     assert LIVE_REPL not in instructions(subject.skills(), [])
     with refused_as("no-such-skill") as caught:
-        subject.read("skill://live-repl")
+        subject.read("skill://live-repl/SKILL.md")
     assert "live-repl," not in caught.value.hint
 
 
@@ -204,7 +203,7 @@ def test_the_switches_of_the_settings_name_the_skills():
 
 def test_a_workspace_skill_hides_a_shipped_one_of_its_name(library, workspace):
     write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="ours"))
-    assert b"ours" in library().read("skill://live-repl")[1]
+    assert b"ours" in library().read("skill://live-repl/SKILL.md")[1]
     assert names(library()) == [LIVE_REPL, EDITING]
 
 
@@ -221,7 +220,7 @@ def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shi
 
 def test_a_workspace_cannot_replace_a_skill_before_it_is_allowed(workspace, shipped):
     write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="theirs"))
-    assert b"theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl")[1]
+    assert b"theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl/SKILL.md")[1]
 
 
 def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, workspace):
@@ -244,7 +243,7 @@ def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, w
         "lib.hammer/pull": "hammer",
     }
     with refused_as("no-such-skill"):
-        subject.read("skill://lib.toolbox/saw")
+        subject.read("skill://lib.toolbox/saw/SKILL.md")
     assert names(library(sources=["toolbox"])) == [LIVE_REPL, EDITING, "lib.toolbox/plane", "lib.toolbox/saw"]
     assert library(sources=["hammer"]).read("skill://lib.hammer/nail/SKILL.md") == ("SKILL.md", guide("nail").encode())
 
@@ -255,9 +254,9 @@ def test_a_dependency_cannot_take_the_place_of_a_skill_of_ours(library, workspac
     write(workspace / ".codriver" / "skills" / "evil" / LIVE_REPL / "SKILL.md", "a page")
     write(workspace / ".codriver" / "skills" / "evil" / "SKILL.md", guide("evil"))
     subject = library(sources=["evil", "workspace"])
-    assert b"evil" not in subject.read("skill://live-repl")[1]
+    assert b"evil" not in subject.read("skill://live-repl/SKILL.md")[1]
     assert subject.read("skill://evil/live-repl/SKILL.md")[1] == b"a page"
-    assert b"evil" in subject.read("skill://lib.evil/live-repl")[1]
+    assert b"evil" in subject.read("skill://lib.evil/live-repl/SKILL.md")[1]
 
 
 def test_a_jar_that_is_replaced_is_looked_into_again(library, workspace):

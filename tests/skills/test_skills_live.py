@@ -98,7 +98,7 @@ def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
         answer = client.request("resources/read", {"uri": f"skill://live-repl/{path}"})
         assert "root:" not in str(answer)
         assert answer["error"]["code"] == -32002
-        assert client.request("resources/read", {"uri": "skill://live-repl"})["result"]["contents"]
+        assert client.request("resources/read", {"uri": GUIDE})["result"]["contents"]
 
 
 def test_the_guides_are_listed_and_read_over_the_wire(live):

@@ -90,7 +90,7 @@ def test_arguments_of_others_are_refused_as_ever(client):
 
 @pytest.mark.parametrize(("theirs", "ours"), SKILLS.items())
 def test_its_skills_are_ours(client, theirs, ours):
-    text = text_at(client, f"skill://{ours}")
+    text = text_at(client, f"skill://{ours}/SKILL.md")
     assert text_at(client, f"skill://{theirs}") == text
     assert text_at(client, f"skill://{theirs}/SKILL.md") == text
     assert text_at(client, f"/skills/{theirs}/SKILL.md") == text
@@ -104,7 +104,7 @@ def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
         (live.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
         assert live.run("trust").returncode == 0
         with live.client() as client:
-            until(lambda: text_at(client, "skill://backseat-driver").endswith("ours\n"), "the workspace's own skill")
+            until(lambda: text_at(client, "skill://backseat-driver/SKILL.md").endswith("ours\n"), "the workspace's own skill")
 
 
 def test_a_symbol_is_read_at_its_address(client):
@@ -143,6 +143,6 @@ def test_who_says_nothing_of_itself_is_let_in(live, params):
 
 def test_the_page_names_every_old_name_and_its_new_one():
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE))
-    known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": f"skill://{new}" for old, new in SKILLS.items()}}
+    known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": address(f"skill://{old}") for old, new in SKILLS.items()}}
     assert {old: new for old, new in rows.items() if old in known} == known
     assert all(f"`{name}`" in PAGE.read_text() for name in WITHOUT_MEANING)

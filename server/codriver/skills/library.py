@@ -137,7 +137,7 @@ class SkillLibrary:
     def find(self, uri: str) -> tuple[Skill, str]:
         """Return the skill that an address leads to, and the path within it, which may not exist.
 
-        The path is empty for the skill's folder, and `/` if the address ends in one.
+        The path is empty for the skill's folder.
 
         Raises:
             RefusedError: no such skill is on offer; or the path is absolute or leads out of the skill, also after
@@ -151,21 +151,18 @@ class SkillLibrary:
             skill = by_id.get("/".join(names[:end]))
             if skill is not None and not any("/" in name for name in names[:end]):
                 path = names[end:]
-                if path == [""]:
-                    return skill, "/"
                 if {"", ".", ".."} & {*path} or any(map(_UNSERVED.search, path)):
                     raise _leads_out(uri)
                 return skill, "/".join(path)
         raise self.nothing_at(uri)
 
     def read(self, uri: str) -> tuple[str, bytes]:
-        """Return the path and the content of a skill's file: of its guide for the address of its folder.
+        """Return the path and the content of a skill's file.
 
         Raises:
             RefusedError: there is no such file, or none that may be read.
         """
         skill, path = self.find(uri)
-        path = path.strip("/") or FILE
         try:
             content = skill.folder.read(path)
         except PermissionError as error:

@@ -253,7 +253,9 @@ def address(uri: str) -> str:
     scheme, _, rest = uri.partition("://")
     if scheme == "skill":
         name, slash, path = rest.partition("/")
-        return f"skill://{SKILLS.get(name, name)}{slash}{PAGES.get(path, path)}"
+        if name not in SKILLS:
+            return uri
+        return f"skill://{SKILLS[name]}/{PAGES.get(path, path) if slash else 'SKILL.md'}"
     kind, _, rest = uri.removeprefix("/").partition("/") if uri.startswith("/") else ("", "", "")
     if kind == "skills":
         return address(f"skill://{rest}")
