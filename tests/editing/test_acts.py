@@ -91,7 +91,7 @@ class Project:
 
     def load(self, name, text, lines, hold, before=lambda number: None):
         body, held = ast.parse(text).body, self.holds.of(hold)
-        load = ModuleLoad(name, str(self.path(name)), text, held, Drift(self.texts), home=sys, keeps=False)
+        load = ModuleLoad(name, str(self.path(name)), text, held, Drift(self.texts), home=sys)
         load.begin()
         has_failed = True
         try:

@@ -74,13 +74,11 @@ both. Other hooks in the same files stay. `codriver doctor` runs each that is in
 its time and answer; a hook that says anything else than what `init` writes is named and not run.
 
 - At an edit by the client's own tools: the log gets who edited which file. Lisp that does not read is told with line,
-  column and the lines that its indentation suggests, and never rewritten. With `hookReload = true` the top-level forms
-  that changed are loaded into the session that serves the file, and an error comes back; of Python, what changed of a
-  module that is loaded.
+  column and the lines that its indentation suggests, and never rewritten.
 - Before a whole Lisp file is written: one that does not read is refused, with line, column and proposal.
 - At the end of a turn, with `hookGate = true`: the tests of namespaces and modules whose files changed run, for 20 s at
   most, and hold the agent up once if they fail. A module's tests are the files named after it. Python tests run from
-  the files in a new process. Of Lisp, what is loaded is tested: have `hookReload`, too.
+  the files in a new process. Of Lisp, what is loaded is tested: set `watch = true`, too.
 - At the start, and after a compaction where the client starts anew: the REPLs with their generation, what is defined
   there and in no file, the last failures, what runs, and who else is here, in 1,500 characters.
 

@@ -102,7 +102,7 @@ def live(case, folder):
     for name in dict.fromkeys(one[0] for one in case["edits"]):
         file = Path(folder, *name.split(".")).with_suffix(".py")
         file.write_text(after[name])
-        load = ModuleLoad(name, str(file), after[name], Holds([]).of(""), drift, home=sys, keeps=False)
+        load = ModuleLoad(name, str(file), after[name], Holds([]).of(""), drift, home=sys)
         load.begin()
         failed = True
         try:

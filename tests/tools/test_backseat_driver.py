@@ -104,7 +104,10 @@ def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
         (live.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
         assert live.run("trust").returncode == 0
         with live.client() as client:
-            until(lambda: text_at(client, "skill://backseat-driver/SKILL.md").endswith("ours\n"), "the workspace's own skill")
+            until(
+                lambda: text_at(client, "skill://backseat-driver/SKILL.md").endswith("ours\n"),
+                "the workspace's own skill",
+            )
 
 
 def test_a_symbol_is_read_at_its_address(client):

@@ -20,7 +20,7 @@ SOUND = "(ns shop.core)\n\n(defn total [xs]\n  (reduce + xs))\n"
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hooks")
-    own_settings(folder).write_text("hookReload = true\nhookGate = true\n")
+    own_settings(folder).write_text("hookGate = true\n")
     (folder / "workspace" / "src").mkdir(parents=True)
     with serving(folder, "--repl", "python", "--repl", "lisp") as running:
         with running.client() as client:
@@ -94,38 +94,6 @@ def test_a_path_that_leads_out_of_the_workspace_is_neither_read_nor_noted(live, 
         link.symlink_to(outside)
     assert note(client, filePath=path, who="stranger") == {}
     assert edits(client, "stranger") == []
-
-
-def test_the_changed_form_is_loaded_and_no_other(live, client):
-    file = write(live, "live.lpy", "(ns live)\n\n(def loads (atom 0))\n\n(defn f [x]\n  (inc x))\n")
-    assert client.call("load_file", filePath=str(file), replSessionKey="lpy")["ok"]
-    assert client.call("evaluate_code", code="(swap! live/loads inc)", replSessionKey="lpy")["ok"]
-    file.write_text(file.read_text().replace("(inc x)", "(* 10 x)"))
-    assert note(client, filePath=str(file), replaced=[["(inc x)", "(* 10 x)"]], who="reloader") == {}
-    answer = client.call("evaluate_code", code="[(live/f 2) @live/loads]", replSessionKey="lpy")
-    assert answer["result"] == "[20 1]"
-
-
-def test_of_a_patch_the_changed_form_is_loaded_and_no_other(live, client):
-    file = write(live, "hunk.lpy", "(ns hunk)\n\n(def loads (atom 0))\n\n(defn f [x]\n  (inc x))\n")
-    assert client.call("load_file", filePath=str(file), replSessionKey="lpy")["ok"]
-    assert client.call("evaluate_code", code="(swap! hunk/loads inc)", replSessionKey="lpy")["ok"]
-    file.write_text(file.read_text().replace("(inc x)", "(* 10 x)"))
-    patch = "*** Begin Patch\n*** Update File: src/hunk.lpy\n@@\n (defn f [x]\n-  (inc x))\n+  (* 10 x))\n*** End Patch"
-    assert note(client, patch=patch, cwd=str(live.workspace)) == {}
-    answer = client.call("evaluate_code", code="[(hunk/f 2) @hunk/loads]", replSessionKey="lpy")
-    assert answer["result"] == "[20 1]"
-
-
-def test_a_load_that_fails_is_told_in_few_words(live, client):
-    before = "(ns wrong)\n\n(defn f [x]\n  (inc x))\n"
-    file = write(live, "wrong.lpy", before)
-    assert client.call("load_file", filePath=str(file), replSessionKey="lpy")["ok"]
-    file.write_text(before.replace("(inc x)", "(incc x)"))
-    told = note(client, filePath=str(file), before=before)["context"]
-    assert told.startswith("loading src/wrong.lpy failed: ")
-    assert "incc" in told
-    assert len(told) <= 600
 
 
 def test_a_write_that_does_not_read_is_refused_with_place_and_proposal(live, client):
@@ -269,7 +237,7 @@ def test_what_is_asked_for_by_the_wrong_types_is_refused_and_nothing_is_noted(cl
 def test_a_checkout_that_asks_for_code_to_run_by_hooks_gets_none_run(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    (workspace / "codriver.toml").write_text("hookReload = true\nhookGate = true\n")
+    (workspace / "codriver.toml").write_text("hookGate = true\n")
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(serving(tmp_path, "--repl", "python", "--repl", "lisp"))
         until(live.port_file.exists, "the server, which first says what does not count")
@@ -285,20 +253,3 @@ def test_a_checkout_that_asks_for_code_to_run_by_hooks_gets_none_run(tmp_path):
         assert "block" not in client.call("note_edit", event="stopping")
         assert not mark.exists()
         assert client.call("server_health")["evaluations"]["accepted"] == 0
-
-
-def test_python_that_is_loaded_runs_what_an_edit_by_others_changed(live, client):
-    write(live, "shop_python.py", "RATE = 2\n\ndef total(n):\n    return n * RATE\n")
-    assert client.call("evaluate_code", code="import shop_python", replSessionKey="py")["ok"]
-    write(live, "shop_python.py", "RATE = 2\n\ndef total(n):\n    return n * RATE + 1\n")
-    assert note(client, filePath="src/shop_python.py") == {}
-    assert client.call("evaluate_code", code="shop_python.total(1)", replSessionKey="py")["result"] == "3"
-    write(live, "shop_python.py", "RATE = 2\n\ndef total(n:\n")
-    assert note(client, filePath="src/shop_python.py")["context"].startswith("src/shop_python.py does not parse: ")
-    write(live, "shop_python.py", "RATE = 1 / 0\n\ndef total(n):\n    return n\n")
-    said = "loading src/shop_python.py failed: ZeroDivisionError: division by zero"
-    assert note(client, filePath="src/shop_python.py") == {"context": said}
-    mark = live.folder / "mark"
-    write(live, "never_loaded.py", f"open({str(mark)!r}, 'w')\n")
-    assert note(client, filePath="src/never_loaded.py") == {}
-    assert not mark.exists()

@@ -142,8 +142,8 @@ class TestSelection:
         return " ".join([*words, *(["in a new process"] if self.fresh else [])])
 
 
-HowToLoad = Literal["", "whole", "keep"]
-"""The ways to load a module again: its changes; `whole`, all of it; `keep`, its changes except to names bound anew."""
+HowToLoad = Literal["", "whole"]
+"""The ways to load a module again: its changes; `whole`, all of it."""
 
 
 @dataclass(frozen=True)

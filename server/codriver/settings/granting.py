@@ -54,7 +54,6 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "enable_page": True,
         "require_token": False,
         "watch": True,  # a watcher runs the code that is saved, or checked out
-        "hook_reload": True,  # as above
         "hook_gate": True,
     }
 )

@@ -308,7 +308,6 @@ class Settings(BaseModel):
     python: Text = Field("auto", description="Interpreter that REPLs of the project start with: a path, or auto.")
     port_files: tuple[Text, ...] = Field((), description="More port files to watch, relative to the workspace.")
     watch: bool = Field(default=False, description="Load saved source files into the REPL that serves them.")
-    hook_reload: bool = Field(default=False, description="Let clients' hooks load what an edit changed.")
     hook_gate: bool = Field(
         default=False, description="Let clients' hooks run the tests of what changed at the end of a turn."
     )

@@ -21,12 +21,11 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
-from codriver.editing.file_languages import is_python
 from codriver.log.facts import EDIT, edit_facts
 from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.client_sessions import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
-from codriver.tools.acts.edited_files import Edit, fault_of, is_lisp, load_saved, read_edited, reload
+from codriver.tools.acts.edited_files import fault_of, is_lisp, read_edited
 from codriver.tools.answers.conflicts import note_of_write
 from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema
@@ -171,7 +170,7 @@ async def _handoff(call: Call, arguments: NoteEditArguments) -> str:
 
 
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
-    """Note which caller changed which file; the faults of Lisp files, and of their load if that is asked for."""
+    """Note which caller changed which file, and return the syntax errors of Lisp files."""
     services, who = call.services, call.who(arguments.who)
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     said: list[str] = []
@@ -184,8 +183,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         facts = edit_facts([(shown, _diff(file, arguments.before))], services.log.without_secrets)
         call.dispatch(Say(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
         said.append(note_of_write(call, who, path, shown))
-        edit = Edit(path, shown, arguments.before, file.replaced, is_whole=file.added is not None)
-        said.append(await _judge(call, who, edit, arguments.wait_s))
+        said.append(await _fault(call, path, shown))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
 
 
@@ -202,19 +200,13 @@ def unified(before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
+async def _fault(call: Call, path: Path, shown: str) -> str:
+    """Return the syntax error of a Lisp file; an empty text for others."""
     services = call.services
-    loads = services.live.settings.hook_reload and services.live.settings.enable_mcp_repl_evaluation
-    if is_python(edit.path):
-        loaded = await load_saved(call, who, edit.path, edit.shown, wait_s) if loads else ""
-        return loaded[:FAULT_CHARACTERS]
-    text = await services.work.files.run(call.client, partial(read_edited, services.workspace, edit.path))
+    text = await services.work.files.run(call.client, partial(read_edited, services.workspace, path))
     if text is None:
         return ""
-    fault = await services.work.texts.run(call.client, partial(fault_of, edit.shown, text, FAULT_CHARACTERS))
-    if fault or not loads:
-        return fault
-    return (await reload(call, who, edit, text, wait_s=wait_s))[:FAULT_CHARACTERS]
+    return await services.work.texts.run(call.client, partial(fault_of, shown, text, FAULT_CHARACTERS))
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:

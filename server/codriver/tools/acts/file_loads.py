@@ -271,12 +271,10 @@ class EditLoads:
         who: str,
         asked: Evaluating,
         *,
-        by: str = "edit_files",
-        wait_s: float | None = None,
         hold: str = "",
         key: str | None = None,
     ) -> None:
-        """`by` names the editing tool, for the log; `wait_s` is the wait for the loads, if not that of any evaluation.
+        """Prepare the loads of a batch.
 
         `hold`: the id under which the REPLs keep the values that the loads change; such loads are ended when their time
         is over. `key`: the session that loads the files, if the caller named one.
@@ -291,11 +289,9 @@ class EditLoads:
         self._call = call
         self._who = who
         self._asked = asked
-        self._by = by
         self._hold = hold
         self.repls: dict[str, tuple[str, int]] = {}
         """The REPLs that were asked to load something: by id, the key and the generation at that time."""
-        self._wait_s = call.wait_ms() / 1000 if wait_s is None else wait_s
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
         """Load the changed forms of each file, required files first; the first failure ends the loads.
@@ -307,7 +303,7 @@ class EditLoads:
         call, held_up = self._call, ""
         await await_search(call.services.core)
         files = await call.services.work.texts.run(call.client, partial(changed_files, results))
-        ends_at = anyio.current_time() + self._wait_s
+        ends_at = anyio.current_time() + call.wait_ms() / 1000
         for file in files:
             path = results[file.place].change.path
             await await_server(call, path, max(0.0, ends_at - anyio.current_time()))
@@ -338,7 +334,7 @@ class EditLoads:
             kind="load-file" if is_of_python else "load-forms",
             lines=tuple(form.line for form in file.forms) if is_of_python else None,
             hold=self._hold,
-            description=f"{self._by} loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
+            description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         self.repls[repl.id] = repl.key, repl.generation
         try:

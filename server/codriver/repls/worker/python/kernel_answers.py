@@ -130,7 +130,7 @@ class KernelAnswers:
     def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
         """Run a file: of a loaded module the changes, in that module; any other file in the home namespace.
 
-        `how`: `whole` runs the whole module again, `keep` leaves names alone that somebody bound anew. With `lines`, a
+        `how`: `whole` runs the whole module again. With `lines`, a
         module of unknown former text runs only the statements that begin there. Changes are kept under the id `hold`.
         The result is the value of the last statement, if that ran and is an expression.
         """
@@ -146,7 +146,7 @@ class KernelAnswers:
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        load = ModuleLoad(name, path, text, self._holds.of(hold), self._drift, home=_home(), keeps=how == "keep")
+        load = ModuleLoad(name, path, text, self._holds.of(hold), self._drift, home=_home())
         load.begin()
         space = load.module.__dict__ if load.module is not None else _home().__dict__
         self._renewed, has_failed = [], True

@@ -37,7 +37,7 @@ from .statements import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from ..basics.held_definitions import Held
@@ -71,8 +71,7 @@ class Step:
 class MinimalLoad:
     """The load of one text in place of another, in a module that lives.
 
-    `anew`: the dotted names of definitions that somebody bound anew, and that get the file's definition. `kept`: the
-    names left as somebody bound them.
+    `anew`: the dotted names of definitions that somebody bound anew, and that get the file's definition.
     """
 
     def __init__(
@@ -82,11 +81,9 @@ class MinimalLoad:
         file: str,
         held: Held,
         anew: Iterable[str] = (),
-        kept: Container[str] = (),
     ) -> None:
         self._module, self._space, self._file, self._held = module, module.__dict__, file, held
         self._old, self._new = texts
-        self._kept = kept
         self.comparison = compare(*texts)
         self._codes = FileCodes(self._old, file), FileCodes(self._new, file)
         self._statements: list[Statement] | None = None
@@ -233,10 +230,7 @@ class MinimalLoad:
         if followers is not None:
             followers.begin()
         for change in self.comparison.changes:
-            if change.some.name in self._kept:
-                self.stays.append((change.some.name, "it was bound anew in the REPL"))
-            else:
-                self._plan(change, left)
+            self._plan(change, left)
         for name in self._anew:
             self._plan_anew(name)
         self._follow_decorators()
@@ -299,11 +293,7 @@ class MinimalLoad:
     def _chained_names(self, change: Change, followers: Any) -> list[str]:
         """The names of the module whose objects an edited statement makes or fills."""
         old, new = change.old, change.new
-        if (
-            change.some.owner
-            or change.some.kind in (IMPORT, DOCSTRING)
-            or any(one.name in self._kept for one in (old, new) if one)
-        ):
+        if change.some.owner or change.some.kind in (IMPORT, DOCSTRING):
             return []
         if (
             change.some.kind == FUNCTION
@@ -516,7 +506,7 @@ class MinimalLoad:
                 for one in self._all
                 if one.node is not change.some.node and not one.owner and name in targets(one.node)
             ]
-            if not others and name in self._space and name not in self._kept:
+            if not others and name in self._space:
                 del self._space[name]
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
@@ -669,7 +659,7 @@ class MinimalLoad:
         """Remove names that the text no longer binds, unless somebody bound them anew; the module's removed ones."""
         for name in self._removed:
             owner, _, last = name.rpartition(".")
-            if name in self._bound.kinds or last in self._bound.rebound or name in self._kept:
+            if name in self._bound.kinds or last in self._bound.rebound:
                 continue
             kind = self._class(owner + ".") if owner else None
             if kind is not None and last in space_of(kind):

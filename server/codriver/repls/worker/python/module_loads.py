@@ -59,20 +59,19 @@ class ModuleLoad:
     """The load of a file, around its run: its `module`, or None for a file that runs in `home`.
 
     A new module that fails to load is not left behind. Other holders of a former load's objects are `renewed` when the
-    load succeeds. Changes are kept in `held` in any case. `keeps`: names that somebody bound anew stay as they are.
+    load succeeds. Changes are kept in `held` in any case.
     """
 
     module: types.ModuleType | None = None
 
     def __init__(
-        self, name: str | None, path: str, text: str, held: Held, drift: Drift, *, home: types.ModuleType, keeps: bool
+        self, name: str | None, path: str, text: str, held: Held, drift: Drift, *, home: types.ModuleType
     ) -> None:
         self.renewed: list[dict[str, str]] = []
         """Rows about objects that were renewed, emptied or removed, or not, in the form of `Drift.rows`."""
         self._name, self._path, self._text, self._held = name, path, text, held
         self._drift, self._texts = drift, drift.texts
         self._home = home
-        self._keeps = keeps
         self._standing: dict[str, Kept | None] = {}
         self._minimal: MinimalLoad | None = None
         self._followers: Followers | None = None
@@ -119,15 +118,14 @@ class ModuleLoad:
         definitions = {one for one in standing if bound is not None and bound.kinds.get(one) == DEFINITION}
         try:
             texts = SourceText(data, self._path), SourceText(self._text, self._path)
-            anew, kept = ((), standing) if self._keeps else (definitions, ())
-            minimal = MinimalLoad(module, texts, self._path, self._held, anew, kept)
+            minimal = MinimalLoad(module, texts, self._path, self._held, definitions)
         except UNPARSABLE:
             return None
         if not minimal.is_possible:
             return None
         self._minimal = minimal
         # Values that somebody bound to names of the module are its state.
-        left = standing if self._keeps else {*standing} - definitions - minimal.names
+        left = {*standing} - definitions - minimal.names
         self._standing = {one: standing[one] for one in left}
         self._followers = Followers(minimal, self._drift, name, self._held)
         steps = minimal.renew(self._followers)

@@ -246,8 +246,7 @@ class Python(Dialect):
         space = job.session.namespace.__dict__
         shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
         held = self.holds.of(message.get("codriver/hold"))
-        home, keeps = job.session.namespace, message.get("codriver/how") == "keep"
-        load = ModuleLoad(name, path, message["file"], held, self._drift, home=home, keeps=keeps)
+        load = ModuleLoad(name, path, message["file"], held, self._drift, home=job.session.namespace)
         load.begin()
         has_failed = True
         look = None if self._comparison is None or name is None else self._comparison.look(name, path)
