@@ -1,0 +1,340 @@
+"""The public names of the product: what programs, configurations and agents rely on is listed in `frozen_names.toml`.
+
+Each list is derived from the product and compared with the file, so that a public name appears or disappears only by
+a decision. The table `leaving` has names that are being deleted: each may still be there, or not.
+"""
+
+import ast
+import inspect
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import pytest
+
+import codriver_seam
+from codriver.commands import call, cli, log, mistaken_client, server
+from codriver.datalog import syntax_tree
+from codriver.errors import Reason, StartError
+from codriver.files import own_folders
+from codriver.log.output_log import ASKED_SCHEMA, Category
+from codriver.protocol import resources
+from codriver.repls import kinds
+from codriver.repls.contract import adapter_values
+from codriver.repls.nrepl import probe
+from codriver.settings import model, trust
+from codriver.tools import manifest
+from codriver.tools.calls import argument_reading, base
+from codriver_relay import command_line, hook, own_files
+
+FILE = Path(__file__).with_name("frozen_names.toml")
+ROOT = Path(__file__).parents[1]
+SERVER, SEAM, RELAY = ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"
+Names = Mapping[str, frozenset[str]]
+TOOLS = (*manifest.MANIFEST, *manifest.FOR_HOOKS.values(), *manifest.LEAN)
+"""Every tool that a call can name."""
+
+
+@cache
+def content(file: Path) -> str:
+    """Return the text of a file."""
+    return file.read_text(encoding="utf-8")
+
+
+@cache
+def literals(file: Path) -> frozenset[str]:
+    """Return the string literals of a Python file, docstrings among them."""
+    nodes = ast.walk(ast.parse(content(file)))
+    return frozenset(one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+@cache
+def files_below(folder: Path) -> tuple[Path, ...]:
+    """Return the Python files below a folder."""
+    return tuple(sorted(folder.rglob("*.py")))
+
+
+def files_with(text: str, *folders: Path) -> Iterator[Path]:
+    """Yield the Python files below these folders that contain a text, the short ones first."""
+    found = [file for folder in folders for file in files_below(folder) if text in content(file)]
+    yield from sorted(found, key=lambda file: len(content(file)))
+
+
+def commands(command: click.Command, name: str = "codriver") -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and those below it, each by its full name."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from commands(found, f"{name} {below}")
+
+
+def options(command: click.Command) -> Iterator[str]:
+    """Yield the options of a command, as they are written, and its arguments in capitals."""
+    for parameter in command.params:
+        yield from (one.upper() if isinstance(parameter, click.Argument) else one for one in parameter.opts)
+        yield from parameter.secondary_opts
+
+
+def choices(command: click.Command) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the options of a command that accept a few words alone, with these words."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Choice):
+            yield max(parameter.opts, key=len), frozenset(map(str, parameter.type.choices))
+
+
+def exit_statuses() -> Iterator[str]:
+    """Yield the exit statuses of the commands, after every command is imported."""
+    found: list[type[StartError]] = [StartError]
+    for kind in found:
+        found += kind.__subclasses__()
+        yield str(kind.exit_status)
+    yield from map(str, (0, cli.FAILED, server.NO_SERVER, log.INTERRUPTED, mistaken_client.EXIT_STATUS))
+    yield from map(str, (call.TIMED_OUT, call.WRONG_USAGE, *call.STATUS_OF.values()))
+
+
+def fields_of(schema: Any, path: str = "") -> Iterator[str]:
+    """Yield the fields that a JSON schema declares, those of inner objects behind a dot."""
+    if isinstance(schema, dict):
+        for name, inner in schema.get("properties", {}).items():
+            yield path + name
+            yield from fields_of(inner, f"{path}{name}.")
+        for inner in (
+            schema.get("items"),
+            *(one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())),
+        ):
+            yield from fields_of(inner, path)
+
+
+def arguments_of(tool: type[base.Given]) -> Iterator[str]:
+    """Yield the names of a tool's arguments, those of inner objects behind a dot."""
+    for name, field in argument_reading.fields_of(tool).items():
+        yield name
+        inner = field.expected.model or (field.expected.item and field.expected.item.model)
+        if inner:
+            yield from (f"{name}.{one}" for one in arguments_of(inner))
+
+
+def values_of(schema: Any) -> frozenset[str]:
+    """Return the words that a JSON schema of an argument accepts, where it accepts a few alone."""
+    if not isinstance(schema, dict):
+        return frozenset()
+    inner = (schema.get("items"), *(one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())))
+    words = {*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])}
+    return frozenset(map(str, words)).union(*map(values_of, inner))
+
+
+def given_models() -> Iterator[type[base.Given]]:
+    """Yield every model of arguments."""
+    found: list[type[base.Given]] = [base.Given]
+    for kind in found:
+        found += kind.__subclasses__()
+        yield kind
+
+
+def edit_types() -> frozenset[str]:
+    """Return the types of edits."""
+    fields = [kind.model_fields["type"] for kind in given_models() if "type" in kind.model_fields]
+    return frozenset(one for field in fields for one in get_args(field.annotation) if isinstance(one, str))
+
+
+def wire_names() -> frozenset[str]:
+    """Return the names in Codriver's namespace in messages to and from REPLs and clients."""
+    files = files_with("codriver/", SERVER, SEAM, RELAY)
+    return frozenset(text for file in files for text in literals(file) if re.fullmatch(r"codriver/[a-z-]+", text))
+
+
+def variables() -> frozenset[str]:
+    """Return the environment variables of Codriver that are no setting's."""
+    texts = {text for file in files_with("CODRIVER_", SERVER, SEAM, RELAY) for text in literals(file)}
+    named = {name for text in texts for name in re.findall(r"\bCODRIVER_[A-Z_]*[A-Z]\b", text)}
+    return frozenset(named - {model.variable(name) for name in model.Settings.model_fields})
+
+
+def settings_choices(name: str) -> frozenset[str]:
+    """Return the values of a setting that accepts a few words alone."""
+    return frozenset(one for one in get_args(model.Settings.model_fields[name].annotation) if isinstance(one, str))
+
+
+def refusals_of_the_seam() -> frozenset[str]:
+    """Return the words by which an application's seam refuses."""
+    texts = [file.read_text(encoding="utf-8") for file in SEAM.glob("*.py")]
+    found = {name for text in texts for name in re.findall(r'(?:Refusal\(|FAILED = )\s*"([a-z-]+)"', text)}
+    return frozenset(found)
+
+
+def seam_functions() -> Iterator[str]:
+    """Yield the public functions of the Python seam, each with its parameters."""
+    for name in codriver_seam.__all__:
+        found = getattr(codriver_seam, name)
+        parameters = inspect.signature(found).parameters.values() if callable(found) else ()
+        stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        words = ", ".join(stars.get(one.kind, "") + one.name for one in parameters)
+        yield f"{name}({words})" if callable(found) else name
+
+
+def clojure_seam() -> frozenset[str]:
+    """Return the public functions and macros of the Clojure seam."""
+    text = (SEAM / "clojure" / "codriver" / "seam.cljc").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^\(def(?:n|macro) ([a-z][\w!?*-]*)", text, re.MULTILINE))
+
+
+def seam_accessors() -> Iterator[str]:
+    """Yield the names of what `call` of the seam accepts."""
+    for name, tables in (("accessors", ("READING",)), ("changes", ("STREAMING", "CHANGING"))):
+        module = import_module(f"codriver_seam.{name}")
+        for table in tables:
+            yield from getattr(module, table)
+
+
+def uris() -> frozenset[str]:
+    """Return the addresses of resources, and templates of such."""
+    return frozenset(value for value in vars(resources).values() if isinstance(value, str) and "://" in value[:20])
+
+
+def worker_operations() -> frozenset[str]:
+    """Return the operations of nREPL that the server sends, or that the worker answers."""
+    folder = SERVER / "repls" / "worker" / "serving"
+    tree = ast.parse((folder / "nrepl_server.py").read_text(encoding="utf-8"))
+    keys = {
+        key.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute) and target.attr == "_ops" and isinstance(node.value, ast.Dict)
+        for key in node.value.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+    return frozenset(keys | {op for ops in probe.OP_NAMES.values() for op in ops})
+
+
+def state_files() -> frozenset[str]:
+    """Return the names of the files and folders of state: see `own_folders`."""
+    workspace = Path("workspace")
+    found = {own_folders.server_folder(workspace), own_folders.port_file(workspace)}
+    inside = {file.relative_to(workspace).as_posix() for file in found}
+    state = {own_folders.history_file(workspace).name, own_folders.page_redirect_file(workspace).name, trust.RECORD}
+    own = {own_folders.relay_file().name, own_folders.hook_file(own_folders.relay_file()).name}
+    return frozenset(inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.PLACE)})
+
+
+def derived() -> Names:
+    """Return every list of public names, by its table and key in the file."""
+    found: dict[str, Iterable[str]] = {}
+    for name, command in commands(cli.cli):
+        found[f"commands.{name}"] = options(command)
+        found |= {f"choices.{name} {option}": words for option, words in choices(command)}
+    for tool in TOOLS:
+        found[f"arguments.{tool.name}"] = {*found.get(f"arguments.{tool.name}", ()), *arguments_of(tool.arguments)}
+        found[f"answers.{tool.name}"] = {*found.get(f"answers.{tool.name}", ()), *fields_of(tool.output)}
+        properties: Mapping[str, Any] = tool.arguments.model_json_schema(by_alias=True)["properties"]
+        for name, schema in properties.items():
+            if words := values_of(schema):
+                found[f"values.{tool.name} {name}"] = words
+    found |= {
+        "exit.statuses": exit_statuses(),
+        "values.edit types": edit_types(),
+        "tools.arguments_by_other_names": {
+            *argument_reading.OTHER_NAMES, *(name for kind in given_models() for name in kind.OTHER_NAMES)
+        },
+        "tools.capabilities": {*adapter_values.CAPABILITIES, *(need for tool in TOOLS for need in tool.needs)},
+        "tools.dialects": {one for kind in kinds.KINDS for one in (kind.dialect, kind.file_dialect) if one},
+        "tools.repl_words": (word for kind in kinds.KINDS for word in kind.words),
+        "backseat_driver.tools": manifest.NAMES,
+        "backseat_driver.arguments": {*manifest.ARGUMENTS, *manifest.WITHOUT_MEANING},
+        "backseat_driver.skills": {*manifest.SKILLS, *manifest.PAGES},
+        "callers.reserved": base.RESERVED - {""},
+        "settings.names": map(model.spelled, model.Settings.model_fields),
+        "settings.toolset": settings_choices("toolset"),
+        "settings.event_loop": settings_choices("event_loop"),
+        "settings.kernels": {info.alias for info in model.NamedKernelEntry.model_fields.values()},
+        "settings.durations": model.Durations.__dataclass_fields__,
+        "settings.variables": variables(),
+        "answers.reasons": get_args(Reason),
+        "log.attributes": {*ASKED_SCHEMA.attributes, *(f"run/{one}" for one in ASKED_SCHEMA.beside[0].attributes)},
+        "log.categories": get_args(Category),
+        "log.sources": syntax_tree.SOURCES,
+        "resources.uris": uris(),
+        "resources.prompts": (prompt.name for prompt in resources.PROMPTS),
+        "resources.skills": (path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")),
+        "relay.options": re.findall(r"^  (--[a-z-]+)", command_line.USAGE, re.MULTILINE),
+        "hook.clients": hook.CLIENTS,
+        "hook.events": hook.EVENTS,
+        "state.files": state_files(),
+        "seam.python": seam_functions(),
+        "seam.clojure": clojure_seam(),
+        "seam.calls": seam_accessors(),
+        "seam.refusals": refusals_of_the_seam(),
+        "wire.operations": worker_operations(),
+        "wire.names": wire_names(),
+    }  # fmt: skip
+    return {key: frozenset(names) for key, names in found.items()}
+
+
+@cache
+def listed() -> Mapping[str, Any]:
+    """Return the content of the file."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def names_in(tables: Mapping[str, Mapping[str, Any]]) -> Names:
+    """Return the lists of some tables by table and key. A text instead of a list names the list it is equal to."""
+    found: dict[str, frozenset[str]] = {}
+    for table, rows in tables.items():
+        for key, names in rows.items():
+            found[f"{table}.{key}"] = frozenset(rows[names] if isinstance(names, str) else names)
+    return found
+
+
+def compared(product: Names, frozen: Names, leaving: Names) -> list[str]:
+    """Return a sentence for each name that only the product or only the file has."""
+    faults = []
+    for key in sorted({*product, *frozen}):
+        present, expected = product.get(key, frozenset()), frozen.get(key, frozenset())
+        free = leaving.get(key, frozenset())
+        faults += [
+            f"{key}: {name} is new; add it to the file if it is meant to be public"
+            for name in sorted(present - expected - free)
+        ]
+        faults += [f"{key}: {name} is in the file, and the product lost it" for name in sorted(expected - present)]
+        faults += [f"{key}: {name} cannot stay and leave" for name in sorted(expected & free)]
+    return faults  # fmt: skip
+
+
+def test_public_names_are_those_of_the_file():
+    tables = {name: rows for name, rows in listed().items() if name not in ("leaving", "written")}
+    assert compared(derived(), names_in(tables), names_in(listed().get("leaving", {}))) == []
+
+
+def test_names_that_nothing_declares_are_written_in_the_product():
+    """These are keys and words inside of functions: each has to be a string literal, as a whole."""
+    lost = {
+        (key, name)
+        for key, names in listed()["written"].items()
+        for name in names
+        if not any(name in literals(file) for file in files_with(f'"{name}"', SERVER, RELAY, SEAM))
+    }
+    assert lost == set()
+
+
+@pytest.mark.parametrize(
+    ("product", "frozen", "leaving", "faults"),
+    [
+        ({"a": {"x"}}, {"a": {"x"}}, {}, []),
+        ({"a": {"x", "y"}}, {"a": {"x"}}, {}, ["a: y is new; add it to the file if it is meant to be public"]),
+        ({"a": set()}, {"a": {"x"}}, {}, ["a: x is in the file, and the product lost it"]),
+        ({}, {"a": {"x"}}, {}, ["a: x is in the file, and the product lost it"]),
+        ({"a": {"x"}}, {}, {"a": {"x"}}, []),
+        ({"a": set()}, {"a": set()}, {"a": {"x"}}, []),
+        ({"a": {"x"}}, {"a": {"x"}}, {"a": {"x"}}, ["a: x cannot stay and leave"]),
+    ],
+)
+def test_comparison_finds_names_on_either_side(product, frozen, leaving, faults):
+    assert compared(product, frozen, leaving) == faults
