@@ -18,6 +18,7 @@ import click
 import pytest
 
 import codriver_seam
+from codriver.app import features
 from codriver.commands import call, cli, log, mistaken_client, server
 from codriver.datalog import syntax_tree
 from codriver.errors import Reason, StartError
@@ -36,7 +37,7 @@ FILE = Path(__file__).with_name("frozen_names.toml")
 ROOT = Path(__file__).parents[1]
 SERVER, SEAM, RELAY = ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"
 Names = Mapping[str, frozenset[str]]
-TOOLS = (*manifest.MANIFEST, *manifest.FOR_HOOKS.values(), *manifest.LEAN)
+TOOLS = (*features.manifest().called.values(), *features.manifest().lean)
 """Every tool that a call can name."""
 
 
@@ -247,7 +248,7 @@ def derived() -> Names:
         "tools.capabilities": {*adapter_values.CAPABILITIES, *(need for tool in TOOLS for need in tool.needs)},
         "tools.dialects": {one for kind in kinds.KINDS for one in (kind.dialect, kind.file_dialect) if one},
         "tools.repl_words": (word for kind in kinds.KINDS for word in kind.words),
-        "backseat_driver.tools": manifest.NAMES,
+        "backseat_driver.tools": (name for tool in TOOLS for name in tool.other_names),
         "backseat_driver.arguments": {*manifest.ARGUMENTS, *manifest.WITHOUT_MEANING},
         "backseat_driver.skills": {*manifest.SKILLS, *manifest.PAGES},
         "callers.reserved": base.RESERVED - {""},
