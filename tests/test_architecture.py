@@ -20,6 +20,9 @@ SERVER = ROOT / "server" / "codriver"
 RELAY = ROOT / "relay" / "codriver_relay"
 SEAM = ROOT / "server" / "codriver_seam"
 WORKER = SERVER / "repls" / "worker"
+DATALOG = ROOT / "server" / "codriver_datalog"
+LISP = ROOT / "server" / "codriver_lisp"
+LIBRARIES = [*sorted(DATALOG.rglob("*.py")), *sorted(LISP.rglob("*.py"))]
 
 # The rooms behind the tools, of which each may import those before it.
 WINGS_OF_TOOLS = ("tools/ledgers", "tools/calls", "tools/answers", "tools/acts")
@@ -30,33 +33,31 @@ MAY_IMPORT = {
     "systems": set(),
     "files": {"systems"},
     "wire": {"errors"},
-    "lisp": {"errors"},
-    "datalog": {"errors"},
     "core": {"errors"},
     "net": {"core", "errors", "files", "systems"},
-    "log": {"core", "datalog", "errors", "files"},
-    "editing": {"errors", "files", "lisp", "systems", "wire"},
-    "documents": {"core", "errors", "lisp"},
+    "log": {"core", "errors", "files"},
+    "editing": {"errors", "files", "systems", "wire"},
+    "documents": {"core", "errors"},
     "skills": {"errors", "files"},
-    "repls": {"core", "errors", "files", "lisp", "log", "net", "systems", "wire"},
+    "repls": {"core", "errors", "files", "log", "net", "systems", "wire"},
     "testing": {"core", "errors", "files", "log", "repls", "systems"},
     "warm_tests": {"errors", "files", "systems", "testing"},
     "settings": {"errors", "files", "net", "repls", "systems"},
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems", "wire"},
-    "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls"},
+    "tools/ledgers": {"core", "editing", "errors", "files", "log", "repls"},
     "tools/calls": {
-        "core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", "testing",
+        "core", "editing", "errors", "files", "log", "net", "repls", "settings", "testing",
         "tools/ledgers", "wire",
     },
     "tools/answers": {
-        "core", "editing", "errors", "files", "lisp", "log", "net", "repls", "tools/calls", "tools/ledgers",
+        "core", "editing", "errors", "files", "log", "net", "repls", "tools/calls", "tools/ledgers",
     },
     "tools/acts": {
-        "core", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", "systems", "testing",
+        "core", "editing", "errors", "files", "log", "net", "repls", "settings", "systems", "testing",
         "tools/answers", "tools/calls", "wire",
     },
     "tools": {
-        "core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", *WINGS_OF_TOOLS,
+        "core", "editing", "errors", "files", "log", "net", "repls", "settings", *WINGS_OF_TOOLS,
     },
     "protocol": {
         "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "wire",
@@ -65,7 +66,7 @@ MAY_IMPORT = {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
     "page": {
-        "core", "datalog", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
+        "core", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
     },
     "feature": {"tools/calls"},
     "features": set(),
@@ -87,6 +88,17 @@ MAY_IMPORT |= {
 
 # Libraries that only these rooms know.
 DOORS = {
+    "codriver_datalog": {"log", "tools", "tools/calls"},
+    "codriver_lisp": {
+        "documents",
+        "editing",
+        "repls",
+        "tools",
+        "tools/acts",
+        "tools/answers",
+        "tools/calls",
+        "tools/ledgers",
+    },
     "mcp": {"protocol/sdk", "commands"},
     "mcp_types": {"protocol/sdk"},
     "click": {"commands"},
@@ -109,7 +121,7 @@ DOORS = {
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.
-SANS_IO = {"core", "wire", "lisp", "datalog", "documents"}
+SANS_IO = {"core", "wire", "documents"}
 IO_MODULES = {
     "socket", "subprocess", "asyncio", "anyio", "os", "pathlib", "logging", "threading", "signal", "random", "datetime",
 }  # fmt: skip
@@ -207,7 +219,13 @@ def test_a_library_is_known_only_behind_its_door():
 
 
 def test_a_room_without_io_imports_none():
-    assert broken(lambda path: packages(path) & IO_MODULES, [p for p in modules() if room(p) in SANS_IO]) == {}
+    paths = [*(p for p in modules() if room(p) in SANS_IO), *LIBRARIES]
+    assert broken(lambda path: packages(path) & IO_MODULES, paths) == {}
+
+
+def test_the_datalog_and_lisp_packages_import_nothing_of_codrivers():
+    known = sys.stdlib_module_names | {"regex"}
+    assert broken(lambda path: packages(path) - known - {path.parent.name}, LIBRARIES) == {}
 
 
 def test_the_base_imports_no_feature():
@@ -237,7 +255,7 @@ def arrows(folder):
                 yield own, part
 
 
-@pytest.mark.parametrize("folder", [SERVER, SEAM, RELAY], ids=["codriver", "codriver_seam", "codriver_relay"])
+@pytest.mark.parametrize("folder", [SERVER, DATALOG, LISP, SEAM, RELAY], ids=lambda folder: folder.name)
 def test_no_modules_import_one_another_in_a_circle(folder):
     ours = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
     files = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in ours}
@@ -488,12 +506,6 @@ def test_text_enters_the_output_log_by_one_function():
 
 
 # A refusal has a class of its own where somebody tells it from others by its type; else it is raised by its reason.
-# These classes nobody catches, and a reader is better off with them all the same.
-CAUGHT_BY_NOBODY = {
-    "QueryError": "the one error of a pure room, whose README promises it with the place of what is wrong",
-}
-
-
 def refusals():
     """Each class below `RefusedError`, with the module that has it."""
     below = {"RefusedError": "codriver.errors"}
@@ -531,7 +543,7 @@ def test_a_refusal_has_a_class_only_where_somebody_catches_it():
         packages = accumulate(module.split("."), lambda package, part: f"{package}.{part}")
         return any(f"{package}.{name}" in known for package in packages)
 
-    assert {name for name, module in refusals().items() if not is_caught(name, module)} == CAUGHT_BY_NOBODY.keys()
+    assert {name for name, module in refusals().items() if not is_caught(name, module)} == set()
 
 
 # Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client.
@@ -641,6 +653,6 @@ def is_there(name):
 
 
 def test_a_module_that_prose_names_is_where_it_says():
-    paths = {*modules(), *RELAY.rglob("*.py"), *SEAM.rglob("*.py")}
+    paths = {*modules(), *LIBRARIES, *RELAY.rglob("*.py"), *SEAM.rglob("*.py")}
     named = {(str(path.relative_to(ROOT)), name) for path in paths for name in NAMED.findall(path.read_text("utf-8"))}
     assert {(path, name) for path, name in named if name not in NO_MODULES and not is_there(name)} == set()

@@ -20,7 +20,6 @@ import pytest
 import codriver_seam
 from codriver.app import features
 from codriver.commands import call, cli, log, mistaken_client, server
-from codriver.datalog import syntax_tree
 from codriver.errors import Reason, StartError
 from codriver.files import own_folders
 from codriver.log.output_log import ASKED_SCHEMA, Category
@@ -261,7 +260,7 @@ def derived() -> Names:
         "answers.reasons": get_args(Reason),
         "log.attributes": {*ASKED_SCHEMA.attributes, *(f"run/{one}" for one in ASKED_SCHEMA.beside[0].attributes)},
         "log.categories": get_args(Category),
-        "log.sources": syntax_tree.SOURCES,
+        "log.sources": tuple(name for name, _ in ASKED_SCHEMA.sources),
         "resources.uris": uris(),
         "resources.prompts": (prompt.name for prompt in resources.PROMPTS),
         "resources.skills": (path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")),

@@ -14,7 +14,7 @@ LATER = (
     "codriver_relay.target",
     "codriver.page",
     "codriver.setup",
-    "codriver.datalog.query",
+    "codriver_datalog.query",
     "codriver.commands.watch",
     "codriver.repls.jupyter.jupyter_adapter",
     "cryptography",

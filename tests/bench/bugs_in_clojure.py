@@ -14,7 +14,7 @@ from bugs_in_python import DRAWS, Found, difference, looked
 from live_server import serving, until
 from real_repls import fresh
 
-from codriver.lisp.reader import top_level_forms
+from codriver_lisp.reader import top_level_forms
 
 TESTS_MS = 50_000
 MOST_BESIDE = 4

@@ -15,8 +15,8 @@ from clients_bench import calls_a_second
 from live_server import serving
 from report import Curve, main, timed_ms
 
-from codriver.lisp.reader import check
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver_lisp.reader import check
 
 TITLE = "how cost grows: the exponent between the ends of each curve"
 LIMIT = 1.15

@@ -22,7 +22,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
-PRODUCT = (ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay")
+PRODUCT = (*sorted((ROOT / "server").glob("codriver*")), ROOT / "relay" / "codriver_relay")
 ROUNDS = 10
 ASIDE = ("files/polling.py",)
 """Files whose calls are those of pollers, and all that they call."""

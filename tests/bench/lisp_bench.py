@@ -17,10 +17,10 @@ import anyio
 from report import main
 
 from codriver.editing import Editor, Limits, Wanted
-from codriver.lisp.edit import Append, Rename, Replace, apply
-from codriver.lisp.parinfer import balance, indent_mode
-from codriver.lisp.reader import check, read
-from codriver.lisp.source_text import Document, Target
+from codriver_lisp.edit import Append, Rename, Replace, apply
+from codriver_lisp.parinfer import balance, indent_mode
+from codriver_lisp.reader import check, read
+from codriver_lisp.source_text import Document, Target
 
 JAR = Path("/usr/share/java/clojure.jar")
 HERE = Path(__file__).parent

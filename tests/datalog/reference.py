@@ -4,9 +4,9 @@ A row is a dict from variable to value. Clauses run in the order written, put of
 indexed, and nothing is estimated.
 """
 
-from codriver.datalog.edn import own
-from codriver.datalog.functions import FUNCTIONS, is_true
-from codriver.datalog.syntax_tree import (
+from codriver_datalog.edn import own
+from codriver_datalog.functions import FUNCTIONS, is_true
+from codriver_datalog.syntax_tree import (
     Blank,
     CollectionBinding,
     Constant,

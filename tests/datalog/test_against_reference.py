@@ -8,11 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codriver.datalog.edn import Budget, QueryError, from_json
-from codriver.datalog.entity_store import EntityStore
-from codriver.datalog.query import parse, parse_rules
-from codriver.datalog.solve import solve
 from codriver.log.output_log import APP_SCHEMA, SCHEMA
+from codriver_datalog.budget import Budget
+from codriver_datalog.edn import from_json
+from codriver_datalog.entity_store import EntityStore
+from codriver_datalog.errors import QueryError
+from codriver_datalog.query import parse, parse_rules
+from codriver_datalog.solve import solve
 from datalog.reference import Reference, UnboundError
 
 RULES = """[

@@ -2,8 +2,8 @@
 
 import pytest
 
-from codriver.datalog.edn import ITEM_BYTES, MAX_MADE_BYTES, SMALL_VALUE, Budget, OutOfRowsError
-from codriver.datalog.regexes import OutOfTimeError
+from codriver_datalog.budget import ITEM_BYTES, MAX_MADE_BYTES, SMALL_VALUE, Budget
+from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 
 
 class Clock:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from codriver.datalog.entity_store import MOST_UNINDEXED, TRIM_AT, EntityStore, Schema
+from codriver_datalog.entity_store import MOST_UNINDEXED, TRIM_AT, EntityStore, Schema
 
 SCHEMA = Schema("e", ("line", "who", "text"), frozenset({"line"}), frozenset({"who"}))
 WHO = 1

@@ -2,10 +2,10 @@
 
 import pytest
 
-from codriver.datalog.edn import Text, read
-from codriver.datalog.query import parse_pull
-from codriver.datalog.solve import pull
 from codriver.log.output_log import NO_LINE, SCHEMA, Entry, OutputLog
+from codriver_datalog.edn import Text, read
+from codriver_datalog.query import parse_pull
+from codriver_datalog.solve import pull
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from regex import _regex_core as library
 
-from codriver.datalog import regexes
-from codriver.datalog.regexes import InvalidPatternError, compile_pattern, shape
+from codriver_datalog import regexes
+from codriver_datalog.errors import InvalidPatternError, OutOfTimeError
+from codriver_datalog.regexes import compile_pattern, shape
 
 RECURSION = [
     "(?R)",
@@ -181,5 +182,5 @@ def test_a_pattern_without_end_is_given_up_when_the_time_is_over():
             self.left -= 1
             return 0.2
 
-    with pytest.raises(regexes.OutOfTimeError):
+    with pytest.raises(OutOfTimeError):
         regexes.find(Short(), compile_pattern("(?:a|a)*c"), "a" * 60 + "bc" * 4000)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from codriver.datalog.edn import MAX_ITEMS, MAX_NESTING, Boolean, Budget, ValueMap, own
-from codriver.datalog.functions import FUNCTIONS
+from codriver_datalog.budget import Budget
+from codriver_datalog.edn import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, own
+from codriver_datalog.functions import FUNCTIONS
 
 PAIRS = ValueMap(a=1)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from codriver.datalog.edn import Boolean, Keyword, ValueMap, printed, text_of
-from codriver.datalog.regexes import compile_pattern
+from codriver_datalog.edn import Boolean, Keyword, ValueMap, printed, text_of
+from codriver_datalog.regexes import compile_pattern
 
 PRINTED = [
     (None, "nil"),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codriver.datalog.edn import (
+from codriver_datalog.edn import (
     MAX_NESTING,
     Boolean,
     Keyword,
@@ -19,7 +19,7 @@ from codriver.datalog.edn import (
     read,
     to_json,
 )
-from codriver.datalog.regexes import compile_pattern
+from codriver_datalog.regexes import compile_pattern
 
 JSON = [
     (None, None),

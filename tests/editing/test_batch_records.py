@@ -19,8 +19,8 @@ from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
 from codriver.editing.atomic_batch import UNDER_WAY
 from codriver.editing.file_changes import Change, read
 from codriver.files.own_folders import workspace_state_folder
-from codriver.lisp.edit import Append
 from codriver.systems.file_system import HAS_DESCRIPTORS
+from codriver_lisp.edit import Append
 
 OLD = "(ns a)\n"
 KILLED = """

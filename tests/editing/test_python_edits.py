@@ -11,8 +11,8 @@ from refusals import refused_as
 
 from codriver.editing import Create, Editor, InsertDef, Limits, ReplaceDef, Wanted, python_edits
 from codriver.editing.python_edits import PythonSource, apply
-from codriver.lisp.edit import Append, Edited, Replace
-from codriver.lisp.source_text import Target
+from codriver_lisp.edit import Append, Edited, Replace
+from codriver_lisp.source_text import Target
 
 SHOP = '''\
 import os  # first

@@ -8,7 +8,7 @@ from refusals import refused_as
 
 from codriver.editing import Editor, Limits, ReplaceText, Wanted
 from codriver.editing.file_languages import apply_words
-from codriver.lisp.edit import Edited
+from codriver_lisp.edit import Edited
 
 SHOP = "import os\n\n\ndef price(x):\n    rate = 2\n    return x * rate\n\n\ndef cost(x):\n    rate = 2\n    return x\n"
 

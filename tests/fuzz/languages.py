@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from codriver.datalog import edn
-from codriver.datalog.edn import QueryError
-from codriver.lisp.edit import Edited, Rename, apply
-from codriver.lisp.parinfer import balance, indent_mode
-from codriver.lisp.reader import check, read, tokens, top_level_forms
-from codriver.lisp.source_text import Document, Limits
+from codriver.errors import RefusedError
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver_datalog import edn
+from codriver_datalog.errors import QueryError
+from codriver_lisp.edit import Edited, Rename, apply
+from codriver_lisp.parinfer import balance, indent_mode
+from codriver_lisp.reader import check, read, tokens, top_level_forms
+from codriver_lisp.source_text import Document, Limits
 from datalog import test_against_reference as against_reference
 from fuzz.drawing import Chosen, text_of
 from lisp.test_edit_laws import NEW, Batch, check_edited
@@ -118,7 +119,7 @@ def datalog(data):
             return
         try:
             answer = LOG.query(query, limit=50, time_limit_s=0.2)
-        except QueryError as error:
+        except RefusedError as error:
             assert str(error)
             assert error.hint
             return  # a clause can spare another what it would fail at

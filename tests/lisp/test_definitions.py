@@ -2,8 +2,8 @@
 
 import pytest
 
-from codriver.lisp.definitions import defines_within, definitions
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger
+from codriver_lisp.definitions import defines_within, definitions
 
 FILE = """\
 (ns ^:x shop.core "doc" (:require [a.b :as b] c.d (e f [g :as h]) #?(:clj [k.l] :cljs [m])) (:use z))

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from codriver.lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
-from codriver.lisp.source_text import Document, Limits, Target
+from codriver_lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
+from codriver_lisp.source_text import Document, Limits, Target
 
 GREET = """\
 (ns greet)

@@ -7,9 +7,9 @@ from alike import rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codriver.lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
-from codriver.lisp.reader import check, read, tokens, top_level_forms
-from codriver.lisp.source_text import Document, Limits, Target, find
+from codriver_lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
+from codriver_lisp.reader import check, read, tokens, top_level_forms
+from codriver_lisp.source_text import Document, Limits, Target, find
 
 NEW = [
     "(new [x]\n  (f x))",

@@ -3,9 +3,9 @@
 import pytest
 from alike import rounds
 
-from codriver.lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver.lisp.source_text import Document, Limits, Target, reindented
-from codriver.lisp.splices import replace
+from codriver_lisp.edit import Edited, Insert, Move, Refused, Replace, apply
+from codriver_lisp.source_text import Document, Limits, Target, reindented
+from codriver_lisp.splices import replace
 from lisp.test_edit import at, edited
 
 CLOCK = """\

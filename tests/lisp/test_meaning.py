@@ -8,9 +8,9 @@ import pytest
 from alike import rounds
 from needs import do_without, program
 
-from codriver.lisp.binding_forms import occurrences
-from codriver.lisp.edit import Edited, Rename, apply
-from codriver.lisp.source_text import Document, Target
+from codriver_lisp.binding_forms import occurrences
+from codriver_lisp.edit import Edited, Rename, apply
+from codriver_lisp.source_text import Document, Target
 from lisp.conftest import CLOJURE_JAR
 
 JARS = [CLOJURE_JAR.with_name(f"{name}.jar") for name in ("clojure", "spec.alpha", "core.specs.alpha")]

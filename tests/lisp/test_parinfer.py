@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.lisp.parinfer import MESSAGES, Balanced, ParinferError, balance, indent_mode
-from codriver.lisp.reader import check, tokens
+from codriver_lisp.parinfer import MESSAGES, Balanced, ParinferError, balance, indent_mode
+from codriver_lisp.reader import check, tokens
 
 
 def ours(text):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.lisp.reader import Unbalanced, check, read, tokens, top_level_forms
+from codriver_lisp.reader import Unbalanced, check, read, tokens, top_level_forms
 
 
 def forms(text):

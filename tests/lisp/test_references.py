@@ -2,9 +2,9 @@
 
 import pytest
 
-from codriver.lisp.edit import Edited, Refused, apply
-from codriver.lisp.source_text import Document
-from codriver.lisp.symbol_rename import Renamed
+from codriver_lisp.edit import Edited, Refused, apply
+from codriver_lisp.source_text import Document
+from codriver_lisp.symbol_rename import Renamed
 
 NAME = Renamed("a.b", "x", "w")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from codriver.lisp.edit import Edited, Refused, Rename, apply
-from codriver.lisp.source_text import Document, Target
-from codriver.lisp.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
+from codriver_lisp.edit import Edited, Refused, Rename, apply
+from codriver_lisp.source_text import Document, Target
+from codriver_lisp.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
 
 
 def renamed(text, old="x", new="w", line=None, **options):

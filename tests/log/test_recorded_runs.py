@@ -5,7 +5,7 @@ import json
 import pytest
 from made_runs import TWO_PRICES, told
 
-from codriver.datalog.edn import QueryError
+from codriver.errors import RefusedError
 from codriver.log import recorded_runs
 from codriver.log.output_log import OutputLog
 from codriver.log.recorded_runs import RUN_SCHEMA, RecordedRuns, UnreadableRunError, read_run, records_of, value_in
@@ -43,14 +43,14 @@ def test_the_rules_are_there_without_being_given(runs):
 
 
 def test_a_rule_that_nobody_gave_is_refused(runs):
-    with pytest.raises(QueryError):
+    with pytest.raises(RefusedError):
         asked(runs, "[:find ?a :where [$run ?a :run/call 1] (beneath ?a ?a)]")
 
 
 def test_attributes_of_runs_are_told_where_the_question_names_them(runs):
-    with pytest.raises(QueryError, match=":run/name"):
+    with pytest.raises(RefusedError, match=":run/name"):
         asked(runs, "[:find ?a :where [$run ?a :run/nme ?b]]")
-    with pytest.raises(QueryError) as refused:
+    with pytest.raises(RefusedError) as refused:
         asked(runs, "[:find ?a :where [?a :output/nme ?b]]")
     assert ":run/name" not in str(refused.value)
 

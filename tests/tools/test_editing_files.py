@@ -24,8 +24,8 @@ from codriver.editing import (
 from codriver.editing.atomic_batch import commit
 from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read
 from codriver.files import whole_files
-from codriver.lisp.edit import Append, Insert, Rename, Replace
-from codriver.lisp.source_text import Target
+from codriver_lisp.edit import Append, Insert, Rename, Replace
+from codriver_lisp.source_text import Target
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.lisp.definitions import definitions
 from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
 from codriver.tools.ledgers.lisp_drift import Evaluated, LispDrift, Source
+from codriver_lisp.definitions import definitions
 
 FILE = "/w/shop.clj"
 BEGAN_MS = 1_000_000

@@ -14,8 +14,8 @@ from alike import rounds
 
 from codriver.editing import Create, Editor, Limits, Wanted
 from codriver.errors import RefusedError
-from codriver.lisp.edit import Append, Replace
-from codriver.lisp.source_text import Target
+from codriver_lisp.edit import Append, Replace
+from codriver_lisp.source_text import Target
 
 pytestmark = [
     pytest.mark.anyio,

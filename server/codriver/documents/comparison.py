@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.pictures import marked, pictures_in, without_data
-from codriver.lisp.reader import read
+from codriver_lisp.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codriver.core.pictures import Picture
-    from codriver.lisp.reader import Form
+    from codriver_lisp.reader import Form
 
 
 HOME: Final = r"\b(?:__main__|user\d*)\."

@@ -10,7 +10,7 @@ from codriver.documents.comparison import opened
 from codriver.documents.layout import Page, commented, header, test_names, write_left_out
 from codriver.documents.steps import LAST_VALUES, namespace_of
 from codriver.documents.verification import DEFAULT_NAMESPACES
-from codriver.lisp.reader import read
+from codriver_lisp.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,12 +12,12 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.lisp.reader import read
+from codriver_lisp.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codriver.lisp.reader import Form
+    from codriver_lisp.reader import Form
 
 
 Role = Literal["import", "definition", "assignment", "statement", "expression", "magic"]

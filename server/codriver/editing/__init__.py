@@ -1,4 +1,4 @@
-"""Editing files: Lisp by whole forms, as `codriver.lisp.edit` does it, Python by its definitions, any text by words.
+"""Editing files: Lisp by whole forms, as `codriver_lisp.edit` does it, Python by its definitions, any text by words.
 
 All edits of a batch are checked before any file is touched, and all of them are done or none.
 """

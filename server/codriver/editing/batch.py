@@ -19,8 +19,9 @@ from codriver.editing.file_changes import (
 )
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
 from codriver.errors import refused
-from codriver.lisp.edit import Done, Refused
-from codriver.lisp.source_text import Limits, Problem, ProblemError
+from codriver_lisp.edit import Done, Refused
+from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.source_text import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from codriver import files
 from codriver.errors import cut
 from codriver.files import Links, Rules
-from codriver.lisp.binding_forms import namespace_of, occurrences
-from codriver.lisp.definitions import ONCE, definitions
-from codriver.lisp.reader import TooManyFormsError, read
-from codriver.lisp.source_text import Document
-from codriver.lisp.symbol_rename import Renamed, find_references
+from codriver_lisp.binding_forms import namespace_of, occurrences
+from codriver_lisp.definitions import ONCE, definitions
+from codriver_lisp.errors import TooManyFormsError
+from codriver_lisp.reader import read
+from codriver_lisp.source_text import Document
+from codriver_lisp.symbol_rename import Renamed, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

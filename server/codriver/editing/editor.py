@@ -32,9 +32,9 @@ from codriver.editing.file_changes import (
 )
 from codriver.editing.references import Elsewhere, find_elsewhere, renamed_by
 from codriver.errors import refused
-from codriver.lisp.edit import Rename
-from codriver.lisp.source_text import Problem, ProblemError
-from codriver.lisp.symbol_rename import Renamed
+from codriver_lisp.edit import Rename
+from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.symbol_rename import Renamed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence

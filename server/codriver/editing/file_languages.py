@@ -20,10 +20,11 @@ from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
 from codriver.editing.notebooks import notebook_in, with_source
 from codriver.editing.python_edits import InsertDef, Piece, PythonEdit, PythonSource, ReplaceDef, parsed, words_of
 from codriver.errors import RefusedError, cut
-from codriver.lisp import edit as lisp_edits
-from codriver.lisp.edit import Append, Done, Edited, Refused, TextEdit
-from codriver.lisp.source_text import Document, Limits, Problem, ProblemError
-from codriver.lisp.splices import check_new as check_lisp
+from codriver_lisp import edit as lisp_edits
+from codriver_lisp.edit import Append, Done, Edited, Refused, TextEdit
+from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.source_text import Document, Limits
+from codriver_lisp.splices import check_new as check_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -25,8 +25,8 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.lisp.edit import Append, Done, Edited, Refused
-from codriver.lisp.source_text import Problem, ProblemError
+from codriver_lisp.edit import Append, Done, Edited, Refused
+from codriver_lisp.errors import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Final
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, show
 from codriver.files import MEBIBYTE, Links, Rules, read
 from codriver.files.working_trees import files_of
-from codriver.lisp.binding_forms import namespace_of, occurrences
-from codriver.lisp.source_text import Document, Problem, ProblemError
-from codriver.lisp.symbol_rename import Renamed, find_names
-from codriver.lisp.symbol_rename import find_references as lisp_references
+from codriver_lisp.binding_forms import namespace_of, occurrences
+from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.source_text import Document
+from codriver_lisp.symbol_rename import Renamed, find_names
+from codriver_lisp.symbol_rename import find_references as lisp_references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from codriver.lisp.edit import Rename
-    from codriver.lisp.reader import Form
+    from codriver_lisp.edit import Rename
+    from codriver_lisp.reader import Form
 
 MAX_LISTED: Final = 50
 MAX_ENTRIES: Final = 100_000

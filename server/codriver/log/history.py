@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver import files
-from codriver.datalog.entity_store import BoundedStore
 from codriver.files.own_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskTrouble, set_aside
@@ -35,6 +34,7 @@ from codriver.log.line_numbers import LineNumbers
 from codriver.log.newest_entries import Newest, cut, size_of
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import NewerFormatError, UnreadableError, line_of
+from codriver_datalog.entity_store import BoundedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from codriver.core.dispatch import Append
-    from codriver.datalog.entity_store import Record, Value
-    from codriver.datalog.solve import QueryAnswer
     from codriver.log.history import History
     from codriver.log.output_log import Queryable, Question, Report
     from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.transcripts import Transcripts
+    from codriver_datalog.entity_store import Record, Value
+    from codriver_datalog.solve import QueryAnswer
 
 
 NOTIFY_S = 0.05
@@ -147,7 +147,7 @@ class Logbook:
         """The answer to a Datalog query over all its sources. Meant for a thread: it takes up to two seconds.
 
         Raises:
-            QueryError: the query cannot be read, or asks for too much.
+            RefusedError: the query cannot be read, or asks for too much.
         """
         return self.log.query(
             asked.text,

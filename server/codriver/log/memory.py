@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from codriver.datalog.entity_store import Record
+    from codriver_datalog.entity_store import Record
 
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import sys
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver.datalog.entity_store import utf8_bytes
+from codriver_datalog.entity_store import utf8_bytes
 
 if TYPE_CHECKING:
     from codriver.log.output_log import Entry

@@ -15,14 +15,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from codriver.core.records import dataclass
-from codriver.datalog.entity_store import BoundedStore, EntityStore, Record, Schema, Snapshot, Value, utf8_bytes
+from codriver.errors import refused
 from codriver.log.recorded_runs import RULES, RUN_SCHEMA, RUNS
+from codriver_datalog.entity_store import BoundedStore, EntityStore, Record, Schema, Snapshot, Value, utf8_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codriver.datalog.solve import QueryAnswer
-    from codriver.datalog.syntax_tree import Query, Rules
+    from codriver_datalog.solve import QueryAnswer
+    from codriver_datalog.syntax_tree import Query, Rules
 
 __all__ = [
     "APP_SCHEMA",
@@ -81,7 +82,11 @@ APP_SCHEMA = replace(
 )
 """The attributes of an event of an application: see `codriver.log.logbook`."""
 
-ASKED_SCHEMA = replace(APP_SCHEMA, beside=(RUN_SCHEMA,))
+ASKED_SCHEMA = replace(
+    APP_SCHEMA,
+    beside=(RUN_SCHEMA,),
+    sources=(("$", "the log"), ("$app", ""), ("$history", ""), ("$memory", ""), (RUNS, "")),
+)
 """The attributes that queries may name: those of `codriver.log.recorded_runs` too."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
@@ -410,31 +415,40 @@ class OutputLog(BoundedLog):
         rows, also if `:find` asks for only one. Meant for a thread of its own: a query takes up to `time_limit_s`.
 
         Raises:
-            QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
+            RefusedError: the text is not a query, the inputs do not fit, or a clause cannot be run.
         """
-        from codriver.datalog.edn import Budget  # noqa: PLC0415  # the start is quicker without queries
-        from codriver.datalog.solve import solve  # noqa: PLC0415  # as above
+        from codriver_datalog.budget import Budget  # noqa: PLC0415  # the start is quicker without queries
+        from codriver_datalog.errors import QueryError  # noqa: PLC0415  # as above
+        from codriver_datalog.solve import solve  # noqa: PLC0415  # as above
 
         asked: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
         loaded = {name: source.snapshot() for name, source in asked.items() if source is not None}
         loaded = {n: known if until is None else known.until(until) for n, known in loaded.items()}
         to_load = {"$memory": memory, "$run": runs}
         sources = _Sources(loaded, {name: source for name, source in to_load.items() if source is not None})
-        query = self._parse(text)
-        if every_row and query.shape in ("scalar", "tuple"):
-            query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
-        return solve(query, sources, inputs, limit=limit, budget=Budget(time.monotonic, time_limit_s))
+        try:
+            query = self._parse(text)
+            if every_row and query.shape in ("scalar", "tuple"):
+                query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
+            return solve(query, sources, inputs, limit=limit, budget=Budget(time.monotonic, time_limit_s))
+        except QueryError as error:
+            raise refused(
+                "bad-query",
+                str(error),
+                hint=f"Correct the {error.part} there and ask again.",
+                details={"expected": error.expected, "found": error.found, "line": error.line, "column": error.column},
+            ) from error
 
 
 def _parse(text: str) -> Query:
-    from codriver.datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
+    from codriver_datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
 
     return parse(text, schema=ASKED_SCHEMA, rules=_rules() if RUNS in text else None)
 
 
 @lru_cache(maxsize=1)
 def _rules() -> Rules:
-    from codriver.datalog.query import parse_rules  # noqa: PLC0415  # as in `OutputLog.query`
+    from codriver_datalog.query import parse_rules  # noqa: PLC0415  # as in `OutputLog.query`
 
     return parse_rules(RULES, ASKED_SCHEMA)
 

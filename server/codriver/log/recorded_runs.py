@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.datalog.entity_store import EntityStore, Schema
+from codriver_datalog.entity_store import EntityStore, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from codriver.datalog.entity_store import Record, Snapshot, Value
+    from codriver_datalog.entity_store import Record, Snapshot, Value
 
 MAX_RUNS: Final = 8
 MAX_BYTES: Final = 24 * 2**20

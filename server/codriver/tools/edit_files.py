@@ -22,9 +22,6 @@ from codriver.editing.batch import cut
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
 from codriver.editing.guarded_files import guard_reason
 from codriver.errors import refused
-from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
-from codriver.lisp.parinfer import balance
-from codriver.lisp.source_text import Target
 from codriver.log import facts
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.kernel_discovery import where_open
@@ -49,6 +46,9 @@ from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.ledgers.ledger import digest_of
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
+from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
+from codriver_lisp.parinfer import balance
+from codriver_lisp.source_text import Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
     from codriver.editing import Diagnostics, Elsewhere, FileEdit, FileResult, Outcome
     from codriver.editing.file_changes import Change
-    from codriver.lisp.edit import Done
     from codriver.settings.model import Settings
     from codriver.tools.calls.base import Services
+    from codriver_lisp.edit import Done
 
 
 MAX_DIFF_CHARS = 12_000

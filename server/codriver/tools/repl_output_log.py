@@ -37,10 +37,10 @@ from codriver.tools.calls.base import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from codriver.datalog.entity_store import Value
-    from codriver.datalog.solve import Cut, QueryAnswer
     from codriver.log.logbook import AppLog
     from codriver.log.output_log import OutputLog
+    from codriver_datalog.entity_store import Value
+    from codriver_datalog.solve import Cut, QueryAnswer
 
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
@@ -340,8 +340,8 @@ class _Wait:
         """Wait for the end, one way or the other.
 
         Raises:
-            QueryError: the query is none.
-            RefusedError: its answer at the start is cut, or too much is remembered for waits already.
+            RefusedError: the query is invalid, its answer at the start is cut, or too much is remembered for waits
+                already.
         """
         last_line = self._last_line
         since = self._arguments.since

@@ -18,7 +18,6 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.editing.references import Wanted, find_references
 from codriver.errors import CodriverError, RefusedError, cut, refused
-from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.repls.contract.questions import Complete, FindSource, LastError, ListNames, Lookup
@@ -29,6 +28,7 @@ from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_find
 from codriver.tools.answers.source_lines import excerpt
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, chosen, own, resolve, session_field
+from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

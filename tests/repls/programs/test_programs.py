@@ -8,10 +8,10 @@ from pathlib import Path
 import needs
 import pytest
 
-from codriver.lisp.reader import read, top_level_forms
 from codriver.repls import dialects, programs
 from codriver.repls.dialects.server_dialect import REMOVALS, Dialect
 from codriver.repls.worker.basics.plain_values import SECRET
+from codriver_lisp.reader import read, top_level_forms
 
 PLACE = Path(programs.__file__).parent
 LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))

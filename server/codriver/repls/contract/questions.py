@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, get_args
 
 from codriver.core.values import MAIN_SESSION
-from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract.adapter_values import Completion, Listed, Names, Source, StackTrace, Symbol
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
+from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

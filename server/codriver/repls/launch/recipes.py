@@ -20,7 +20,6 @@ from codriver import files
 from codriver.errors import StartError, install_extra
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
-from codriver.lisp.reader import top_level_forms
 from codriver.repls.jupyter.connection_files import (
     OWN_PREFIX,
     KernelSpecError,
@@ -43,6 +42,7 @@ from codriver.repls.launch.projects import (
     outside_environment,
 )
 from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
+from codriver_lisp.reader import top_level_forms
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:

@@ -21,8 +21,6 @@ import anyio
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
-from codriver.lisp.binding_forms import namespace_of
-from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter import Looks, request_unsafe
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.questions import LastError
@@ -30,6 +28,8 @@ from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, Reply
 from codriver.repls.shared import Evaluations, in_order, no_namespace, one_namespace, placed
+from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

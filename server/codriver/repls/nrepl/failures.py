@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
-from codriver.lisp.reader import read, top_level_forms
 from codriver.repls.contract.adapter_values import (
     AROUND,
     NO_MESSAGE,
@@ -35,6 +34,7 @@ from codriver.repls.shared import (
     whole_trace,
 )
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
+from codriver_lisp.reader import read, top_level_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

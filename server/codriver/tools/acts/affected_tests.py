@@ -20,8 +20,6 @@ from codriver.editing import HY
 from codriver.editing.code_names import CONFTEST, LISP, PYTHON
 from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
-from codriver.lisp.binding_forms import namespace_of
-from codriver.lisp.source_text import Document
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions
 from codriver.testing.executions import function_of
@@ -31,6 +29,8 @@ from codriver.tools.acts.edited_files import read_edited
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
 from codriver.tools.calls.session_choice import server_of
+from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

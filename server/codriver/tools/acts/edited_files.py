@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES
 from codriver.files import Links, Rules
-from codriver.lisp.parinfer import balance
-from codriver.lisp.reader import TooManyFormsError, explain, read
 from codriver.tools.calls.syntax_check import MAX_FORMS
+from codriver_lisp.errors import TooManyFormsError
+from codriver_lisp.parinfer import balance
+from codriver_lisp.reader import explain, read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,10 +26,6 @@ from codriver.editing import HY, FileResult, Outcome
 from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError, few, refused
-from codriver.lisp.binding_forms import namespace_of, ns_form
-from codriver.lisp.definitions import definitions
-from codriver.lisp.reader import top_level_forms
-from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
 from codriver.repls.kinds import dialects_by_suffix
@@ -44,6 +40,10 @@ from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, st
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, check_tree, chosen, in_lane, serving
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
+from codriver_lisp.binding_forms import namespace_of, ns_form
+from codriver_lisp.definitions import definitions
+from codriver_lisp.reader import top_level_forms
+from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

@@ -28,15 +28,15 @@ from codriver.core.values import NOT_LISP
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, few
 from codriver.files.working_trees import walk
-from codriver.lisp.binding_forms import namespace_of
-from codriver.lisp.definitions import ONCE, definitions
-from codriver.lisp.reader import TooManyFormsError
-from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
+from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.definitions import ONCE, definitions
+from codriver_lisp.errors import TooManyFormsError
+from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.state import State
     from codriver.core.values import Evaluation
-    from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
     from codriver.log.history import History
     from codriver.log.logbook import AppLog
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import Repls
     from codriver.settings.interpreter_grants import InterpreterGrants
     from codriver.testing.test_jobs import TestJobs
+    from codriver_datalog.solve import QueryAnswer
 
 T = TypeVar("T")
 
@@ -225,7 +225,7 @@ class Services:
     """One row a connected client: its queue, its losses."""
     clojuredocs: Export
     query: Callable[[Question], QueryAnswer]
-    """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `QueryError`."""
+    """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `RefusedError`."""
     history: History
     """The code evaluated in this workspace, over all runs of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING
 
 from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError, refused
-from codriver.lisp.parinfer import balance
-from codriver.lisp.reader import TooManyFormsError, explain, read, top_level_forms
 from codriver.repls.dialects.seam_providers import is_laid_in
 from codriver.repls.kinds import session_for, suffixes_of
 from codriver.tools.calls.ipython_syntax import pythons_way
+from codriver_lisp.errors import TooManyFormsError
+from codriver_lisp.parinfer import balance
+from codriver_lisp.reader import explain, read, top_level_forms
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.lisp.reader import Reading, Unbalanced
     from codriver.tools.calls.base import Call
     from codriver.tools.calls.session_choice import Target
+    from codriver_lisp.reader import Reading, Unbalanced
 
 
 MAX_FORMS = 1_000_000

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.lisp.definitions import (
+from codriver.repls.contract.questions import Difference
+from codriver_lisp.definitions import (
     EXTENDING,
     NO_ALIASES,
     NS_FORM,
@@ -30,15 +31,14 @@ from codriver.lisp.definitions import (
     defines_within,
     definitions,
 )
-from codriver.lisp.reader import TooManyFormsError
-from codriver.repls.contract.questions import Difference
+from codriver_lisp.errors import TooManyFormsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.files import Stamp
-    from codriver.lisp.definitions import Aliases, Definition, Definitions
     from codriver.repls.contract.questions import DriftKind, Loaded, LoadedNamespace, LoadedVar
+    from codriver_lisp.definitions import Aliases, Definition, Definitions
 
 
 KEPT: Final = 20

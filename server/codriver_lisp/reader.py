@@ -38,11 +38,12 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from codriver_lisp.errors import TooManyFormsError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-__all__ = ["Form", "Kind", "Reading", "Span", "TooManyFormsError", "Unbalanced", "check", "read", "top_level_forms"]
+__all__ = ["Form", "Kind", "Reading", "Span", "Unbalanced", "check", "read", "top_level_forms"]
 
 Kind = Literal["list", "vector", "map", "set", "function", "string", "character", "atom", "prefixed", "discard"]
 
@@ -57,10 +58,6 @@ class Span:
     end: int
     line: int
     column: int
-
-
-class TooManyFormsError(ValueError):
-    """The text holds more forms than its reader was told to take."""
 
 
 class _Tree:

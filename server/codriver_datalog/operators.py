@@ -17,11 +17,11 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from codriver.datalog.edn import MAX_ITEMS, Budget, Text, kind, own
-from codriver.datalog.entity_store import between
-from codriver.datalog.functions import is_true
-from codriver.datalog.regexes import InvalidPatternError
-from codriver.datalog.syntax_tree import (
+from codriver_datalog.edn import MAX_ITEMS, Text, kind, own
+from codriver_datalog.entity_store import between
+from codriver_datalog.errors import InvalidPatternError
+from codriver_datalog.functions import is_true
+from codriver_datalog.syntax_tree import (
     Binding,
     Blank,
     Clause,
@@ -44,7 +44,8 @@ from codriver.datalog.syntax_tree import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping
 
-    from codriver.datalog.entity_store import Record, Snapshot
+    from codriver_datalog.budget import Budget
+    from codriver_datalog.entity_store import Record, Snapshot
 
 
 Row = tuple[Any, ...]

@@ -17,100 +17,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from codriver.datalog.regexes import InvalidPatternError, OutOfTimeError, Pattern, compile_pattern
-from codriver.errors import RefusedError, cut
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-SHOWN_CHARACTERS = 120  # of a form in an error: enough to know it again
-
-MAX_HELD_ROWS = 600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
-MAX_MADE_BYTES = 256 * 2**20
-SMALL_VALUE = 256  # characters or items; values up to here weigh no more than the row that holds them
-ITEM_BYTES = 40  # of a number in a tuple
-
-
-class QueryError(RefusedError):
-    """A query that cannot be read, understood or run: what was expected, what was found, and where.
-
-    `line` and `column` count from 1, in the query's text or, when `part` says so, in another text given with it.
-
-    Nobody in Codriver catches it; it is a class as it is the one error of a room that can be used without the others.
-    """
-
-    reason = "bad-query"
-
-    def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
-        found = cut(found, SHOWN_CHARACTERS)
-        super().__init__(
-            f"line {line}, column {column} of the {part}: expected {expected}, found {found}",
-            hint=f"Correct the {part} there and ask again.",
-            details={"expected": expected, "found": found, "line": line, "column": column},
-        )
-        self.expected = expected
-        self.found = found
-        self.line = line
-        self.column = column
-
-
-class OutOfRowsError(Exception):
-    """A query that would hold more rows at once than its budget allows."""
-
-
-class Budget:
-    """The budget of one query. `clock` gives seconds and never goes back."""
-
-    def __init__(self, clock: Callable[[], float], time_limit_s: float, max_held_rows: int = MAX_HELD_ROWS) -> None:
-        self._clock = clock
-        self._deadline_s = clock() + time_limit_s
-        self._rows_left = max_held_rows
-        self._bytes_left = MAX_MADE_BYTES
-
-    def check(self) -> None:
-        """Check the time that is left.
-
-        Raises:
-            OutOfTimeError: no time is left.
-        """
-        if self._clock() >= self._deadline_s:
-            raise OutOfTimeError
-
-    def remaining_s(self) -> float:
-        """Seconds left; above 0.
-
-        Raises:
-            OutOfTimeError: no time is left.
-        """
-        remaining = self._deadline_s - self._clock()
-        if remaining <= 0:
-            raise OutOfTimeError
-        return remaining
-
-    def hold(self, rows: int) -> None:
-        """Count so many rows more as held; below 0, so many less.
-
-        Raises:
-            OutOfRowsError: the query holds too many rows.
-        """
-        self._rows_left -= rows
-        if self._rows_left < 0:
-            raise OutOfRowsError
-
-    def make(self, value: object) -> None:
-        """Count a value that a function made and a row holds.
-
-        Raises:
-            OutOfRowsError: the value is too large together with those before.
-        """
-        if isinstance(value, str | tuple | frozenset) and len(value) > SMALL_VALUE:
-            self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)
-            if self._bytes_left < 0:
-                raise OutOfRowsError
-
+from codriver_datalog.errors import InvalidPatternError, QueryError
+from codriver_datalog.regexes import Pattern, compile_pattern
 
 MAX_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
 MAX_DEPTH = 64

@@ -15,14 +15,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver.lisp.lexical_scope import KEYS, NAMESPACE, QUOTED, REFERRED, Binding, Occurrence, Scope, Walk, bound_name
+from codriver_lisp.lexical_scope import KEYS, NAMESPACE, QUOTED, REFERRED, Binding, Occurrence, Scope, Walk, bound_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from codriver.lisp.lexical_scope import Binder
-    from codriver.lisp.reader import Form
-    from codriver.lisp.source_text import Document
+    from codriver_lisp.lexical_scope import Binder
+    from codriver_lisp.reader import Form
+    from codriver_lisp.source_text import Document
 
     Items = Sequence[Form]
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
-from codriver.datalog import operators, syntax_tree
-from codriver.datalog.edn import Form, QueryError, Text, from_json, read
-from codriver.datalog.functions import AGGREGATES
-from codriver.datalog.syntax_tree import (
+from codriver_datalog import operators, syntax_tree
+from codriver_datalog.edn import Form, Text, from_json, read
+from codriver_datalog.errors import QueryError
+from codriver_datalog.functions import AGGREGATES
+from codriver_datalog.syntax_tree import (
     Aggregate,
     Branch,
     Element,
@@ -41,8 +42,8 @@ from codriver.datalog.syntax_tree import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from codriver.datalog.entity_store import Schema
-    from codriver.datalog.operators import Rows
+    from codriver_datalog.entity_store import Schema
+    from codriver_datalog.operators import Rows
 
 SECTIONS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
 RETURN_MAPS = (":keys", ":strs", ":syms")

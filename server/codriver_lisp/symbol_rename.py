@@ -11,18 +11,18 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver.lisp.binding_forms import namespace_of, occurrences, required
-from codriver.lisp.lexical_scope import KEYS
-from codriver.lisp.reader import TOKEN
-from codriver.lisp.source_text import Problem, ProblemError
+from codriver_lisp.binding_forms import namespace_of, occurrences, required
+from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.lexical_scope import KEYS
+from codriver_lisp.reader import TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.lisp.binding_forms import Required
-    from codriver.lisp.lexical_scope import Occurrence
-    from codriver.lisp.reader import Form
-    from codriver.lisp.source_text import Document
+    from codriver_lisp.binding_forms import Required
+    from codriver_lisp.lexical_scope import Occurrence
+    from codriver_lisp.reader import Form
+    from codriver_lisp.source_text import Document
 
 _NUMBER = re.compile(r"[+-]?\d")
 _VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})

@@ -18,6 +18,8 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
+from codriver_datalog.errors import InvalidPatternError, OutOfTimeError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -231,14 +233,6 @@ class _Reading:
             return False
         self._place += 1
         return self._text[self._place - 1] != "\\" or self._escape()
-
-
-class InvalidPatternError(ValueError):
-    """A pattern is no regular expression, for the reason said."""
-
-
-class OutOfTimeError(Exception):
-    """A query whose time is over."""
 
 
 class Clock(Protocol):

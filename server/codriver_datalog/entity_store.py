@@ -43,6 +43,8 @@ class Schema:
     required: frozenset[str]
     indexed: frozenset[str]
     only_in: tuple[str, int] | None = None
+    sources: tuple[tuple[str, str], ...] = (("$", ""),)
+    """The names of the sources that a query may have, each with a description for errors, which may be empty."""
     beside: tuple[Schema, ...] = ()
     """The schemas of other sources, whose attributes a question may name as well."""
 
@@ -66,6 +68,17 @@ class Schema:
         is_asked = self.only_in is None or self.only_in[0] in question
         own = self.keywords if is_asked or self.only_in is None else self.keywords[: self.only_in[1]]
         return own + tuple(keyword for schema in self.beside for keyword in schema.keywords_for(question))
+
+    @cached_property
+    def source_names(self) -> frozenset[str]:
+        """The names of the sources that a query may have."""
+        return frozenset(name for name, _ in self.sources)
+
+    @cached_property
+    def sources_text(self) -> str:
+        """The names of all sources, for errors."""
+        *names, last = [f"`{name}`, {about}" if about else f"`{name}`" for name, about in self.sources]
+        return f"{', '.join(names)} or {last}" if names else last
 
     @cached_property
     def required_places(self) -> frozenset[int]:

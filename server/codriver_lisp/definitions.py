@@ -12,12 +12,12 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.lisp.reader import Places, read, tokens
+from codriver_lisp.reader import Places, read, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.lisp.reader import Form
+    from codriver_lisp.reader import Form
 
     Aliases = Mapping[tuple[str, str], str]
 

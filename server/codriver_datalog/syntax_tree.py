@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from codriver.datalog.edn import Form, Text, constant
-from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
+from codriver_datalog.edn import Form, Text, constant
+from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codriver.datalog.entity_store import Schema
+    from codriver_datalog.entity_store import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,6 @@ def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
 
 
-SOURCES = ("$", "$app", "$history", "$memory", "$run")
 CLAUSE = (
     "a clause: `[?e :attribute ?v]`, `[(f ?x)]`, `[(f ?x) ?y]`, `(not …)`, `(not-join [?x] …)`, `(or …)`, "
     "`(or-join [?x] …)` or `(rule ?x)`"
@@ -299,8 +298,8 @@ class Parser:
 
     def source(self, form: Form) -> Source:
         """The source that must stand at this form."""
-        if form.value not in SOURCES:
-            raise self.text.error("`$`, the log, `$app`, `$history`, `$memory` or `$run`", form)
+        if form.value not in self._schema.source_names:
+            raise self.text.error(self._schema.sources_text, form)
         return Source(form.value)
 
     def binding(self, form: Form) -> Binding:

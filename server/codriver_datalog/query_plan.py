@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog import operators
-from codriver.datalog.edn import Form, printed
-from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
-from codriver.datalog.operators import Group, is_or_ready, provided
-from codriver.datalog.syntax_tree import (
+from codriver_datalog import operators
+from codriver_datalog.edn import Form, printed
+from codriver_datalog.errors import cut
+from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
+from codriver_datalog.operators import Group, is_or_ready, provided
+from codriver_datalog.syntax_tree import (
     Argument,
     Blank,
     Clause,
@@ -35,12 +36,11 @@ from codriver.datalog.syntax_tree import (
     binding_variables,
     variables,
 )
-from codriver.errors import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from codriver.datalog.operators import Context, Expression, Row, Rows, Scope, Step
+    from codriver_datalog.operators import Context, Expression, Row, Rows, Scope, Step
 
 Unit = Group | Clause
 

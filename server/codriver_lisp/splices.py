@@ -12,14 +12,15 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.lisp.parinfer import balance
-from codriver.lisp.reader import LINE_END, check, read, tokens
-from codriver.lisp.source_text import Problem, ProblemError, last_line, reindented
+from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.parinfer import balance
+from codriver_lisp.reader import LINE_END, check, read, tokens
+from codriver_lisp.source_text import last_line, reindented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codriver.lisp.source_text import Document, Unit
+    from codriver_lisp.source_text import Document, Unit
 
 
 _BLANK_LINE_AT_END = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")

@@ -22,14 +22,14 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.datalog import operators
-from codriver.datalog.edn import Budget, OutOfRowsError, Text, characters, printed, read, to_json
-from codriver.datalog.functions import AGGREGATES, reason
-from codriver.datalog.operators import Context, Scope, bound_after
-from codriver.datalog.query import Inputs, parse_pull, read_inputs
-from codriver.datalog.query_plan import Plan, plan
-from codriver.datalog.regexes import OutOfTimeError
-from codriver.datalog.syntax_tree import (
+from codriver_datalog import operators
+from codriver_datalog.edn import Text, characters, printed, read, to_json
+from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
+from codriver_datalog.functions import AGGREGATES, reason
+from codriver_datalog.operators import Context, Scope, bound_after
+from codriver_datalog.query import Inputs, parse_pull, read_inputs
+from codriver_datalog.query_plan import Plan, plan
+from codriver_datalog.syntax_tree import (
     Aggregate,
     Branch,
     Clause,
@@ -52,8 +52,9 @@ from codriver.datalog.syntax_tree import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from codriver.datalog.entity_store import Snapshot
-    from codriver.datalog.operators import Row, Rows
+    from codriver_datalog.budget import Budget
+    from codriver_datalog.entity_store import Snapshot
+    from codriver_datalog.operators import Row, Rows
 
 
 Cut = Literal["rows", "time"]
@@ -137,7 +138,7 @@ class LineVariables:
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """The answer of a query over its sources: `$`, and those of the other `SOURCES` that are given.
+    """The answer of a query over its sources: those of the schema's sources that are given.
 
     `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from codriver.lisp.reader import Form
+    from codriver_lisp.reader import Form
 
     Binder = Callable[["Walk", Sequence[Form], "Scope"], None]
 

@@ -19,8 +19,8 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog import regexes
-from codriver.datalog.edn import (
+from codriver_datalog import regexes
+from codriver_datalog.edn import (
     MAX_INTEGER,
     MAX_ITEMS,
     MAX_NESTING,
@@ -36,7 +36,7 @@ from codriver.datalog.edn import (
     quotient,
     text_of,
 )
-from codriver.datalog.regexes import Clock, Pattern, compile_pattern
+from codriver_datalog.regexes import Clock, Pattern, compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 An edit's form is found by the number and the text of its first line. New text is indented for its place: its lines move
 together, and nothing within strings does. A tab counts as two columns where columns are compared, as to parinfer and in
-`codriver.lisp.parinfer`. A tab stays a tab: the place's own tabs come before each line, followed by the line's own
+`codriver_lisp.parinfer`. A tab stays a tab: the place's own tabs come before each line, followed by the line's own
 further indentation.
 """
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codriver.errors import cut
-from codriver.lisp.reader import LINE_END, Places, explain, read, tokens
+from codriver_lisp.errors import Problem, ProblemError, cut
+from codriver_lisp.reader import LINE_END, Places, explain, read, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.lisp.reader import Form
+    from codriver_lisp.reader import Form
 
 
 HOLDERS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment", "do"})
@@ -381,23 +381,6 @@ class Limits:
 
     padding: int = 2
     context: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """The reason of a refusal; the lines around the target, if the target is wrong; the new text balanced."""
-
-    message: str
-    context: str | None = None
-    balanced_text: str | None = None
-
-
-class ProblemError(Exception):
-    """An edit that cannot be done."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
 
 
 def find(document: Document, target: Target, limits: Limits) -> Unit:

@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.lisp.binding_forms import namespace_of
-from codriver.lisp.definitions import definitions
-from codriver.lisp.reader import Places, TooManyFormsError
-from codriver.lisp.source_text import Limits, Problem, ProblemError, Target, find
-from codriver.lisp.splices import (
+from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.definitions import definitions
+from codriver_lisp.errors import Problem, ProblemError, TooManyFormsError
+from codriver_lisp.reader import Places
+from codriver_lisp.source_text import Limits, Target, find
+from codriver_lisp.splices import (
     Naming,
     Splice,
     append,
@@ -41,13 +42,13 @@ from codriver.lisp.splices import (
     rename_within,
     replace,
 )
-from codriver.lisp.symbol_rename import Renamed, find_names, find_references
+from codriver_lisp.symbol_rename import Renamed, find_names, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.lisp.source_text import Document, Unit
-    from codriver.lisp.symbol_rename import Found
+    from codriver_lisp.source_text import Document, Unit
+    from codriver_lisp.symbol_rename import Found
 
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 

@@ -10,7 +10,7 @@ The rules, for every line of code:
 
 Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: code behind a
 tab is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last character.
-`codriver.lisp.parinfer` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
+`codriver_lisp.parinfer` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
 
 Time is linear in the text given and the text got; each comment line below a line that has moved costs as much as
 brackets are open.
@@ -33,7 +33,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from codriver.lisp.reader import CLOSERS, LINE_END, Unbalanced, check, tokens
+from codriver_lisp.reader import CLOSERS, LINE_END, Unbalanced, check, tokens
 
 MESSAGES = {
     "quote-danger": "Quotes must balanced inside comment blocks.",

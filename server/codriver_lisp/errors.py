@@ -1,0 +1,35 @@
+"""The errors of reading and editing Lisp text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class LispError(Exception):
+    """Base class of all errors that this package raises."""
+
+
+class TooManyFormsError(LispError, ValueError):
+    """A text with more forms than the reader's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The reason of a refusal; the lines around the target, if the target is wrong; the new text balanced."""
+
+    message: str
+    context: str | None = None
+    balanced_text: str | None = None
+
+
+class ProblemError(LispError):
+    """An edit that cannot be done."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+def cut(text: str, max_characters: int) -> str:
+    """Return a text of at most `max_characters`, with an ellipsis at the end if it was cut."""
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"
