@@ -5,16 +5,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core import callers
+from codriver.core import clients, reported_evaluations
 from codriver.core.actions import ClientConnected, ClientTold
 from codriver.core.state import State, with_evaluation
 from codriver.core.values import Evaluation
 
 
-def state_of(*clients):
+def state_of(*ids):
     state = State()
-    for client in clients:
-        state = callers.connected(state, ClientConnected(client)).state
+    for client in ids:
+        state = clients.connected(state, ClientConnected(client)).state
     return state
 
 
@@ -29,17 +29,17 @@ def ended(state, identity):
 
 
 def told(state, client, who):
-    return callers.told(state, ClientTold(client, who)).state
+    return reported_evaluations.told(state, ClientTold(client, who)).state
 
 
 def since(state, client, who):
-    known = callers.told_to(state, client, who)
-    return [one.id for one in callers.since_told(state, known, client, who)] if known else []
+    known = reported_evaluations.told_to(state, client, who)
+    return [one.id for one in reported_evaluations.since_told(state, known, client, who)] if known else []
 
 
 def told_if_need_be(state, client, who):
-    known = callers.told_to(state, client, who)
-    if since(state, client, who) or known is None or not callers.is_current(state, known, None, None):
+    known = reported_evaluations.told_to(state, client, who)
+    if since(state, client, who) or known is None or not reported_evaluations.is_current(state, known, None, None):
         return told(state, client, who)
     return state
 
@@ -75,10 +75,10 @@ def test_callers_that_share_a_connection_are_told_apart():
 
 def test_only_the_newest_callers_of_a_connection_are_remembered():
     state = state_of("c1")
-    for number in range(callers.MAX_CALLERS + 5):
+    for number in range(reported_evaluations.MAX_CALLERS + 5):
         state = told(state, "c1", f"who-{number}")
     kept = state.clients["c1"].told
-    assert len(kept) == callers.MAX_CALLERS
+    assert len(kept) == reported_evaluations.MAX_CALLERS
     assert "who-0" not in kept
 
 
@@ -117,7 +117,10 @@ def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
         if step == "tell":
             assert since(state, "c1", "ann") == since(noted, "c1", "ann")
             noted, state = told(noted, "c1", "ann"), told_if_need_be(state, "c1", "ann")
-            assert callers.told_to(state, "c1", "ann").number > state.evaluated - callers.MOST_OWN
+            assert (
+                reported_evaluations.told_to(state, "c1", "ann").number
+                > state.evaluated - reported_evaluations.MOST_OWN
+            )
         elif step == "end":
             live = next((name for name, one in state.evaluations.items() if not one.over), None)
             if live is not None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import callers
+from codriver.core import caller_names, clients, newest_entries, recent_repls, reported_evaluations
 from codriver.core.actions import CallerNamed, ClientConnected, ClientTold
 from codriver.core.state import Origin, Repl, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
@@ -12,34 +12,34 @@ from codriver.core.values import Evaluation, Lane
 def state():
     made = State()
     for client in ("c1", "c2"):
-        made = callers.connected(made, ClientConnected(client)).state
+        made = clients.connected(made, ClientConnected(client)).state
     return made
 
 
 def named(state, who, *, formerly="agent", client="c1", conversation=""):
-    return callers.named(state, CallerNamed(conversation, formerly, client, who)).state
+    return caller_names.named(state, CallerNamed(conversation, formerly, client, who)).state
 
 
 def test_a_name_holds_until_another_is_given_and_for_its_conversation_alone(state):
-    assert callers.name_of(state, "c1", "") is None
+    assert caller_names.name_of(state, "c1", "") is None
     state = named(named(state, "ann"), "bob", formerly="ann")
-    assert [callers.name_of(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == ["bob", None, None]
+    assert [caller_names.name_of(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == ["bob", None, None]
 
 
 def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(state):
     state = named(named(state, "ann"), "bob", formerly="ann")
-    own = {who: callers.is_own(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
+    own = {who: caller_names.is_own(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
     assert own == {"agent": True, "ann": False, "bob": True}
-    assert not callers.is_own(state, "c1", "bob", ("c2", "agent"))
+    assert not caller_names.is_own(state, "c1", "bob", ("c2", "agent"))
 
 
 def test_a_caller_that_names_itself_is_not_told_of_itself(state):
-    state = callers.told(state, ClientTold("c1", "agent")).state
+    state = reported_evaluations.told(state, ClientTold("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
     state = named(state, "ann")
-    known = callers.told_to(state, "c1", "ann")
-    assert callers.since_told(state, known, "c1", "ann") == []
+    known = reported_evaluations.told_to(state, "c1", "ann")
+    assert reported_evaluations.since_told(state, known, "c1", "ann") == []
 
 
 def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):
@@ -50,12 +50,12 @@ def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):
 
 
 def test_the_repls_that_a_caller_has_used_are_known_under_its_name_too(state):
-    state = callers.with_used(state, "c1", "agent", "r1")
-    assert callers.used_by(named(state, "ann"), "c1", "ann") == ("r1",)
-    assert callers.used_by(state, "c2", "agent") == ()
+    state = recent_repls.with_used(state, "c1", "agent", "r1")
+    assert recent_repls.used_by(named(state, "ann"), "c1", "ann") == ("r1",)
+    assert recent_repls.used_by(state, "c2", "agent") == ()
 
 
 def test_of_very_many_callers_the_newest_are_remembered(state):
-    for number in range(callers.MOST + 1):
+    for number in range(newest_entries.MAX_ENTRIES + 1):
         state = named(state, f"w{number}", conversation=str(number))
-    assert [callers.name_of(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]
+    assert [caller_names.name_of(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]

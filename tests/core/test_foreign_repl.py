@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from codriver.core.callers import is_first
+from codriver.core.caller_names import is_first
 from codriver.core.state import Life, Origin, Repl, State, stray
 from codriver.core.values import Evaluation, Profile
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import callers, dispatch
+from codriver.core import dispatch, lanes
 from codriver.core.actions import (
     ClientConnected,
     ClientGone,
@@ -69,7 +69,7 @@ class Server:
         """The name of the session that a client evaluates in."""
         lane = Lane(name, who, conversation)
         self.do(LaneWanted("r1", lane), client=client)
-        found = callers.find(self.core.state, self.repl, lane, client)
+        found = lanes.find(self.core.state, self.repl, lane, client)
         return found.name if found else None
 
     def evaluate(self, client, session="main", who="agent", **more):
@@ -110,8 +110,8 @@ def test_a_repl_that_runs_no_sessions_side_by_side_gives_no_lanes(why):
 
 
 def test_of_64_lanes_no_more_are_made(server):
-    made = [server.lane("c1", who=f"w{number}") for number in range(callers.MOST + 1)]
-    assert (None in made[:-1], made[-1], len(server.names)) == (False, None, 1 + callers.MOST)
+    made = [server.lane("c1", who=f"w{number}") for number in range(lanes.MAX_LANES + 1)]
+    assert (None in made[:-1], made[-1], len(server.names)) == (False, None, 1 + lanes.MAX_LANES)
 
 
 def test_one_lane_waits_for_no_other(server):

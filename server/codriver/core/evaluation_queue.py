@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.core import callers
+from codriver.core import orphans, recent_repls
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -116,7 +116,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
     # A session that ended in this very moment: the REPL refuses the evaluation, which ends it.
     name = action.request.session
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
-    state = callers.with_used(state, action.client, action.who, repl.id)
+    state = recent_repls.with_used(state, action.client, action.who, repl.id)
     evaluation = _accepted(state, action, repl, session)
     if state.life.phase in ("stopping", "stopped"):
         # A connected client calls on until its connection is closed, which happens last.
@@ -124,7 +124,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
     if repl.phase != "connected" or holder(state, evaluation) is not None:
-        return callers.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
+        return orphans.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
     evaluation = _running(evaluation, repl, action.now)
     state = _put_new(state, evaluation, repl, session, action.now)
     return Outcome(state, _run(evaluation, action.request, repl))
@@ -157,7 +157,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
         why = "the server stops, so this never started"
         return Outcome(_with_new(state, job), follow_ups=(_lost(job, why, "server-stopped"),))
     if holder(state, job) is not None:
-        return callers.end_unwanted(_with_new(state, job))
+        return orphans.end_unwanted(_with_new(state, job))
     job = replace(job, status="running", started_at=action.now)
     return Outcome(_with_new(state, job), _run_job(job, action.request))
 
@@ -330,7 +330,7 @@ def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcom
 def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
     """Wait for input, or end the evaluation if nobody will think of giving any."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
-    ended = callers.end_unwanted(waiting.state)
+    ended = orphans.end_unwanted(waiting.state)
     own = queue_of(state, evaluation)
     behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == own]
     told = tuple(WakeWaiters(evaluation=one.id) for one in behind)
@@ -365,7 +365,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         state = with_session(state, repl.id, session)
     effects: tuple[Effect, ...] = (wake, *told)
     if session is not None and session.is_leaving:
-        effects += callers.close_after_last(state, repl.id, session.name)
+        effects += orphans.close_after_last(state, repl.id, session.name)
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import callers, evaluation_queue
+from codriver.core import evaluation_queue, lanes, orphans
 from codriver.core.actions import (
     Action,
     LatchError,
@@ -170,7 +170,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     # The note on its end is true no more.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     says = _connected_says(state, connected)
-    placed = callers.place_waiting(with_repl(state, connected), repl.id)
+    placed = lanes.place_waiting(with_repl(state, connected), repl.id)
     return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=says)
 
 
@@ -288,7 +288,7 @@ def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     """Remove a session, if its client has left it."""
-    return Outcome(callers.forget_session(state, repl.id, action.name))
+    return Outcome(orphans.forget_session(state, repl.id, action.name))
 
 
 def _free_key(state: State, wanted: str, own_id: str) -> str:

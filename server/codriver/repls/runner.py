@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core import actions, dispatch
-from codriver.core.callers import OPS
+from codriver.core.app_streams import OPS
 from codriver.core.evaluation_queue import next_id
 from codriver.core.records import Recent
 from codriver.core.values import TOLD_IN_WORDS, Evaluation, Failure, PrintLimits

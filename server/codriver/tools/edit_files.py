@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
-from codriver.core import callers
+from codriver.core import caller_names
 from codriver.core.actions import Say
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, ReplaceText, Wanted, lint
@@ -371,7 +371,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
 def _caller(call: Call, who: str | None) -> str:
     """The caller whose batch it is: by the name that it gave, now or before, else by this connection."""
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
-    if who is None and callers.name_of(call.state, call.client, call.conversation) is None:
+    if who is None and caller_names.name_of(call.state, call.client, call.conversation) is None:
         return unnamed
     call.services.editor.adopt(f"who {name}", unnamed)
     return f"who {name}"

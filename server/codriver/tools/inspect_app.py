@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from codriver.core import callers, evaluation_queue
+from codriver.core import app_streams, evaluation_queue
 from codriver.core.actions import AppStreamBegan, AppStreamEnded
 from codriver.core.state import AppStream
 from codriver.core.values import NO_LIMITS, Request
@@ -322,7 +322,7 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
         return refused(call, told)
     stream = AppStream(str(told["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.dispatch(AppStreamBegan(stream))
-    kind = callers.OPS.get(arguments.topic, arguments.topic)
+    kind = app_streams.OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
     captured = {"lines": [near(_captured(told["capture"]), call.services.workspace)]} if "capture" in told else {}
     begun = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
@@ -337,7 +337,7 @@ def _captured(told: Mapping[str, Any]) -> str:
 
 async def _stop(call: Call, identity: str) -> Answer:
     """End a stream, whoever began it."""
-    found = [stream for stream in callers.live(call.state) if stream.id == identity]
+    found = [stream for stream in app_streams.live(call.state) if stream.id == identity]
     existed = False
     for stream in found:
         told = await _ask(call, stream.repl, "unsubscribe", {"subId": stream.id})
@@ -352,7 +352,7 @@ async def _list(call: Call, repl: Repl) -> Answer:
     if not told["ok"]:
         return refused(call, told)
     rows = {row["id"]: row for row in told["subs"]}
-    own = [one for one in callers.live(call.state) if one.repl == repl.id and one.id in rows]
+    own = [one for one in app_streams.live(call.state) if one.repl == repl.id and one.id in rows]
     return Answer({"lines": [_line(one, rows[one.id]) for one in own], "count": len(own)})
 
 

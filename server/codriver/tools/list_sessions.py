@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from pydantic import Field
 
-from codriver.core import callers
+from codriver.core import app_streams
 from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
 from codriver.core.state import awaits_acceptance, cautions, stray
@@ -118,7 +118,7 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
         "sessionId": told.get("sessionId"),
         "frames": told.get("frames", []),
         "bands": [name for name in bands if bands[name] is True],
-        "subscriptions": sum(stream.repl == repl.id for stream in callers.live(state)),
+        "subscriptions": sum(stream.repl == repl.id for stream in app_streams.live(state)),
         **({} if told.get("contract", CONTRACT) == CONTRACT else {"contract": told["contract"]}),
     }
 

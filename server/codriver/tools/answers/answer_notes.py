@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import callers
+from codriver.core import caller_names, lanes, reported_evaluations
 from codriver.core.actions import ClientTold
 from codriver.core.state import cautions
 from codriver.core.values import MAIN_SESSION
@@ -69,9 +69,9 @@ def notes_of_others(asking: Asking) -> list[str]:
     """
     call, who, session, stands = asking.call, asking.who, asking.session, asking.stands
     state = call.services.core.state
-    told = callers.told_to(state, call.client, who)
-    theirs = callers.since_told(state, told, call.client, who) if told else []
-    if told is None or theirs or not callers.is_current(state, told, session, stands):
+    told = reported_evaluations.told_to(state, call.client, who)
+    theirs = reported_evaluations.since_told(state, told, call.client, who) if told else []
+    if told is None or theirs or not reported_evaluations.is_current(state, told, session, stands):
         call.dispatch(ClientTold(session=session, seen=stands), who=who)
     if not theirs:
         return []
@@ -150,9 +150,9 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The note of a caller's first evaluation in a REPL without a free lane: the caller shares a session."""
-    if evaluation.lane is None or not repl.gives_lanes or not callers.is_first(state, evaluation):
+    if evaluation.lane is None or not repl.gives_lanes or not caller_names.is_first(state, evaluation):
         return []
-    return [f"{repl.key} has {callers.MOST} lanes, the most there may be: this session is shared"]
+    return [f"{repl.key} has {lanes.MAX_LANES} lanes, the most there may be: this session is shared"]
 
 
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
-from codriver.core import callers, evaluation_queue
+from codriver.core import caller_names, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
 from codriver.core.values import HELD, LIVE, NOT_LISP, EvaluationStatus
@@ -252,7 +252,7 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
     state = call.services.core.state
     other = state.evaluations.get(evaluation_queue.id_of(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
-    return callers.is_own(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
+    return caller_names.is_own(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
 
 
 async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:

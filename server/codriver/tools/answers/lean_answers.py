@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
-from codriver.core import callers
+from codriver.core import reported_evaluations
 from codriver.core.records import dataclass
 from codriver.core.values import LIVE
 from codriver.errors import RefusedError, cut
@@ -110,7 +110,7 @@ def reader_of(
     `own_session`: the key of the session that the caller gets without naming any, if known.
     """
     state = call.services.core.state
-    repl, told = state.repls.get(evaluation.repl), callers.told_to(state, call.client, who)
+    repl, told = state.repls.get(evaluation.repl), reported_evaluations.told_to(state, call.client, who)
     given = arguments.__dict__
     return Reader(
         who=who,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from codriver.core import callers
+from codriver.core import caller_names
 from codriver.core.actions import Action, CallerNamed
 from codriver.core.records import dataclass
 from codriver.errors import refused
@@ -339,7 +339,7 @@ class Call:
             RefusedError: the given name is no slug, or a reserved one.
         """
         if given is None:
-            known = callers.name_of(self.state, self.client, self.conversation, self.client_name)
+            known = caller_names.name_of(self.state, self.client, self.conversation, self.client_name)
             return known or client_slug(self.client_name) or "mcp-client"
         # The page, and it alone, is named after a human.
         if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
@@ -359,12 +359,12 @@ class Call:
             RefusedError: as `who` says.
         """
         who, formerly = self.who(given), self.who(None)
-        if callers.name_of(self.state, self.client, self.conversation) != who:
+        if caller_names.name_of(self.state, self.client, self.conversation) != who:
             self.dispatch(CallerNamed(self.conversation, formerly, client_name=self.client_name), who=who)
 
     def is_own(self, evaluation: Evaluation, who: str) -> bool:
         """True of an evaluation of the caller `who`, which came over this connection under its name or none."""
-        return callers.is_own(self.state, self.client, who, (evaluation.client, evaluation.who))
+        return caller_names.is_own(self.state, self.client, who, (evaluation.client, evaluation.who))
 
 
 class LastingCall(Call):

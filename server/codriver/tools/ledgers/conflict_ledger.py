@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import callers
+from codriver.core import caller_names
 from codriver.editing import code_names
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _uses(life: Life, said: Said, made: Making) -> bool:
 def is_own(state: State, said: Said | Edit, one: Said | Edit) -> bool:
     """Whether two pieces of code are of one caller, also after it connected again."""
     is_back = one.who == said.who and one.client not in state.clients
-    return is_back or callers.is_own(state, said.client, said.who, (one.client, one.who))
+    return is_back or caller_names.is_own(state, said.client, said.who, (one.client, one.who))
 
 
 def _counts(state: State, said: Said) -> bool:

@@ -1,0 +1,104 @@
+"""Streams of the events of applications, from being started to their end.
+
+A stream is renewed for as long as its client and the connection of its REPL last. The application ends a stream that
+nobody renews (see the lease in `codriver_seam.streams`).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.core.actions import (
+    AppStreamBegan,
+    AppStreamEnded,
+    AppStreamRenewed,
+    ReplLost,
+    RestartRepl,
+)
+from codriver.core.dispatch import (
+    EndAppStream,
+    Outcome,
+    RenewAppStream,
+    TellAppStreamOver,
+)
+from codriver.core.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.core.state import (
+        AppStream,
+        Repl,
+        State,
+    )
+
+CALLS: Final = "calls"
+"""The topic of a capture, which ends by itself after so many events."""
+OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
+"""By topic: the op-type of its events, if that differs from the topic."""
+
+
+def began(state: State, action: AppStreamBegan) -> Outcome:
+    """Keep a stream, and renew it from now on; a stream whose client has left meanwhile is ended."""
+    stream = action.stream
+    if stream.client not in state.clients:
+        return Outcome(state, (EndAppStream(stream=stream),))
+    return Outcome(replace(state, app_streams=(*state.app_streams, stream)), (_renewal(stream),))
+
+
+def renewed(state: State, action: AppStreamRenewed) -> Outcome:
+    """Renew a stream again later, or forget it if the application has forgotten it."""
+    stream = action.stream
+    if stream not in state.app_streams:
+        return Outcome(state)
+    if action.is_there:
+        return Outcome(state, (_renewal(stream),))
+    # A capture ends by itself.
+    why = "it has told enough, or the application ended it" if stream.topic == CALLS else "the application ended it"
+    return _over(state, [stream], why)
+
+
+def over_with(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State, Repl, Any], Outcome]:
+    """The handler of the end of a REPL's connection, which ends the REPL's streams."""
+
+    def handled(state: State, repl: Repl, action: ReplLost | RestartRepl) -> Outcome:
+        outcome = handle(state, repl, action)
+        left = [stream for stream in state.app_streams if stream.repl == repl.id]
+        if not left or outcome.state.repls[repl.id].phase == "connected":
+            return outcome
+        why = f"the REPL {repl.key} " + ("restarts" if isinstance(action, RestartRepl) else f"is lost ({action.cause})")
+        told = _over(outcome.state, left, why)
+        return replace(outcome, state=told.state, effects=(*outcome.effects, *told.effects))
+
+    return handled
+
+
+def ended(state: State, action: AppStreamEnded) -> Outcome:
+    """Forget a stream."""
+    return Outcome(_without(state, [action.stream]))
+
+
+def end_streams_of(state: State, client: str) -> Outcome:
+    """End the streams of a client that is gone."""
+    left = [stream for stream in state.app_streams if stream.client == client]
+    return Outcome(_without(state, left), tuple(EndAppStream(stream=stream) for stream in left))
+
+
+def live(state: State) -> list[AppStream]:
+    """The streams whose connection stands."""
+    standing = {(repl.id, repl.generation) for repl in state.repls.values() if repl.phase == "connected"}
+    return [stream for stream in state.app_streams if (stream.repl, stream.generation) in standing]
+
+
+def _over(state: State, streams: list[AppStream], why: str) -> Outcome:
+    """The end of streams that nobody asked for; the callers that wait for their events are told."""
+    return Outcome(_without(state, streams), tuple(TellAppStreamOver(stream=stream, why=why) for stream in streams))
+
+
+def _without(state: State, streams: list[AppStream]) -> State:
+    return replace(state, app_streams=tuple(one for one in state.app_streams if one not in streams))
+
+
+def _renewal(stream: AppStream) -> RenewAppStream:
+    return RenewAppStream(stream=stream, then=(AppStreamRenewed(stream),))

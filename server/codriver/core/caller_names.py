@@ -1,0 +1,97 @@
+"""The names of callers: the `who` that is given last in a conversation, and what belongs to it.
+
+A given `who` is the caller's until another is given. The evaluations that came over the same connection before any name
+was given belong to that caller too. Sub-agents with names of their own stay apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.core.dispatch import (
+    Outcome,
+)
+from codriver.core.newest_entries import with_newest
+from codriver.core.records import replace
+from codriver.core.state import (
+    State,
+    with_item,
+    with_session,
+)
+
+if TYPE_CHECKING:
+    from codriver.core.actions import (
+        CallerNamed,
+    )
+    from codriver.core.values import Evaluation
+
+
+def named(state: State, action: CallerNamed) -> Outcome:
+    """Give a caller its name; the lane and the answers that the caller had without a name stay its own."""
+    client = state.clients.get(action.client)
+    if client is None:
+        return Outcome(state)
+    was_unnamed = action.conversation not in client.names and action.formerly != action.who
+    names = with_newest(client.names, action.conversation, action.who)
+    told, used = client.told, client.used
+    if was_unnamed and action.formerly in told and action.who not in told:
+        told = with_item(told, action.who, told[action.formerly])
+    if was_unnamed and action.formerly in used and action.who not in used:
+        used = with_item(used, action.who, used[action.formerly])
+    client = replace(
+        client, names=names, unnamed=action.formerly if was_unnamed else client.unnamed, told=told, used=used
+    )
+    state = replace(state, clients=with_item(state.clients, client.id, client))
+    if action.client_name and action.conversation:
+        key = _key_of(action.client_name, action.conversation)
+        state = replace(state, conversations=with_newest(state.conversations, key, action.who))
+    return Outcome(_with_lanes_renamed(state, action) if was_unnamed else state)
+
+
+def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
+    """The state in which a caller's name, unless it has lanes already, has those that the caller had without a name."""
+    for repl in state.repls.values():
+        own = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
+        mine = [one for one in own if one.lane and one.lane.conversation == action.conversation]
+        if any(one.lane and one.lane.who == action.who for one in mine):
+            continue
+        for one in mine:
+            if one.lane and one.lane.who == action.formerly:
+                lane = replace(one.lane, who=action.who)
+                state = with_session(state, repl.id, replace(one, who=action.who, lane=lane))
+    return state
+
+
+def name_of(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
+    """The name that was given last in this conversation; None for none.
+
+    With `client_name`, a name that such a client gave in it over another connection counts, too.
+    """
+    known = state.clients.get(client)
+    name = known.names.get(conversation) if known is not None else None
+    if name is None and client_name and conversation:
+        return state.conversations.get(_key_of(client_name, conversation))
+    return name
+
+
+def _key_of(client_name: str, conversation: str) -> str:
+    return f"{client_name}\n{conversation}"
+
+
+def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:
+    """True for an act `by` a client and a who, if it is the own of the caller `who` of `client`."""
+    other, name = by
+    if other != client:
+        return False
+    known = state.clients.get(client or "")
+    return name == who or (known is not None and name == known.unnamed)
+
+
+def is_first(state: State, evaluation: Evaluation) -> bool:
+    """Whether this is its caller's first evaluation in the REPL since the REPL was connected."""
+    return not any(
+        (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
+        and is_own(state, evaluation.client, evaluation.who, (other.client, other.who))
+        for other in state.evaluations.values()
+        if other.number < evaluation.number
+    )

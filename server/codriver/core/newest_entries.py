@@ -1,0 +1,20 @@
+"""Mappings that keep their newest entries only."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+V = TypeVar("V")
+
+MAX_ENTRIES: Final = 64
+"""Maximum number of entries: of the callers of one connection, and of the conversations of one server."""
+
+
+def with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
+    """Return the mapping with this entry as its newest, without its oldest entries beyond `MAX_ENTRIES`."""
+    others = [(name, one) for name, one in mapping.items() if name != key][-(MAX_ENTRIES - 1) :]
+    return MappingProxyType(dict([*others, (key, value)]))

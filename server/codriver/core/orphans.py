@@ -1,0 +1,144 @@
+"""Orphans: evaluations whose client is gone, and whose grace period after that has passed.
+
+In a shared session and in a lane, an orphan runs on as long as it holds nobody up, and anyone can fetch its result. It
+is ended when it waits for input, which nobody will give, when it runs in the background, and when a connected caller
+waits for its session.
+
+A session that the client asked for ends with the client, after the evaluations that still run there.
+"""
+
+from __future__ import annotations
+
+from codriver.core.actions import (
+    Action,
+    CancelQueued,
+    GraceOver,
+    Say,
+)
+from codriver.core.dispatch import (
+    AwaitGrace,
+    CloseSession,
+    Effect,
+    Outcome,
+    StopEvaluation,
+)
+from codriver.core.records import dataclass, replace
+from codriver.core.state import (
+    Session,
+    State,
+    queue_of,
+    with_evaluation,
+    with_repl,
+    with_session,
+    without_item,
+)
+from codriver.core.values import HELD, Evaluation
+
+OWN_SESSION = "its client left, and the session was its own"
+LEFT_BACKGROUND = "its client left, and it ran in the background"
+UNANSWERABLE = "it waits for input, and the client that asked for it left"
+
+
+@dataclass(frozen=True)
+class _Unwanted:
+    evaluation: Evaluation
+    why: str
+
+
+def await_grace(state: State, client: str) -> tuple[Effect, ...]:
+    """The effect that begins the grace of a client that has just gone; none for a client that left nothing behind."""
+    if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
+        return ()
+    return (AwaitGrace(then=(GraceOver(client),)),)
+
+
+def end_grace(state: State, client: str) -> Outcome:
+    """The state after the grace of a client: its evaluations are orphans, and unwanted ones end."""
+    for one in state.unfinished():
+        if one.client == client:
+            orphan = replace(one, is_orphan=True)
+            state = with_evaluation(state, orphan)
+    closed: list[Effect] = []
+    for repl, session in _lanes(state, client):
+        state = with_session(state, repl, replace(session, is_leaving=True))
+        closed += close_after_last(state, repl, session.name)
+    ended = end_unwanted(state)
+    return replace(ended, effects=(*closed, *ended.effects))
+
+
+def end_unwanted(state: State) -> Outcome:
+    """The state in which the end is asked for of every orphan that waits for input, or that somebody waits for."""
+    effects: list[Effect] = []
+    follow_ups: list[Action] = []
+    for unwanted in _unwanted(state):
+        one, why = unwanted.evaluation, unwanted.why
+        if one.status not in HELD:
+            follow_ups.append(CancelQueued(one.id, f"never sent: {why}"))
+        elif one.stop_asked != why:
+            asked = replace(one, stop_asked=why)
+            state = with_evaluation(state, asked)
+            effects.append(StopEvaluation(evaluation=one.id, why=why))
+            follow_ups.append(Say(f"evaluation {one.id} of {one.who} is ended: {why}"))
+    return Outcome(state, tuple(effects), tuple(follow_ups))
+
+
+def _unwanted(state: State) -> list[_Unwanted]:
+    unfinished = state.unfinished()
+    orphans = [one for one in unfinished if one.is_orphan]
+    if not orphans:
+        return []
+    waiting = {
+        queue_of(state, one): one
+        for one in reversed(unfinished)
+        if one.status == "queued" and (not one.client or one.client in state.clients)
+    }
+    found = []
+    for one in orphans:
+        waiter = waiting.get(queue_of(state, one))
+        if one.is_background:
+            found.append(_Unwanted(one, LEFT_BACKGROUND))
+        elif one.status == "needs-input":
+            found.append(_Unwanted(one, UNANSWERABLE))
+        elif waiter is not None:
+            found.append(_Unwanted(one, f"its client left, and {waiter.who} waits for its session"))
+    return found
+
+
+def leave(state: State, client: str) -> Outcome:
+    """End the sessions of a client's own: they take nothing new, queued code is dropped, running code is stopped.
+
+    In shared sessions the client's code goes on, as an orphan.
+    """
+    effects: list[Effect] = []
+    follow_ups: list[Action] = []
+    for repl in state.repls.values():
+        for session in repl.sessions.values():
+            if session.client != client or session.lane is not None:
+                continue
+            leaving = replace(session, client=None, is_leaving=True)
+            state = with_session(state, repl.id, leaving)
+            left = state.unfinished_in(repl.id, session.name)
+            follow_ups += [CancelQueued(one.id, f"never sent: {OWN_SESSION}") for one in left if one.status == "queued"]
+            effects += [StopEvaluation(evaluation=one.id, why=OWN_SESSION) for one in left if one.status != "queued"]
+            if not left:
+                effects.append(CloseSession(id=repl.id, name=session.name))
+    return Outcome(state, (*effects, *await_grace(state, client)), tuple(follow_ups))
+
+
+def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
+    """The effects on a session that is leaving: the session is closed once nothing is unfinished in it."""
+    return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
+
+
+def forget_session(state: State, repl: str, name: str) -> State:
+    """The state without a session that a client left and that is closed now."""
+    known = state.repls.get(repl)
+    if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
+        return state
+    return with_repl(state, replace(known, sessions=without_item(known.sessions, name)))
+
+
+def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
+    """The lanes of a client, each with the id of its REPL."""
+    held = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
+    return [(repl, session) for repl, session in held if session.client == client and session.lane is not None]

@@ -1,0 +1,26 @@
+"""The REPLs that each caller has evaluated in, so that a call without a session key finds the last one."""
+
+from __future__ import annotations
+
+from codriver.core.newest_entries import with_newest
+from codriver.core.records import replace
+from codriver.core.state import (
+    State,
+    with_item,
+)
+
+
+def with_used(state: State, client: str | None, who: str, repl: str) -> State:
+    """Return the state in which a caller has used a REPL last."""
+    known = state.clients.get(client or "")
+    before = known.used.get(who, ()) if known is not None else ()
+    if known is None or before[-1:] == (repl,):
+        return state
+    used = with_newest(known.used, who, (*[one for one in before if one != repl], repl))
+    return replace(state, clients=with_item(state.clients, known.id, replace(known, used=used)))
+
+
+def used_by(state: State, client: str, who: str) -> tuple[str, ...]:
+    """Return the ids of the REPLs that a caller has evaluated in, the last used one last."""
+    known = state.clients.get(client)
+    return known.used.get(who, ()) if known is not None else ()
