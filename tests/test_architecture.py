@@ -297,6 +297,7 @@ def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it
 
 # The wings of a large room, or its modules, and those that each may import. The modules at the door may import all of
 # them, and nothing here imports from the door.
+OF_ALL_ADAPTERS = {"stack_traces", "namespace_failures", "form_positions", "evaluation_tasks", "test_runs"}
 WINGS = {
     "repls": {
         "contract": set(),
@@ -304,9 +305,13 @@ WINGS = {
         "programs": set(),
         "worker": set(),
         "dialects": {"contract", "programs"},
-        "shared": {"contract", "dialects"},
-        "nrepl": {"contract", "dialects", "shared"},
-        "jupyter": {"contract", "dialects", "kinds", "programs", "shared"},
+        "stack_traces": {"contract", "dialects"},
+        "namespace_failures": {"contract"},
+        "form_positions": {"contract", "stack_traces"},
+        "evaluation_tasks": {"contract"},
+        "test_runs": {"contract", "dialects", "evaluation_tasks", "stack_traces"},
+        "nrepl": {"contract", "dialects", *OF_ALL_ADAPTERS},
+        "jupyter": {"contract", "dialects", "kinds", "programs", *OF_ALL_ADAPTERS},
         "launch": {"contract", "jupyter", "kinds"},
     },
     "repls/worker": {

@@ -30,8 +30,8 @@ from codriver.log.transit_format import (
 )
 from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
+from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
-from codriver.net.tasks import Shares
 from codriver.protocol.calls import Replies
 from codriver.protocol.mcp_server import MessageStream
 from codriver.protocol.sdk.sdk_server import SdkConnection

@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 import pytest
 
-from codriver.net.tasks import NoTurnError, Shares
+from codriver.net.fair_threads import NoTurnError, Shares
 
 pytestmark = pytest.mark.anyio
 BOUND_S = 30

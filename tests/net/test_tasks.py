@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from codriver.net.tasks import TaskSet
+from codriver.net.task_set import TaskSet
 
 pytestmark = pytest.mark.anyio
 

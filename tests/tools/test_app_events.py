@@ -9,10 +9,10 @@ import pytest
 from codriver.core.state import State
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.net.tasks import Work
+from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.base import Call
-from codriver.tools.ledgers.ledger import Waits
+from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.list_sessions import event_counts
 from codriver.tools.repl_output_log import LogArguments, WaitArguments, repl_output_log, wait_for
 

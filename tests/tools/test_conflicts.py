@@ -8,7 +8,7 @@ import pytest
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
 from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Life, Said, found
-from codriver.tools.ledgers.ledger import NotesTold
+from codriver.tools.ledgers.delivered_notes import NotesTold
 
 AGO = re.compile(r"\d+ s ago")
 FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.app.hot_reload import stamps
-from codriver.tools.ledgers.ledger import Saves
+from codriver.tools.ledgers.own_saves import Saves
 
 
 def test_a_watcher_knows_our_saves_by_the_stamps_that_it_takes_itself(tmp_path):

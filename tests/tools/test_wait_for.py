@@ -9,10 +9,10 @@ from live_server import serving, until
 
 from codriver.core.state import State
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.net.tasks import Work
+from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.base import Call
-from codriver.tools.ledgers.ledger import Waits
+from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.repl_output_log import WaitArguments, wait_for
 
 RESULTS = '[:find ?l ?t :where [?e :output/category "evaluationResults"] [?e :output/line ?l] [?e :output/text ?t]]'

@@ -54,8 +54,9 @@ from codriver.testing.changed_files import changed_files
 from codriver.testing.plain_process import start_plain
 from codriver.testing.test_jobs import TestJobs
 from codriver.tools.calls.base import Services, client_slug
-from codriver.tools.ledgers.ledger import CellWrites, Ledger
+from codriver.tools.ledgers.cell_output_writes import CellWrites
 from codriver.tools.ledgers.notebook_reads import NotebookReads
+from codriver.tools.ledgers.workspace_records import Ledger
 from codriver.warm_tests.saved_plans import SavedPlans
 from codriver.warm_tests.starter import Options as WarmOptions
 from codriver.warm_tests.starter import WarmTests
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 
     from codriver.app.hot_reload import LiveSettings
     from codriver.core.actions import Action
-    from codriver.net.tasks import Work
+    from codriver.net.fair_threads import Work
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener

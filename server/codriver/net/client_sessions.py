@@ -23,8 +23,8 @@ import anyio
 from codriver import files
 from codriver.core.actions import ClientConnected, ClientGone
 from codriver.files.own_folders import state_folder
+from codriver.net.background_writes import BackgroundWrites
 from codriver.net.conversations import CLAUDE_CODE, conversation_of, digest_of
-from codriver.net.tasks import BackgroundWrites
 
 if TYPE_CHECKING:
     import asyncio

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.net.tasks import Shares
+    from codriver.net.fair_threads import Shares
     from codriver.protocol.results import About
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services

@@ -21,7 +21,7 @@ import anyio
 from pydantic_core import from_json
 
 from codriver.core.records import dataclass
-from codriver.net.tasks import TaskSet
+from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import Caller, Replies, as_json, result_of
 from codriver.protocol.error_messages import (
     CALL,

@@ -21,7 +21,7 @@ import anyio
 
 from codriver.core.actions import RestartRepl, Say
 from codriver.core.values import PYTHON
-from codriver.net.tasks import TaskSet
+from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import CALL, CAPABILITIES_KEY, is_stateless, meta_of, responses_of
 

@@ -44,7 +44,7 @@ from codriver.tools.calls.base import (
 )
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
-from codriver.tools.ledgers.ledger import digest_of
+from codriver.tools.ledgers.cell_output_writes import digest_of
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver_lisp.parinfer import balance

@@ -16,7 +16,7 @@ from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.gate import to_have_kernel
-from codriver.tools.ledgers.ledger import digest_of
+from codriver.tools.ledgers.cell_output_writes import digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from pydantic import Field, WithJsonSchema
 from codriver.errors import refused
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
-from codriver.net.tasks import NoTurnError
+from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import FLOODS, budget, budget_asked, fit, images_for, overviewed, shorten
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
 from codriver.tools.calls.base import (
@@ -305,7 +305,7 @@ async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
 class _Wait:
     """One wait: it sleeps while the log does not grow, and asks its query once for all entries that came meanwhile.
 
-    It asks at its client's turn: the questions of all waits have one budget. See `codriver.net.tasks`.
+    It asks at its client's turn: the questions of all waits have one budget. See `codriver.net.fair_threads`.
     """
 
     def __init__(self, call: Call, arguments: WaitArguments) -> None:

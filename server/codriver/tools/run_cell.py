@@ -28,7 +28,7 @@ from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import check_may_edit, to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
 from codriver.tools.edit_files import find_open_notebook
-from codriver.tools.ledgers.ledger import Write, digest_of
+from codriver.tools.ledgers.cell_output_writes import Write, digest_of
 from codriver.tools.list_cells import CELLS, CellName, kernel_of
 from codriver.tools.list_sessions import RestartArguments, restart_repl
 

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.values import Failure, Form, Request
 from codriver.repls.contract.questions import Lookup
-from codriver.repls.shared import placed
+from codriver.repls.form_positions import placed
 
 FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))
 

@@ -11,7 +11,7 @@ from scripted_nrepl import scripted
 
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
-from codriver.net import tasks
+from codriver.net import cooperative_turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter_values import Output, Value
 from codriver.repls.nrepl.connection import SLICE_BYTES, NreplConnection, joined
@@ -102,7 +102,7 @@ async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_ord
 @pytest.mark.anyio
 async def test_a_turn_does_not_begin_anew_with_each_piece_of_a_flood(monkeypatch):
     looks = count()
-    monkeypatch.setattr(tasks, "perf_counter", lambda: next(looks) * tasks.TURN_S / 5)
+    monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.TURN_S / 5)
     transport, filed, seen = TcpTransport(), [], []
     connection = NreplConnection(transport, filed.append)
     # Of each piece so little is taken apart between two looks at the clock that it is over before a turn is.

@@ -29,7 +29,7 @@ from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, 
 
 from codriver.core.values import HELD, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
-from codriver.net.tasks import TaskSet
+from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import Answered, Caller, result_of
 from codriver.protocol.error_messages import (
     CALL,

@@ -19,14 +19,9 @@ import anyio
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.repls.contract.adapter import CapabilityMissingError, Looks, SessionNotOpenError
-from codriver.repls.contract.adapter_values import (
-    LOAD_IT,
-    CallsRecorded,
-    CellRun,
-    Ending,
-    Interruption,
-    Output,
-)
+from codriver.repls.contract.adapter_values import LOAD_IT, CallsRecorded, CellRun, Ending, Interruption, Output
+from codriver.repls.evaluation_tasks import Evaluations, in_order
+from codriver.repls.form_positions import placed
 from codriver.repls.jupyter.execution import (
     AFTER_INTERRUPT_S,
     CUT_BY_SERVER,
@@ -39,7 +34,7 @@ from codriver.repls.jupyter.execution import (
     stop,
 )
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
-from codriver.repls.shared import Evaluations, in_order, one_namespace, placed
+from codriver.repls.namespace_failures import one_namespace
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:

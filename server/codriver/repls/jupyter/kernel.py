@@ -22,7 +22,7 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
-from codriver.net.tasks import own_tasks
+from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 

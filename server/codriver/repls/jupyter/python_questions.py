@@ -59,7 +59,8 @@ from codriver.repls.jupyter.kernel_questions import (
     told_by,
 )
 from codriver.repls.programs import python_text
-from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, read_trace, tests_of, with_locals
+from codriver.repls.stack_traces import frames_of, marked, read_trace, with_locals
+from codriver.repls.test_runs import TestEvaluations, alternatives, tests_of
 from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text, mapping_of, text_of
 
 if TYPE_CHECKING:

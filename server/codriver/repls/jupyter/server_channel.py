@@ -23,7 +23,7 @@ import anyio
 import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.net.tasks import own_tasks
+from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import NotAnReplError
 from codriver.repls.jupyter.messages import RATE_LIMIT, SOCKETS, Channel, Message, new_header, read_message
 from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi, TokenRefusedError

@@ -29,7 +29,7 @@ from urllib.parse import quote
 import anyio
 
 from codriver.errors import PeerError
-from codriver.net.tasks import in_turns
+from codriver.net.cooperative_turns import in_turns
 from codriver.net.tcp_transport import probe_when_silent
 from codriver.repls.contract.adapter import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter.messages import SHORT_BYTES, TooHeavyError, UnreadableError, reading

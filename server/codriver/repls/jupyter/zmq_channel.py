@@ -26,8 +26,9 @@ from anyio.abc import SocketAttribute
 from codriver import files
 from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
+from codriver.net.cooperative_turns import Turns, in_turns
 from codriver.net.kernel_sockets import objection_at, objection_to, plain
-from codriver.net.tasks import Turns, in_turns, own_tasks
+from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import (
     NotAnReplError,
     PackageMissingError,

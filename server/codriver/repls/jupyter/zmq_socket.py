@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.records import Recent
-from codriver.net.tasks import Turns
+from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.wire.framing import HeadAndTail
 from codriver.wire.untrusted import NOTHING, text_of

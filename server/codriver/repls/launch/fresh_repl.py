@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
-from codriver.net.tasks import own_tasks
+from codriver.net.task_set import own_tasks
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAnReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (

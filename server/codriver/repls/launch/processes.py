@@ -34,7 +34,7 @@ from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
-from codriver.net.tasks import own_tasks
+from codriver.net.task_set import own_tasks
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree

@@ -26,7 +26,7 @@ import anyio
 
 from codriver.core.records import Recent, dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
-from codriver.net.tasks import Turns
+from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter import OpTimedOutError, ReplUnreachableError, check_listener, request_unsafe
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode

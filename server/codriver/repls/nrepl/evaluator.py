@@ -24,10 +24,12 @@ from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError
 from codriver.repls.contract.adapter import Looks, request_unsafe
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.questions import LastError
+from codriver.repls.evaluation_tasks import Evaluations, in_order
+from codriver.repls.form_positions import placed
+from codriver.repls.namespace_failures import no_namespace, one_namespace
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, Reply
-from codriver.repls.shared import Evaluations, in_order, no_namespace, one_namespace, placed
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 

@@ -15,14 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import (
-    AROUND,
-    NO_MESSAGE,
-    StackFrame,
-    StackTrace,
-)
+from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE, StackFrame, StackTrace
 from codriver.repls.contract.reports import folded, of_its_own, read_frame, text_of
-from codriver.repls.shared import (
+from codriver.repls.stack_traces import (
     TRACE_FRAMES,
     as_message,
     calls_of,

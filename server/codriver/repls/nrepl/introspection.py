@@ -50,7 +50,7 @@ from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
 from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
-from codriver.repls.shared import marked, with_locals
+from codriver.repls.stack_traces import marked, with_locals
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
-from codriver.net.tasks import own_tasks
+from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.nrepl.evaluator import Evaluator

@@ -26,7 +26,7 @@ from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
-from codriver.net.tasks import TaskSet
+from codriver.net.task_set import TaskSet
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
@@ -45,7 +45,8 @@ from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.responses import RUN, TRACE, Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
-from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, tests_of
+from codriver.repls.stack_traces import frames_of, marked
+from codriver.repls.test_runs import TestEvaluations, alternatives, tests_of
 from codriver.wire.untrusted import as_map, as_text
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from codriver.core import caller_names
 from codriver.core.actions import Action, CallerNamed
 from codriver.core.records import dataclass
 from codriver.errors import refused
-from codriver.net.tasks import Work
+from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
-from codriver.tools.ledgers.ledger import Ledger, Told, Waits
+from codriver.tools.ledgers.delivered_notes import Told
+from codriver.tools.ledgers.standing_queries import Waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import Repls
     from codriver.settings.interpreter_grants import InterpreterGrants
     from codriver.testing.test_jobs import TestJobs
+    from codriver.tools.ledgers.workspace_records import Ledger
     from codriver_datalog.solve import QueryAnswer
 
 T = TypeVar("T")

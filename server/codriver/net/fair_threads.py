@@ -1,152 +1,27 @@
-"""Tasks and threads of one server: tasks begun often, writes in the background, long work in turns, and fair threads.
+"""Threads for blocking work, shared fairly between the clients, so that none of them starves another.
 
-A task group of anyio takes some 25 µs to begin a task, asyncio itself takes 5, and an evaluation needs two of them. The
-other services of a task group are given here only as far as these tasks need them: none is lost, none outlives its
-owner, and a fault in one ends nothing else. Long work on the event loop leaves off every half millisecond, and others
-have their turn.
-
-Threads are scheduled fairly between the clients that ask for them, so that none of them starves another. With one pool
-of threads for everything, sixty slow files held up the queries, the newcomers and the end of the server. So each kind
-of work has slots of its own, and the client that used them least is next.
+With one pool of threads for everything, sixty slow files held up the queries, new clients and the end of the server. So
+each kind of work has slots of its own, and the client that used them least is next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import time
 import traceback
 from collections import deque
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+    from collections.abc import Callable
 
-    from anyio.abc import TaskGroup
-
-
-logger = logging.getLogger(__name__)
-
-
-class TaskSet:
-    """The tasks of one owner, which waits for their end, or ends them, before its own end."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[object, object, None]) -> None:
-        """Begin `work` in the next turn of the event loop."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-
-    async def join(self) -> None:
-        """Wait until all tasks are over."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    async def end(self) -> None:
-        """Cancel all tasks, and wait until they are over."""
-        await asyncio.sleep(0)  # a task that has not begun yet would be dropped without its `finally`
-        for task in self._tasks:
-            task.cancel()
-        await self.join()
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            _log_fault(task.get_coro(), fault)
-
-
-def _log_fault(work: object, fault: BaseException) -> None:
-    """Log a failure by the name of the coroutine: clients are told only these words, the log has the details."""
-    logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=fault)
-
-
-class BackgroundWrites:
-    """Blocking work, such as writing files, done in threads one piece after the other; nobody waits for it."""
-
-    def __init__(self) -> None:
-        self._tasks = TaskSet()
-        self._lock = anyio.Lock()
-
-    def start(self, write: Callable[[], None]) -> None:
-        """Add a step, which is done after all earlier steps."""
-        self._tasks.start(self._run(write))
-
-    async def _run(self, write: Callable[[], None]) -> None:
-        async with self._lock:
-            await anyio.to_thread.run_sync(write)
-
-    async def end(self) -> None:
-        """Wait until all steps are done."""
-        await self._tasks.join()
-
-
-@asynccontextmanager
-async def own_tasks() -> AsyncIterator[TaskGroup]:
-    """A task group whose tasks are cancelled when the context is left.
-
-    An exception leaves the context unwrapped: a plain task group would wrap it in a group of exceptions, and `except`
-    clauses would not find it.
-    """
-    failure: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield tasks
-        except Exception as error:  # noqa: BLE001 - raised again below
-            failure = error
-        finally:
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-
-
-TURN_S: Final = 0.0005
-"""The time for which work goes on before others get their turn."""
-TURNS_OF_OTHERS: Final = 12
-"""As many turns as a call of another client needs; an unused turn costs some 20 µs."""
-
-T = TypeVar("T")
-
-
-class Turns:
-    """The turns of one piece of work, which begins with the first."""
-
-    def __init__(self) -> None:
-        self._ends = perf_counter() + TURN_S
-
-    @property
-    def is_over(self) -> bool:
-        """True if it is the others' turn."""
-        return perf_counter() >= self._ends
-
-    async def leave_off(self) -> None:
-        """Let others go on."""
-        for _ in range(TURNS_OF_OTHERS):
-            await asyncio.sleep(0)
-        self._ends = perf_counter() + TURN_S
-
-
-async def in_turns(work: Generator[None, None, T]) -> T:
-    """The result of work that yields at each point where it can pause."""
-    turns = Turns()
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        if turns.is_over:
-            await turns.leave_off()
+    from codriver.net.cooperative_turns import T
 
 
 FILE_SLOTS = 4

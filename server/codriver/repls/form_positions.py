@@ -1,0 +1,60 @@
+"""The failing form of the code that was sent, and its position. A server reports them for a single form, if at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import PureWindowsPath
+from typing import TYPE_CHECKING
+
+from codriver.repls.contract.adapter_values import READING
+from codriver.repls.stack_traces import BEFORE_RUNNING
+
+if TYPE_CHECKING:
+    from codriver.core.values import Failure, Form, Request
+
+
+def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
+    """`error` with its form and its place, as far as known.
+
+    `form`: the number of a form sent alone. `counts_lines`: the server knows the text's first line, and counts from it.
+    """
+    forms = request.forms
+    if not forms:
+        return error
+    if form is not None:
+        error = replace(error, form=form)
+    if request.kind == "load-forms" and request.file and error.file == PureWindowsPath(request.file).name:
+        # The JVM's frames have no more than the file's own name; a path of Windows is one here too.
+        error = replace(error, file=request.file)
+    if error.line is not None and not counts_lines and error.file is None:
+        offset = forms[form - 1].line - 1 if form else 0
+        error = replace(error, line=error.line + offset)
+    if request.kind == "load-forms" and form is not None and error.file is None:
+        # The forms of a file have their places there, also if the server tells none.
+        error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
+    if error.line is None or error.file not in (None, request.file):
+        return error
+    place = (error.line, error.column or 1)
+    if error.form is None and error.phase in BEFORE_RUNNING:
+        error = replace(error, form=_form_at(place, error, forms))
+    if error.form and error.phase in READING and place >= _end(forms[error.form - 1]):
+        # A reader that fails at the end of a token tells its own place, which is beyond the token and may be the next
+        # line.
+        culprit = forms[error.form - 1]
+        error = replace(error, line=culprit.line, column=culprit.column)
+    return error
+
+
+def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
+    """The number of the form around a place."""
+    if error.column is None:
+        return sum(form.line <= place[0] for form in forms) or None
+    # A reader stands behind the unreadable text, which may be the beginning of the next form.
+    last = (place[0], place[1] - (error.phase in READING))
+    return sum((form.line, form.column) <= last for form in forms) or None
+
+
+def _end(form: Form) -> tuple[int, int]:
+    """The line and column just behind a form."""
+    *before, last = form.text.split("\n")
+    return (form.line + len(before), (1 if before else form.column) + len(last))

@@ -1,0 +1,142 @@
+"""Stack traces and failures, from the fields in which Codriver's own code in a REPL reports them.
+
+An error is reported as type, message, position, frames, locals and chain. Traces are cut to the frames that matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import Failure
+from codriver.errors import cut
+from codriver.repls.contract.adapter_values import READING, StackFrame, StackTrace
+from codriver.repls.contract.reports import calls, folded, function_of, read_frame, text_of
+from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from codriver.repls.dialects.server_dialect import Dialect
+
+MESSAGE_CHARS: Final = 4000
+"""The longest message kept: a message with a printed value can have megabytes, and the whole is in the output log."""
+
+TRACE_FRAMES: Final = 20
+_OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
+_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
+
+BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
+"""The phases of failures with their place in the failed form; running code may fail in code of any earlier form."""
+
+
+def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
+    """The failure in these parts, with its trace cut to the user's frames."""
+    own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
+    return Failure(
+        type=as_text(parts.get("type")) or "error",
+        message=as_message(as_text(parts.get("message")) or ""),
+        phase=as_text(parts.get("phase")) or None,
+        file=real_file(as_text(parts.get("file"))),
+        line=as_int(parts.get("line")),
+        column=as_int(parts.get("column")),
+        form=as_int(parts.get("form")),
+        trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
+        locals=as_texts(parts.get("locals")),
+        data=as_text(parts.get("data")),
+        notes=as_texts(parts.get("notes")),
+        relation=as_text(parts.get("relation")) or "",
+        source_line=as_text(parts.get("source")) or "",
+        chain=tuple(read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
+    )
+
+
+def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
+    """The stack trace in these parts, with its chain; without frames if the parts have none."""
+    error = read_parts(parts, dialect)
+    links = [as_map(link) for link in as_list(parts.get("chain"))]
+    chain = [trace_of(one, told_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
+    return whole_trace(error, told_frames(parts, dialect), chain)
+
+
+def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
+    """The stack trace of an error and of its chain; without any frame, the error's place is one."""
+    if not frames and (error.file or error.line):
+        frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
+    return replace(trace_of(error, frames), chain=tuple(chain))
+
+
+def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
+    """The stack trace of an error, without others of its chain."""
+    return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
+
+
+def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+    """The frames of an error in the words of codriver's worker, innermost first."""
+    return tuple(read_frame(text, dialect.tooling) for text in as_texts(parts.get("trace")))
+
+
+def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
+    """A stack trace with the locals of its frames and of its chain's, from a worker's rows."""
+    found: dict[tuple[int | None, str | None], dict[str, str]] = {}
+    for told in map(as_map, rows):
+        values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
+        found[as_int(told.get("error")), as_text(told.get("frame"))] = values
+
+    def filled(one: StackTrace, place: int) -> StackTrace:
+        frames = [replace(frame, locals=found.get((place, frame.text), {})) for frame in one.frames]
+        return replace(one, frames=tuple(frames))
+
+    return replace(filled(trace, 0), chain=tuple(filled(link, n) for n, link in enumerate(trace.chain, 1)))
+
+
+def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+    """The frames told by our own code: by class and method on the JVM, else by function."""
+    told = [as_map(item) for item in as_list(fields.get("frames"))]
+    if not any("class" in frame for frame in told):
+        return tuple(_frame(frame, dialect) for frame in told)
+    frames: list[StackFrame] = []
+    for frame, owner, method in calls_of(fields.get("frames")):
+        function = function_of(owner, method)
+        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+        frames.append(
+            StackFrame(f"{function} ({file}:{line})", file, line, function, owner.startswith(dialect.tooling))
+        )
+    return tuple(frames)
+
+
+def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
+    function, file = as_text(frame.get("function")) or "?", as_text(frame.get("file"))
+    line, is_tooling = as_int(frame.get("line")), any(part in (file or "") for part in dialect.tooling)
+    return StackFrame(f"{function} ({file}:{line})", file, line, function, is_tooling)
+
+
+def calls_of(told: object) -> list[tuple[Mapping[str, object], str, str]]:
+    """The frames told that begin a call, each with its class and its method."""
+    frames = [as_map(item) for item in as_list(told)]
+    names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
+    return [(frames[place], *names[place]) for place in calls(names)]
+
+
+def real_file(name: str | None) -> str | None:
+    """The name of a file; None for the words that mean code without a file."""
+    return None if name is None or name in _NO_FILE or name.startswith("<") else name
+
+
+def as_message(message: str) -> str:
+    """The part of a message that is kept."""
+    return cut(message, MESSAGE_CHARS)
+
+
+def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
+    """The frames, with those in files of the workspace marked as the user's, wherever the workspace lies."""
+    if workspace is None:
+        return frames
+    root = f"{workspace}/"
+    return tuple(
+        replace(frame, tooling=False)
+        if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
+        else frame
+        for frame in frames
+    )
