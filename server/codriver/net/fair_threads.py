@@ -1,7 +1,7 @@
 """Threads for blocking work, shared fairly between the clients, so that none of them starves another.
 
 With one pool of threads for everything, sixty slow files held up the queries, new clients and the end of the server. So
-each kind of work has slots of its own, and the client that used them least is next.
+each kind of work has slots of its own, and the clients take turns.
 """
 
 from __future__ import annotations
@@ -28,15 +28,6 @@ FILE_SLOTS = 4
 TEXT_SLOTS = 2
 QUERY_SLOTS = 2
 """Python runs one thread at a time: more threads slow down each other and the event loop."""
-STANDING_REST = 0.5
-"""Standing queries rest half as long as they work: together they take two thirds of one core at most."""
-CLIENT_REST = 8.0
-"""Standing queries of one client rest so many times as long, so that another client's are asked in between."""
-MAX_REST_S = 5.0
-HALF_LIFE_S = 10.0
-"""The time after which the use of a client counts half."""
-FORGOTTEN_S = 0.001
-"""A client without use for so long counts as new."""
 
 
 class NoTurnError(Exception):
@@ -62,44 +53,31 @@ class _Turn:
 
 @dataclass(eq=False, slots=True)
 class _Share:
-    """One client's use of the slots, now and recently."""
+    """One client's use of the slots."""
 
-    used_s: float = 0.0
-    used_at: float = 0.0
     waiting: deque[_Turn] = field(default_factory=deque)
     running: int = 0
     """The number of turns whose work is not over, or whose caller has not taken the result yet."""
-    rests_until: float = 0.0
 
     @property
     def is_idle(self) -> bool:
         """Whether none of the client's work waits or runs."""
         return not self.waiting and not self.running
 
-    def had_s(self, now: float) -> float:
-        """The recent time of the client's work in seconds: long past work counts little."""
-        return self.used_s * math.exp2((self.used_at - now) / HALF_LIFE_S)
-
-    def use(self, took_s: float, now: float) -> None:
-        """Count so much time of work."""
-        self.used_s, self.used_at = self.had_s(now) + took_s, now
-
 
 class Shares:
     """The slots for one kind of work, for the life of one server.
 
-    A client has at most `slots_per_client` of the `slots`. Of the waiting clients, the one with the least recent time
-    of work is next, and of equal ones the one with the fewest calls; the calls of one client come in their order. A
-    slot rests `rest` times as long as it was used, and a client `client_rest` times, at most `MAX_REST_S`.
+    A client has at most `slots_per_client` of the `slots`. The clients take turns, and the calls of one client run in
+    their order. If the slots rest, each rests as long as it was used.
     """
 
-    def __init__(self, slots: int, *, slots_per_client: int = 1, rest: float = 0.0, client_rest: float = 0.0) -> None:
+    def __init__(self, slots: int, *, slots_per_client: int = 1, rests: bool = False) -> None:
         self._free = slots
         self._slots_per_client = slots_per_client
-        self._rest = rest
-        self._client_rest = client_rest
+        self._rests = rests
         self._shares: dict[str, _Share] = {}
-        self._alarm: asyncio.TimerHandle | None = None
+        """By client, in the order of their turns."""
         self._is_closed = False
 
     @property
@@ -194,12 +172,8 @@ class Shares:
         share = self._shares[turn.client]
         turn.is_over = True
         share.running -= turn.has_left
-        now = self._now()
-        share.use(took_s, now)
-        share.rests_until = now + min(self._client_rest * took_s, MAX_REST_S)
-        rest_s = min(self._rest * took_s, MAX_REST_S)
-        if rest_s:
-            asyncio.get_running_loop().call_later(rest_s, self._free_one)
+        if self._rests:
+            asyncio.get_running_loop().call_later(took_s, self._free_one)
         else:
             self._free_one()
 
@@ -208,38 +182,25 @@ class Shares:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to the next callers, and look again when a rest is over."""
-        now = self._now()
-        while (
-            self._free
-            and not self._is_closed
-            and (ready := [share for share in self._shares.values() if self._is_ready(share, now)])
-        ):
-            share = min(ready, key=lambda each: (each.had_s(now), len(each.waiting)))
+        """Give the free slots to the next callers. A client's next turn comes after those of all others."""
+        while self._free and not self._is_closed:
+            client = next((name for name, share in self._shares.items() if self._is_ready(share)), None)
+            if client is None:
+                break
+            share = self._shares[client] = self._shares.pop(client)
             self._free -= 1
             share.running += 1
             turn = share.waiting.popleft()
             turn.is_granted = True
             turn.decided.set()
         self._forget_idle()
-        resting = [share.rests_until for share in self._shares.values() if share.waiting and share.rests_until > now]
-        if self._alarm is not None:
-            self._alarm.cancel()
-        loop = asyncio.get_running_loop()
-        self._alarm = loop.call_at(min(resting), self._grant) if resting else None
 
-    def _is_ready(self, share: _Share, now: float) -> bool:
-        return bool(share.waiting) and share.running < self._slots_per_client and share.rests_until <= now
+    def _is_ready(self, share: _Share) -> bool:
+        return bool(share.waiting) and share.running < self._slots_per_client
 
     def _forget_idle(self) -> None:
-        now = self._now()
-        for client, share in tuple(self._shares.items()):
-            if share.is_idle and share.rests_until <= now and share.had_s(now) < FORGOTTEN_S:
-                del self._shares[client]
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+        for client in [name for name, share in self._shares.items() if share.is_idle]:
+            del self._shares[client]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,5 +217,5 @@ class Work:
     """Reading, searching and comparing of long texts and code."""
     queries: Shares = field(default_factory=lambda: Shares(QUERY_SLOTS))
     """Queries whose caller waits for the answer."""
-    standing: Shares = field(default_factory=lambda: Shares(1, rest=STANDING_REST, client_rest=CLIENT_REST))
-    """Queries that are asked again and again while a client waits for the answer to change."""
+    standing: Shares = field(default_factory=lambda: Shares(1, rests=True))
+    """Queries that are repeated while a client waits for another answer: together they take half a core at most."""
