@@ -23,7 +23,6 @@ from codriver.commands.options import (
     Whole,
     complete_session,
     complete_tool,
-    images_option,
     json_option,
     quiet_option,
     workspace_option,
@@ -34,7 +33,7 @@ from codriver.log.control_characters import one_line, visible
 from codriver.net import client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
@@ -89,7 +88,6 @@ STATUSES = (
 @session_option
 @length_option
 @timeout_option
-@images_option
 @start_option
 @workspace_option
 @quiet
@@ -101,7 +99,6 @@ def eval_command(  # noqa: PLR0913  # one argument an option
     session: str | None,
     max_length: int | None,
     timeout: float,
-    images: Path | None,
     start: bool,
     workspace: Path,
     is_quiet: bool,
@@ -110,7 +107,7 @@ def eval_command(  # noqa: PLR0913  # one argument an option
     """Evaluate CODE in the running REPL and print its output and its result.
 
     With - as CODE it is read from standard input. What the code prints goes to standard output and standard error as
-    the program sent it, then comes the value of each top-level form. Pictures are shown where the terminal can.
+    the program sent it, then comes the value of each top-level form.
     """
     arguments: dict[str, Any] = {
         "code": sys.stdin.read() if code == "-" else code,
@@ -122,7 +119,7 @@ def eval_command(  # noqa: PLR0913  # one argument an option
         arguments["namespace"] = namespace
     if max_length:
         arguments["maxLength"] = max_length
-    _evaluate("evaluate_code", arguments, session, workspace, images, start=start, as_json=as_json, is_quiet=is_quiet)
+    _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
 @click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
@@ -130,18 +127,16 @@ def eval_command(  # noqa: PLR0913  # one argument an option
 @session_option
 @length_option
 @timeout_option
-@images_option
 @start_option
 @workspace_option
 @quiet
 @json_option
-def load_command(  # noqa: PLR0913  # one argument an option
+def load_command(  # one argument an option
     *,
     file: str,
     session: str | None,
     max_length: int | None,
     timeout: float,
-    images: Path | None,
     start: bool,
     workspace: Path,
     is_quiet: bool,
@@ -151,7 +146,7 @@ def load_command(  # noqa: PLR0913  # one argument an option
     arguments: dict[str, Any] = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
     if max_length:
         arguments["maxLength"] = max_length
-    _evaluate("load_file", arguments, session, workspace, images, start=start, as_json=as_json, is_quiet=is_quiet)
+    _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
 @click.command("call", short_help="Call a tool as an agent would.", epilog=STATUSES)
@@ -160,11 +155,8 @@ def load_command(  # noqa: PLR0913  # one argument an option
 @start_option
 @workspace_option
 @click.option("--follow", "-f", is_flag=True, help="Of watch_app: go on printing the events that come.")
-@images_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
-def call_command(
-    *, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, images: Path | None, as_json: bool
-) -> None:
+def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, as_json: bool) -> None:
     """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
 
     With - as JSON they are read from standard input. `codriver tools --json` shows every tool with its arguments.
@@ -180,16 +172,13 @@ def call_command(
         raise click.UsageError("--follow is for watch_app with a topic; `codriver log --follow` prints all that comes")
     with connected(workspace.resolve(), start=start) as connection:
         try:
-            answer, shown = connection.call_with_images(tool, given)
+            answer, images = connection.call_with_images(tool, given)
         except client.CallError as error:
             if not error.is_refusal:
                 raise
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
         say_json(answer, indent=None if as_json else 2)
-        if shown:
-            from codriver.commands.held_pictures import tell_of_answer  # noqa: PLC0415  # few answers have pictures
-
-            tell_of_answer(shown, tool, str(answer.get("evaluationId") or ""), images, workspace.resolve())
+        _name_images(images, str(answer.get("evaluationId") or ""))
         if follow and answer.get("ok"):
             from codriver.commands.log import follow_stream  # noqa: PLC0415  # few calls follow anything
 
@@ -239,7 +228,6 @@ def _evaluate(
     arguments: dict[str, Any],
     session: str | None,
     workspace: Path,
-    images: Path | None,
     *,
     start: bool,
     as_json: bool,
@@ -259,11 +247,6 @@ def _evaluate(
             say_json(answer, indent=2)
         else:
             _print(answer, workspace, told, is_quiet=is_quiet)
-        if PICTURE in str(answer.get("result", "")) + str(answer.get("values", "")):
-            from codriver.commands.held_pictures import show_or_save  # noqa: PLC0415  # few answers have pictures
-
-            can_show = not (as_json or is_quiet)
-            show_or_save(connection, answer["evaluationId"], images, workspace.resolve(), can_show=can_show)
     sys.exit(exit_status(answer))
 
 
@@ -382,11 +365,23 @@ def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_
 
 
 def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
+    """Return a value with the command that saves an image in place of its mark."""
     if PICTURE not in value:
         return value
-    from codriver.commands.held_pictures import named  # noqa: PLC0415  # few values have pictures
+    from codriver.core.pictures import marked  # noqa: PLC0415  # few values have images
 
-    return named(value, answer["evaluationId"])
+    return marked(value, lambda one: f"<<{one.words}: codriver image {answer['evaluationId']}>>")
+
+
+def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
+    """Print which images came with a tool's answer, each by kind and base64."""
+    if not images:
+        return
+    from codriver.core.pictures import picture  # noqa: PLC0415  # few answers have images
+
+    command = f": codriver image {evaluation} saves it" if evaluation else ""
+    for kind, data in images:
+        say(one_line(f"with it, an image, {picture(kind, data).words}{command}"), err=True)
 
 
 def _told(answer: dict[str, Any]) -> Iterator[str]:

@@ -32,7 +32,7 @@ COMMANDS = {
     "call": "call",
     "tools": "call",
     "log": "log",
-    "image": "log",
+    "image": "image",
     "history": "log",
     "handoff": "log",
     "runs": "log",

@@ -1,7 +1,7 @@
-"""`codriver log`, `image`, `history`, `runs`, `forget`, `handoff`: the output log, earlier runs, and the standing.
+"""`codriver log`, `history`, `runs`, `forget`, `handoff`: the output log, earlier runs, and the standing.
 
 `handoff` is for a person or an agent that takes over, from a server or from the memory of a workspace. Exit status: 0,
-also without a running server, except for `image`, whose help has its own.
+also without a running server.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import ast
 import json
 import sys
 import time
-from pathlib import Path  # for the annotation alone, and loaded already
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
 import click
 
 from codriver.commands.followers import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
-from codriver.commands.options import PICTURE, Whole, color_option, images_option, json_option, workspace_option
-from codriver.commands.terminal import Styled, reading, say, say_bytes, say_json, write_file
+from codriver.commands.options import PICTURE, Whole, color_option, json_option, workspace_option
+from codriver.commands.terminal import Styled, reading, say, say_json
 from codriver.core.pictures import marked, without_data
 from codriver.errors import cut_counted
 from codriver.files.own_folders import history_file, server_folder, workspace_state_folder
@@ -28,8 +27,8 @@ from codriver.repls.kinds import PYTHON, dialect_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from codriver.commands.held_pictures import Held
     from codriver.log.memory import Memory, Run
     from codriver.log.output_log import Entry
     from codriver.net.client import Connection
@@ -63,7 +62,6 @@ SIGNS = {
     "otherErrorOutput": "!",
     APP_EVENT: "~",
 }
-STDOUT = "-"
 
 
 @click.command("log", short_help="Print the newest entries of the output log.")
@@ -75,7 +73,6 @@ STDOUT = "-"
 @click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
 @click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
 @click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
-@images_option
 @workspace_option
 @color_option
 @json_option
@@ -89,11 +86,10 @@ def log_command(  # noqa: PLR0913  # one argument an option
     query: str | None,
     inputs: tuple[str, ...],
     run: str | None,
-    images: Path | None,
     workspace: Path,
     as_json: bool,
 ) -> None:
-    """Print the newest entries of the output log; in the place of a picture, the command that shows or saves it."""
+    """Print the newest entries of the output log; in the place of an image, the command that saves it."""
     if inputs and not query:
         raise click.UsageError("--input gives a value to --query, which is not there")
     _refuse_unknown(categories)
@@ -103,8 +99,6 @@ def log_command(  # noqa: PLR0913  # one argument an option
         if APP_EVENT in categories:
             raise click.UsageError(f"--run has no {APP_EVENT}: what applications do is known until their server ends")
         entries = _of_run(run_entries(workspace, run), who, categories, since)[-limit:]
-        if images is not None:
-            _save_of_run(entries, images, workspace.resolve())
         _print([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
         return
     with client.connect(workspace.resolve(), name="codriver-log") as connection:
@@ -115,11 +109,9 @@ def log_command(  # noqa: PLR0913  # one argument an option
         follower = Follower(connection, last_line, who, categories, max_bytes, APP_EVENT in categories)
         try:
             _print(entries, as_json=as_json)
-            _save_pictures(connection, entries, images, workspace.resolve())
             if follow:
                 for coming in followed(follower, workspace.resolve(), "codriver-log"):
                     _print(coming, as_json=as_json)
-                    _save_pictures(follower.connection, coming, images, workspace.resolve())
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
@@ -217,23 +209,6 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _save_pictures(
-    connection: Connection, entries: Sequence[dict[str, Any]], images: Path | None, workspace: Path
-) -> None:
-    """Save the pictures of entries of a server's log if a folder is given."""
-    if images is None or not (lines := [entry["line"] for entry in entries if PICTURE in entry["text"]]):
-        return
-    from codriver.commands.held_pictures import pictures_at, save  # noqa: PLC0415  # few entries have pictures
-
-    save(pictures_at(connection, lines), images, workspace)
-
-
-def _save_of_run(entries: Sequence[dict[str, Any]], images: Path, workspace: Path) -> None:
-    from codriver.commands.held_pictures import pictures_of_entries, save  # noqa: PLC0415  # as above
-
-    save(pictures_of_entries(entries), images, workspace)
 
 
 def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
@@ -502,72 +477,3 @@ def _entries(workspace: Path) -> tuple[Entry, ...]:
         say(f"codriver: the history cannot be read: {error}", err=True)
         code = ()
     return earlier_runs(known, code)
-
-
-@click.command(
-    "image",
-    short_help="Show or save the pictures of an evaluation.",
-    epilog="Exit status: 0 shown, listed or written, 1 there is none, 2 wrong usage, 3 no server.",
-)
-@click.argument("evaluation", default="", metavar="[ID]")
-@click.option("--number", "-n", type=Whole(1), metavar="N", help="The Nth picture of it alone.")
-@click.option(
-    "--output", "-o", metavar="FILE", help="Write there: a file, a folder for all of them, or - for standard output."
-)
-@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
-@workspace_option
-def image_command(*, evaluation: str, number: int | None, output: str | None, run: str | None, workspace: Path) -> None:
-    """Show the pictures of the evaluation ID, of the newest that has one by default, or write them to files.
-
-    A terminal shows them that knows kitty's protocol, iTerm2's, or sixels: it is asked. Elsewhere they are listed, and
-    --output writes them as they came; the second and later pictures of an evaluation get a number in their names.
-    """
-    from codriver.commands.held_pictures import show  # noqa: PLC0415  # the other commands need none of it
-
-    workspace = workspace.resolve()
-    held = _pictures(workspace, evaluation, run)
-    chosen = [one for one in held if number in (None, one.number)]
-    if not chosen:
-        raise click.ClickException(_no_picture(evaluation, len(held)))
-    if output == STDOUT or (output is None and not sys.stdout.isatty()):
-        if len(chosen) > 1:
-            raise click.UsageError(f"there are {len(chosen)} pictures: choose one with -n, or name a folder with -o")
-        say_bytes(chosen[0].content)
-    elif output is not None:
-        _write_pictures(chosen, Path(output), workspace)
-    elif not show(chosen):
-        for one in chosen:
-            say(one_line(f"codriver image {one.evaluation} -n {one.number}: {one.picture.words}"))
-        say("this terminal shows no pictures (kitty, iTerm2 and those with sixels do): -o FILE writes them", err=True)
-
-
-def _pictures(workspace: Path, evaluation: str, run: str | None) -> list[Held]:
-    """The pictures of the evaluation, or of the newest that has any."""
-    from codriver.commands import held_pictures  # noqa: PLC0415  # as above
-
-    if run is not None:
-        held = held_pictures.pictures_of_entries(entry.to_json() for entry in run_entries(workspace, run))
-        wanted = evaluation or (held[-1].evaluation if held else "")
-        return [one for one in held if one.evaluation == wanted]
-    with client.connect(workspace, name="codriver-image") as connection:
-        wanted = evaluation or held_pictures.newest_with_picture(connection) or ""
-        return held_pictures.pictures_of(connection, wanted) if wanted else []
-
-
-def _no_picture(evaluation: str, count: int) -> str:
-    if count:
-        return f"the evaluation has {count} {'picture' if count == 1 else 'pictures'}: -n counts from 1"
-    if evaluation:
-        return f"the log has no picture of an evaluation {evaluation}: `codriver log` shows what it has"
-    return "the log has no picture; --run looks in an earlier run, as `codriver runs` lists them"
-
-
-def _write_pictures(chosen: list[Held], file: Path, workspace: Path) -> None:
-    from codriver.commands.held_pictures import save  # noqa: PLC0415  # as above
-
-    if file.is_dir():
-        save(chosen, file, workspace)
-        return
-    for count, one in enumerate(chosen, 1):
-        path = file if count == 1 else file.with_stem(f"{file.stem}-{count}")
-        say(one_line(f"saved: {write_file(path, one.content, workspace)}"), err=True)

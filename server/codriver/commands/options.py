@@ -145,9 +145,6 @@ pictures_option = click.option(
 
 PICTURE = "<<image/"
 """The beginning of the mark in place of a picture: see `codriver.core.pictures`."""
-images_option = click.option(
-    "--images", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Save the pictures there."
-)
 
 
 def json_option(function: F) -> F:

@@ -77,11 +77,6 @@ def terminal_columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def draw(sequences: str) -> None:
-    """Write control sequences of our own to standard output, which show a picture or ask the terminal a question."""
-    click.echo(sequences, nl=False, color=True)
-
-
 def say_bytes(content: bytes) -> None:
     """Write a file's bytes to standard output, for a program."""
     click.echo(content, nl=False)

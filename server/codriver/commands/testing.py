@@ -45,7 +45,7 @@ from codriver.commands.call import (
     without_repl,
 )
 from codriver.commands.followers import RunningTests
-from codriver.commands.options import Number, color_option, images_option, quiet_option, workspace_option
+from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, patience, reading, say, write_file
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules, read
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from xml.etree import ElementTree as ET
 
-    from codriver.net import client
 
 Outcome = Literal["pass", "skip", "fail", "error"]
 ELEMENTS = {"skip": "skipped", "fail": "failure", "error": "error"}
@@ -279,7 +278,6 @@ OTHERS = "codriver.pytest"
     metavar="SECONDS",
     help="How long the tests may take, 1 to 600 (600); then the run is interrupted.",
 )
-@images_option
 @start_option
 @workspace_option
 @color_option
@@ -294,7 +292,6 @@ def test_command(  # noqa: PLR0913  # one argument an option
     fresh: bool,
     session: str | None,
     timeout: float,
-    images: Path | None,
     start: bool,
     workspace: Path,
     is_quiet: bool,
@@ -322,7 +319,6 @@ def test_command(  # noqa: PLR0913  # one argument an option
             cases = _cases(answer, namespaces[0] if namespaces else "tests", here)
             output = str(answer.get("stdout", ""))
         _say_rest(output, running)
-        _say_pictures(connection, answer, images, here)
         if is_quiet or not _has_reported(answer, output):
             _print(cases)
         if junit is not None:
@@ -349,20 +345,6 @@ def _say_rest(output: str, running: RunningTests) -> None:
     """Say the last output of the tests."""
     rest = "" if running.is_quiet else output[running.told :]
     say(rest, end="" if rest.endswith("\n") or not rest else "\n")
-
-
-def _say_pictures(connection: client.Connection, answer: dict[str, Any], images: Path | None, workspace: Path) -> None:
-    """Say which pictures the tests showed, by the command that gives them, and save or show them."""
-    if "evaluationId" not in answer:
-        return
-    from codriver.commands.held_pictures import pictures_of, save, show  # noqa: PLC0415  # few tests draw
-
-    held = pictures_of(connection, str(answer["evaluationId"]))
-    if images is not None:
-        save(held, images, workspace)
-    if held and not (sys.stdout.isatty() and show(held)):
-        count = "a picture" if len(held) == 1 else f"{len(held)} pictures"
-        say(f"the tests showed {count}: codriver image {held[0].evaluation}", err=True)
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:

@@ -1,49 +1,17 @@
-"""Terminals, pipes and signals to stop: a terminal's answers by keys, text as UTF-8, ends of a pipe, Ctrl-C.
+"""Terminals, pipes and signals to stop: text as UTF-8, ends of a pipe, Ctrl-C.
 
 Ends of a pipe never wait. Signals arrive in the way that each system's event loop supports.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-if sys.platform == "win32":
-
-    def unechoed(_keys: int) -> contextlib.AbstractContextManager[None]:
-        """Refuse: consoles answer no questions here. Raises OSError."""
-        raise OSError("a console of Windows is no terminal that answers")
-
-else:
-
-    @contextlib.contextmanager
-    def unechoed(keys: int) -> Iterator[None]:
-        """Have keys read as they come and not shown, for as long as the context lasts.
-
-        Raises:
-            OSError: this is no terminal.
-        """
-        try:
-            import termios  # noqa: PLC0415  # some builds of Python lack it
-            import tty  # noqa: PLC0415  # as above
-        except ImportError as error:
-            raise OSError("this Python knows no terminals") from error
-        try:
-            before = termios.tcgetattr(keys)
-        except termios.error as error:
-            raise OSError(*error.args) from error
-        try:
-            tty.setcbreak(keys, termios.TCSANOW)
-            yield
-        finally:
-            termios.tcsetattr(keys, termios.TCSANOW, before)
+    from collections.abc import Callable
 
 
 def write_utf8() -> None:

@@ -1,0 +1,164 @@
+"""`codriver image`: the images of an evaluation, from a server's log or an earlier run, saved as they came.
+
+A server answers a command with a mark in place of each image (`codriver.core.pictures`). The image itself is requested
+by its line of the log.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path  # for the annotation alone, and loaded already
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from codriver.commands.log import run_entries
+from codriver.commands.options import Whole, workspace_option
+from codriver.commands.terminal import reading, say, say_bytes, write_file
+from codriver.core.pictures import DATA, Picture, decoded, picture, pictures_in
+from codriver.log.control_characters import one_line
+from codriver.net import client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from codriver.net.client import Connection
+
+
+STDOUT: Final = "-"
+MOST: Final = 100
+"""Maximum number of images in one answer; a line of the log hardly ever has more than one."""
+WHOLE: Final = 16 * 2**20
+"""The longest texts that can be requested."""
+MOST_LINES: Final = 10_000
+_DRAWN: Final = '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
+LINES_OF: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_DRAWN}]"
+ALL_LINES: Final = f"[:find ?line ?id :where {_DRAWN} [?e :output/evaluation ?id]]"
+TEXTS_AT: Final = """[:find ?line ?id ?text :in $ [?line ...] :where [?e :output/line ?line] [?e :output/text ?text]
+  [(get-else $ ?e :output/evaluation "log") ?id]]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of an evaluation, and its bytes. `number` counts the images of the evaluation from 1."""
+
+    evaluation: str
+    number: int
+    picture: Picture
+    content: bytes
+
+    @property
+    def file_name(self) -> str:
+        """The name of the image's file."""
+        return f"{self.evaluation}-{self.number}{self.picture.suffix}".replace("/", "-")
+
+
+@click.command(
+    "image",
+    short_help="Save the images of an evaluation.",
+    epilog="Exit status: 0 listed or written, 1 there is none, 2 wrong usage, 3 no server.",
+)
+@click.argument("evaluation", default="", metavar="[ID]")
+@click.option("--number", "-n", type=Whole(1), metavar="N", help="Only the Nth image of it.")
+@click.option(
+    "--output", "-o", metavar="FILE", help="Write there: a file, a folder for all of them, or - for standard output."
+)
+@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
+@workspace_option
+def image_command(*, evaluation: str, number: int | None, output: str | None, run: str | None, workspace: Path) -> None:
+    """Save the images of the evaluation ID, by default of the newest that has one.
+
+    Without --output they are listed on a terminal, and written to a pipe. The second and later images of an evaluation
+    get a number in their names.
+    """
+    workspace = workspace.resolve()
+    found = _images(workspace, evaluation, run)
+    chosen = [one for one in found if number in (None, one.number)]
+    if not chosen:
+        raise click.ClickException(_no_image(evaluation, len(found)))
+    if output == STDOUT or (output is None and not sys.stdout.isatty()):
+        if len(chosen) > 1:
+            raise click.UsageError(f"there are {len(chosen)} images: choose one with -n, or name a folder with -o")
+        say_bytes(chosen[0].content)
+    elif output is not None:
+        _write(chosen, Path(output), workspace)
+    else:
+        for one in chosen:
+            say(one_line(f"codriver image {one.evaluation} -n {one.number} -o FILE: {one.picture.words}"))
+
+
+def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
+    """Return the images of the evaluation, or of the newest that has any."""
+    if run is not None:
+        found = _images_of_entries(entry.to_json() for entry in run_entries(workspace, run))
+        chosen = evaluation or (found[-1].evaluation if found else "")
+        return [one for one in found if one.evaluation == chosen]
+    with client.connect(workspace, name="codriver-image") as connection:
+        chosen = evaluation or _newest_with_image(connection)
+        return _images_of(connection, chosen) if chosen else []
+
+
+def _no_image(evaluation: str, count: int) -> str:
+    if count:
+        return f"the evaluation has {count} {'image' if count == 1 else 'images'}: -n counts from 1"
+    if evaluation:
+        return f"the log has no image of an evaluation {evaluation}: `codriver log` shows what it has"
+    return "the log has no image; --run looks in an earlier run, as `codriver runs` lists them"
+
+
+def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
+    if file.is_dir():
+        paths = [file / one.file_name for one in chosen]
+    else:
+        paths = [file if count == 1 else file.with_stem(f"{file.stem}-{count}") for count in range(1, len(chosen) + 1)]
+    for one, path in zip(chosen, paths, strict=True):
+        say(one_line(f"saved: {write_file(path, one.content, workspace)}"), err=True)
+
+
+def _newest_with_image(connection: Connection) -> str:
+    """Return the evaluation with the newest image; an empty text if the log has none."""
+    rows = _query(connection, ALL_LINES)
+    with reading("repl_output_log"):
+        return str(max(rows, key=lambda row: int(row[0]))[1]) if rows else ""
+
+
+def _images_of(connection: Connection, evaluation: str) -> list[Image]:
+    """Return the images of an evaluation that the log has, in order."""
+    rows = _query(connection, LINES_OF, evaluation)
+    with reading("repl_output_log"):
+        lines = sorted(int(row[0]) for row in rows)
+    rows = _query(connection, TEXTS_AT, lines) if lines else []
+    with reading("repl_output_log"):
+        texts = sorted((int(line), str(name), str(text)) for line, name, text in rows)
+    contents: dict[str, bytes] = {}
+    for line, _, text in texts:
+        if any(one.digest not in contents for one in pictures_in(text)):
+            arguments = {"query": TEXTS_AT, "inputs": [[line]], "maxImages": MOST}
+            _, images = connection.call_with_images("repl_output_log", arguments)
+            contents |= {picture(kind, data).digest: decoded(data) for kind, data in images}
+    return _numbered((name, one, contents.get(one.digest)) for _, name, text in texts for one in pictures_in(text))
+
+
+def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
+    """Return the images of an earlier run's entries, without those that were cut."""
+    found = [(str(entry.get("evaluation", "log")), data) for entry in entries for data in DATA.finditer(entry["text"])]
+    return _numbered((name, picture(data[1], data[2]), decoded(data[2])) for name, data in found)
+
+
+def _numbered(found: Iterable[tuple[str, Picture, bytes | None]]) -> list[Image]:
+    counts: dict[str, int] = {}
+    images = []
+    for name, one, content in found:
+        counts[name] = counts.get(name, 0) + 1
+        if content:
+            images.append(Image(name, counts[name], one, content))
+    return images
+
+
+def _query(connection: Connection, query: str, *inputs: object) -> list[Any]:
+    arguments = {"query": query, "inputs": list(inputs), "limit": MOST_LINES, "maxTextBytes": WHOLE}
+    answer = connection.call("repl_output_log", arguments)
+    with reading("repl_output_log"):
+        rows: list[Any] = answer["result"]
+    return rows
