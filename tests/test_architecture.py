@@ -588,7 +588,7 @@ WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager"
            "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
 STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
 # What else writes to a descriptor, in these functions alone: a pipe.
-DESCRIPTORS = {("daemon", "daemonize"), ("daemon", "reached"), ("watch_screen", "wake")}
+DESCRIPTORS = {("daemon", "daemonize"), ("daemon", "reached")}
 
 
 def writes(path):
@@ -608,24 +608,6 @@ def writes(path):
 def test_no_command_writes_past_the_one_function_that_makes_control_characters_visible():
     commands = [path for path in modules() if room(path).startswith("commands") and path != SHOWN_BY]
     assert broken(lambda path: list(writes(path)), commands) == {}
-
-
-def test_the_screen_shows_only_what_has_its_control_characters_visible():
-    text = (SERVER / "commands" / "watch_screen.py").read_text()
-    shown = [
-        ast.unparse(node)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call)
-        and re.match(r"(add|ins|echo)\w*(ch|str)$|put|tparm", ast.unparse(node.func).split(".")[-1])
-    ]
-    assert shown == ["self._window.addstr(piece.text, self._style(piece))"]
-    assert "for piece in harmless(line):" in text
-
-
-def test_curses_is_imported_for_a_screen_alone():
-    assert [path.name for path in modules() if "curses" in set(imports(path))] == ["watch_screen.py"]
-    code = "import sys, codriver.commands.watch; sys.exit('curses' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
 
 
 def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():

@@ -10,12 +10,23 @@ import ast
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 from urllib.parse import quote
 
 import click
 
-from codriver.commands.followers import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
+from codriver.commands.followers import (
+    APP_EVENT,
+    GAP,
+    MAX_ENTITIES,
+    STREAM_OVER,
+    WHOLE,
+    Follower,
+    FollowError,
+    followed,
+)
 from codriver.commands.options import PICTURE, Whole, color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, reading, say, say_json
 from codriver.core.pictures import marked, without_data
@@ -26,7 +37,7 @@ from codriver.net import client, server_record
 from codriver.repls.kinds import PYTHON, dialect_of_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from codriver.log.memory import Memory, Run
@@ -64,24 +75,69 @@ SIGNS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The entries to print."""
+
+    who: str | None = None
+    categories: tuple[str, ...] = ()
+    since: int | None = None
+    limit: int = 50
+    search: str = ""
+
+    def in_run(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+        """Return those of the entries of an earlier run that are selected."""
+        found = [
+            entry.to_json()
+            for entry in entries
+            if self.who in (None, entry.who)
+            and (not self.categories or entry.category in self.categories)
+            and (self.since is None or entry.line > self.since)
+        ]
+        return self.matching(found)[-self.limit :]
+
+    def matching(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the entries that contain the text."""
+        return [entry for entry in entries if self.search.lower() in entry["text"].lower()]
+
+
+F = TypeVar("F", bound="Callable[..., None]")
+
+
+def selection_options(function: F) -> F:
+    """Add the options that select entries, and pass them as `selection`."""
+
+    @wraps(function)
+    def run(*, who: str | None, since: int | None, limit: int, search: str, **others: Any) -> None:  # of the command
+        categories = others.pop("categories")
+        _refuse_unknown(categories)
+        function(selection=Selection(who, categories, since, limit, search), **others)
+
+    options = (
+        click.option("--who", help="Only what this caller evaluated."),
+        click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated."),
+        click.option("--search", default="", metavar="TEXT", help="Only entries that contain this text."),
+        click.option("--since", type=int, help="Only lines after this one."),
+        click.option("--limit", type=Whole(1, 10_000), default=50, help="At most this many, the newest (50)."),
+    )
+    decorated: Callable[..., None] = run
+    for option in reversed(options):
+        decorated = option(decorated)
+    return cast("F", decorated)
+
+
 @click.command("log", short_help="Print the newest entries of the output log.")
-@click.option("--who", help="Only what this caller evaluated.")
-@click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated.")
-@click.option("--since", type=int, help="Only lines after this one.")
-@click.option("--limit", type=Whole(1, 10_000), default=50, help="At most this many, the newest (50).")
-@click.option("--follow", "-f", is_flag=True, help="Go on printing what comes.")
+@selection_options
+@click.option("--follow", "-f", is_flag=True, help="Go on printing new entries, as `codriver watch` does.")
 @click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
 @click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
 @click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
 @workspace_option
 @color_option
 @json_option
-def log_command(  # noqa: PLR0913  # one argument an option
+def log_command(  # one argument an option
     *,
-    who: str | None,
-    categories: tuple[str, ...],
-    since: int | None,
-    limit: int,
+    selection: Selection,
     follow: bool,
     query: str | None,
     inputs: tuple[str, ...],
@@ -92,26 +148,47 @@ def log_command(  # noqa: PLR0913  # one argument an option
     """Print the newest entries of the output log; in the place of an image, the command that saves it."""
     if inputs and not query:
         raise click.UsageError("--input gives a value to --query, which is not there")
-    _refuse_unknown(categories)
     if run is not None:
         if follow or query:
             raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
-        if APP_EVENT in categories:
+        if APP_EVENT in selection.categories:
             raise click.UsageError(f"--run has no {APP_EVENT}: what applications do is known until their server ends")
-        entries = _of_run(run_entries(workspace, run), who, categories, since)[-limit:]
+        entries = selection.in_run(run_entries(workspace, run))
         _print([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
-        return
-    with client.connect(workspace.resolve(), name="codriver-log") as connection:
-        if query:
-            sys.exit(_ask(connection, query, inputs, limit, as_json=as_json))
-        max_bytes = WHOLE if as_json else SHOWN_BYTES
-        entries, last_line = _newest(connection, who, categories, since, limit, max_bytes)
-        follower = Follower(connection, last_line, who, categories, max_bytes, APP_EVENT in categories)
+    elif follow:
+        follow_log(workspace.resolve(), selection, as_json=as_json)
+    else:
+        with client.connect(workspace.resolve(), name="codriver-log") as connection:
+            if query:
+                sys.exit(_ask(connection, query, inputs, selection.limit, as_json=as_json))
+            entries, _, events = _newest(connection, selection, WHOLE if as_json else SHOWN_BYTES)
+            _print(entries, as_json=as_json)
+            if events:
+                say(f"events of applications, beside these: {events}; --category {APP_EVENT} prints them", err=True)
+
+
+def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
+    """Print the newest entries and then each new one, until Ctrl-C. Applications' events are among them.
+
+    A server that ends is waited for, and the log of the next one is followed.
+    """
+    max_bytes = WHOLE if as_json else SHOWN_BYTES
+    with_events = not selection.categories or APP_EVENT in selection.categories
+    with client.connect(workspace, name="codriver-log") as connection:
+        entries, last_line, events = _newest(connection, selection, max_bytes)
+        if events and with_events:
+            only_events = replace(selection, categories=(APP_EVENT,))
+            found = [*entries, *_newest(connection, only_events, max_bytes)[0]]
+            # Later ones come again, as the log is followed from its last line.
+            found = [entry for entry in found if entry["line"] <= last_line]
+            entries = sorted(found, key=lambda entry: int(entry["line"]))[-selection.limit :]
+        follower = Follower(connection, last_line, selection.who, selection.categories, max_bytes, with_events)
         try:
             _print(entries, as_json=as_json)
-            if follow:
-                for coming in followed(follower, workspace.resolve(), "codriver-log"):
-                    _print(coming, as_json=as_json)
+            for coming in followed(follower, workspace, "codriver-log"):
+                with reading("wait_for"):
+                    matching = selection.matching(coming)
+                _print(matching, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
@@ -146,19 +223,6 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
             raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")
 
 
-def _of_run(
-    entries: Sequence[Entry], who: str | None, categories: tuple[str, ...], since: int | None
-) -> list[dict[str, Any]]:
-    """The entries of a run that the options let through."""
-    return [
-        entry.to_json()
-        for entry in entries
-        if who in (None, entry.who)
-        and (not categories or entry.category in categories)
-        and (since is None or entry.line > since)
-    ]
-
-
 def bare(entry: Entry) -> Entry:
     """The entry of a run with a mark in the place of each picture, whose data nobody reads."""
     return entry._replace(text=without_data(entry.text))
@@ -173,34 +237,27 @@ def _ask(connection: Connection, query: str, inputs: tuple[str, ...], limit: int
     return 0 if is_answered else 1
 
 
-def _newest(
-    connection: Connection,
-    who: str | None,
-    categories: tuple[str, ...],
-    since: int | None,
-    limit: int,
-    max_bytes: int,
-) -> tuple[list[dict[str, Any]], int]:
-    """The newest entries that the options let through, and the line to continue from.
+def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tuple[list[dict[str, Any]], int, int]:
+    """Return the newest entries that are selected, the line to continue from, and the number of applications' events.
 
     Raises:
         FollowError: the server refuses.
     """
-    asked: dict[str, Any] = {"limit": limit, "maxTextBytes": max_bytes}
-    if who:
-        asked["by"] = who
-    if categories:
-        asked["category"] = list(categories)
-    if since is not None:
-        asked["since"] = since
+    most = MAX_ENTITIES if selection.search else selection.limit
+    asked: dict[str, Any] = {"limit": most, "maxTextBytes": max_bytes}
+    if selection.who:
+        asked["by"] = selection.who
+    if selection.categories:
+        asked["category"] = list(selection.categories)
+    if selection.since is not None:
+        asked["since"] = selection.since
     answer = connection.call("repl_output_log", asked)
     if not answer.get("ok"):
         raise FollowError(answer)
     with reading("repl_output_log"):
-        entries: list[dict[str, Any]] = answer["result"]
-        if events := answer.get("appEvents"):
-            say(f"events of applications, beside these: {events}; --category {APP_EVENT} prints them", err=True)
-        return entries, max(answer["lastLine"] or 0, since or 0)
+        entries = selection.matching(answer["result"])[-selection.limit :]
+        last_line = max(int(answer["lastLine"] or 0), selection.since or 0)
+        return entries, last_line, int(answer.get("appEvents") or 0)
 
 
 def _value(text: str) -> object:
