@@ -1,4 +1,4 @@
-// A client of the TypeScript SDK, version 1, that completes, listens to log messages and evaluates as a task.
+// A client of the TypeScript SDK, version 1, that listens to log messages and evaluates as a task.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import {
@@ -16,8 +16,6 @@ client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
 await client.connect(new StdioClientTransport({ command, args }));
 await client.setLoggingLevel("info");
 const { tools } = await client.listTools();
-const { completion } = await client.complete({
-  ref: { type: "ref/prompt", name: "explain_last_error" }, argument: { name: "session", value: "p" } });
 const seen = [];
 let answer;
 const call = { name: "evaluate_code", arguments: { code: "(input('name? '), input('age? '))" } };
@@ -29,7 +27,7 @@ for await (const message of client.experimental.tasks.callToolStream(call, CallT
 const listed = (await client.experimental.tasks.listTasks()).tasks.map((task) => task.status);
 await client.callTool({ name: "restart_repl", arguments: {} });
 console.log(JSON.stringify({
-  able: tools.filter((tool) => tool.execution).map((tool) => tool.name), values: completion.values,
+  able: tools.filter((tool) => tool.execution).map((tool) => tool.name),
   begun: seen[0], asked: seen.includes("input_required"), answer, listed,
   restart: said.some((data) => data.includes("py restarts")) }));
 await client.close();

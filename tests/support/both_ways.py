@@ -38,7 +38,6 @@ CLIENTS = [
 ]
 """Two of them get answers of their own shape."""
 ALL_CHANGES = {"toolsListChanged": True, "resourceSubscriptions": ["codriver://log"]}
-HANDOFF = {"type": "ref/prompt", "name": "handoff"}
 ASKED = [
     ("ping", [{}]),
     ("server/discover", [{}]),
@@ -62,7 +61,6 @@ ASKED = [
     ]),
     ("resources/read", [{"uri": "codriver://handoff"}, {"uri": "codriver://nothing"}]),
     ("prompts/get", [{"name": "explain_last_error"}, {"name": "nothing"}]),
-    ("completion/complete", [{"ref": HANDOFF, "argument": {"name": "who", "value": ""}}]),
     ("tasks/list", [{}]),
     ("no/such/method", [{}]),
 ]  # fmt: skip

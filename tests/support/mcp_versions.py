@@ -27,7 +27,6 @@ RESULTS = {
     "server/discover": "DiscoverResult",
     "ping": "EmptyResult",
     "logging/setLevel": "EmptyResult",
-    "completion/complete": "CompleteResult",
     "prompts/list": "ListPromptsResult",
     "prompts/get": "GetPromptResult",
     "resources/list": "ListResourcesResult",
@@ -44,7 +43,6 @@ RESULTS = {
 REQUESTS = {
     "server/discover": "DiscoverRequest",
     "logging/setLevel": "SetLevelRequest",
-    "completion/complete": "CompleteRequest",
     "prompts/get": "GetPromptRequest",
     "resources/read": "ReadResourceRequest",
     "tools/list": "ListToolsRequest",

@@ -124,15 +124,6 @@ def test_lines_of_events_are_no_gap_in_the_log_and_no_lines_of_it(watching):
     read = watching.request("resources/read", {"uri": f"codriver://log?since={line - 1}"})
     log = json.loads(read["result"]["contents"][0]["text"])
     assert (log["gap"], log["entities"][-1]["text"]) == (False, "'after'")
-    ref = {"type": "ref/resource", "uri": "codriver://log{?since}"}
-    asked = {"ref": ref, "argument": {"name": "since", "value": str(line)}}
-    assert str(line) not in watching.request("completion/complete", asked)["result"]["completion"]["values"]
-
-
-def test_the_skill_of_applications_is_completed_where_one_shows_itself(watching):
-    ref = {"type": "ref/resource", "uri": "skill://{skill}/SKILL.md"}
-    asked = {"ref": ref, "argument": {"name": "skill", "value": "live-a"}}
-    assert watching.request("completion/complete", asked)["result"]["completion"]["values"] == ["live-app"]
 
 
 def test_the_streams_are_listed_with_whose_they_are_and_end_when_told(watching):

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 NAME, TITLE = "codriver", "Codriver"
 CAPABILITIES: Mapping[str, Any] = MappingProxyType(
     {
-        "completions": {},
         "logging": {},
         "prompts": {"listChanged": False},  # the list is part of the program
         "resources": {"listChanged": True, "subscribe": True},

@@ -33,7 +33,7 @@ from codriver_lisp.reader import top_level_forms
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.repls.contract.adapter_values import ClojureDocs, Completion, Listed, Names, Symbol
+    from codriver.repls.contract.adapter_values import ClojureDocs, Listed, Names, Symbol
 
 
 LINE_CHARACTERS = 160
@@ -131,17 +131,6 @@ async def _describe_place(call: Call, arguments: SymbolArguments, target: Target
     if not text:
         raise refused("unknown-symbol", f"{file} has {len(lines)} lines, and no line {line}", hint="give another line")
     return {"file": file, "line": line, "source": head(call.services.log.without_secrets(text), budget(call)).text}
-
-
-async def candidates(services: Services, target: Target, prefix: str, namespace: str | None) -> tuple[Completion, ...]:
-    """The names that begin with a prefix, in the REPL's order."""
-    question = Complete(prefix, namespace=namespace, session=target.session.name)
-    return await services.repls.adapter(target.repl.id).ask(question)
-
-
-async def names_like(services: Services, target: Target, pattern: str) -> Names | None:
-    """The namespaces and names that match a pattern; None if the REPL cannot tell."""
-    return await services.repls.adapter(target.repl.id).ask(ListNames(pattern, session=target.session.name))
 
 
 async def describe_source(
@@ -368,7 +357,8 @@ async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     """Names that begin with a prefix."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    found = await candidates(call.services, target, arguments.prefix, arguments.namespace)
+    question = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
+    found = await call.services.repls.adapter(target.repl.id).ask(question)
     rows = []
     for completion in found[: arguments.limit or COMPLETIONS]:
         row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}

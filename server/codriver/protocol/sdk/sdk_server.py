@@ -60,7 +60,6 @@ from codriver.protocol.error_messages import (
 )
 from codriver.protocol.plain_requests import METHODS
 from codriver.protocol.results import NAME, TITLE
-from codriver.protocol.sdk.completions import Completions
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, offered
 from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER
 
@@ -117,7 +116,6 @@ class SdkServer:
         self._log_messages = shared.log_messages
         self._redactor = shared.redactor
         self._tasks = EvaluationTasks(shared.services, shared.caller, shared.subscriptions)
-        self._completions = Completions(shared.services, shared.skills, shared.redactor)
         self._server = self._new_server(shared.results.version)
 
     def _new_server(self, version: str) -> Server[ClientSession]:
@@ -130,7 +128,6 @@ class SdkServer:
             "tools/call": (types.CallToolRequestParams, self._call_tool),
             "resources/read": (types.ReadResourceRequestParams, self._read_resource),
             "prompts/get": (types.GetPromptRequestParams, self._get_prompt),
-            "completion/complete": (types.CompleteRequestParams, self._complete),
             LISTEN: (types.SubscriptionsListenRequestParams, self._listen),
             **self._tasks.handlers(),
         }
@@ -244,9 +241,6 @@ class SdkServer:
             told = self._redactor(await self._resources.handoff(ctx.lifespan_context, given.get("who")))
         filled = resources.filled(params.name, given, told=told)
         return self._results.told(ctx.protocol_version, filled, NOT_KEPT)
-
-    async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        return await self._completions.complete(ctx.lifespan_context.id, params)
 
     def _introduce(self, ctx: Context) -> None:
         """Note the client of a stateless request, which describes its client itself."""
