@@ -57,7 +57,7 @@ MAY_IMPORT = {
         "tools/answers", "tools/calls", "wire",
     },
     "tools": {
-        "core", "editing", "errors", "files", "log", "net", "repls", "settings", *WINGS_OF_TOOLS,
+        "core", "editing", "errors", "files", "log", "net", "repls", "settings", "systems", *WINGS_OF_TOOLS,
     },
     "protocol": {
         "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "wire",

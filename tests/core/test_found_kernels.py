@@ -15,7 +15,7 @@ from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve, server_of
 from codriver.tools.calls.syntax_check import meant, speaks_lisp
-from codriver.tools.list_sessions import session_row
+from codriver.tools.session_rows import session_row
 
 FILE = "/run/jupyter/kernel-1.json"
 ORIGIN = Origin("kernel", FILE, is_merely_found=True)

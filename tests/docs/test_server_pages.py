@@ -59,7 +59,7 @@ def test_a_tool_added_as_the_page_says_is_listed_and_answers(copy):
     (copy.codriver / "tools" / "count_words.py").write_text(block("tool-file"))
     imported, listed = block("tool-lines").splitlines(keepends=True)
     copy.insert("tools/manifest.py", imported, before="    edit_files,\n")
-    copy.insert("tools/manifest.py", listed, before="    *edit_files.TOOLS,\n")
+    copy.insert("tools/manifest.py", listed, before="    edit_files.TOOL,\n")
     copy.insert("tools/manifest.py", block("tool-usual"), before='    "run_tests",\n')
     called = copy.run("call", "--start", "count_words", '{"text": "how many words"}')
     assert json.loads(called.stdout)["count"] == 3, called.stderr

@@ -29,7 +29,7 @@ from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import Check, Report, Row, obstacle, wide_listener
-from codriver.tools.list_sessions import session_row
+from codriver.tools.session_rows import session_row
 
 SESSION = {
     "key": "clj", "dialect": "clojure", "phase": "connected", "generation": 2, "address": "127.0.0.1:7888",

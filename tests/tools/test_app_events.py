@@ -13,8 +13,9 @@ from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.base import Call
 from codriver.tools.ledgers.standing_queries import Waits
-from codriver.tools.list_sessions import event_counts
-from codriver.tools.repl_output_log import LogArguments, WaitArguments, repl_output_log, wait_for
+from codriver.tools.repl_output_log import LogArguments, repl_output_log
+from codriver.tools.server_health import event_counts
+from codriver.tools.wait_for import WaitArguments, wait_for
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from real_repls import repl
 from scripted_nrepl import OPS, scripted
 from tools_in_memory import serving
 
-from codriver.tools.symbol_info import clojure_name
+from codriver.tools.clojuredocs_info import clojure_name
 
 
 def var(namespace, name, **parts):

@@ -7,7 +7,7 @@ import pytest
 from codriver.editing.file_changes import MISSING, Change, Snapshot
 from codriver.settings.model import Settings
 from codriver.setup.clients import known_clients
-from codriver.tools.edit_files import why_not
+from codriver.tools.guarded_edits import why_not
 
 WORKSPACE = Path("/workspace")
 

@@ -13,7 +13,7 @@ from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.base import Call
 from codriver.tools.ledgers.standing_queries import Waits
-from codriver.tools.repl_output_log import WaitArguments, wait_for
+from codriver.tools.wait_for import WaitArguments, wait_for
 
 RESULTS = '[:find ?l ?t :where [?e :output/category "evaluationResults"] [?e :output/line ?l] [?e :output/text ?t]]'
 BY = "[:find ?l ?t :in $ ?who :where [?e :output/who ?who] [?e :output/line ?l] [?e :output/text ?t]]"

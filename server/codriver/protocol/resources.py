@@ -30,8 +30,9 @@ from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResou
 from codriver.skills import LIVE_APP, SCHEME
 from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import client_slug, slug
+from codriver.tools.clojuredocs_info import describe_docs
 from codriver.tools.manifest import address
-from codriver.tools.symbol_info import describe_docs, describe_symbol
+from codriver.tools.symbol_info import describe_symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -105,16 +105,14 @@ def _objection(address: str) -> str | None:
         return f"nothing listens there ({error.strerror or error})"
 
 
-TOOLS = (
-    Tool(
-        name="connect_repl",
-        title="Connect to a REPL",
-        description="Connect to an nREPL server that already runs on this machine; it becomes a session.",
-        arguments=ConnectArguments,
-        output=answer_schema(sessionKey="string", dialect="string", notes=TEXTS),
-        run=connect_repl,
-        setting="enable_mcp_repl_evaluation",
-        open_world=True,
-        search_hint="attach to a running nREPL by host and port",
-    ),
+TOOL = Tool(
+    name="connect_repl",
+    title="Connect to a REPL",
+    description="Connect to an nREPL server that already runs on this machine; it becomes a session.",
+    arguments=ConnectArguments,
+    output=answer_schema(sessionKey="string", dialect="string", notes=TEXTS),
+    run=connect_repl,
+    setting="enable_mcp_repl_evaluation",
+    open_world=True,
+    search_hint="attach to a running nREPL by host and port",
 )

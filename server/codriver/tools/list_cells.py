@@ -128,18 +128,16 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
     return path, digest_of(data), notebook_in(data, path.name)
 
 
-TOOLS = (
-    Tool(
-        name="list_cells",
-        title="List notebook cells",
-        description="A notebook's cells, a line each: index, id, type, count, first line; or a cell's source.",
-        arguments=CellsArguments,
-        output=answer_schema(cells=TEXTS, source="string", count="integer", kernelspec="string", sessionKey="string"),
-        run=list_cells,
-        read_only=True,
-        idempotent=True,
-        languages=(NOTEBOOK,),
-        setting="enable_mcp_repl_evaluation",
-        search_hint="jupyter notebook cells ids",
-    ),
+TOOL = Tool(
+    name="list_cells",
+    title="List notebook cells",
+    description="A notebook's cells, a line each: index, id, type, count, first line; or a cell's source.",
+    arguments=CellsArguments,
+    output=answer_schema(cells=TEXTS, source="string", count="integer", kernelspec="string", sessionKey="string"),
+    run=list_cells,
+    read_only=True,
+    idempotent=True,
+    languages=(NOTEBOOK,),
+    setting="enable_mcp_repl_evaluation",
+    search_hint="jupyter notebook cells ids",
 )

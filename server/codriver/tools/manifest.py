@@ -17,22 +17,36 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.errors import refused
 from codriver.tools import (
+    balance_brackets,
+    clojuredocs_info,
+    complete_symbol,
     connect_repl,
     edit_files,
     evaluate_code,
+    get_evaluation,
     inspect_app,
+    interrupt_evaluation,
     list_cells,
     list_sessions,
+    load_file,
+    macroexpand,
     note_edit,
     repl_output_log,
+    restart_repl,
     run_cell,
+    run_tests,
+    send_input,
+    server_health,
     stacktrace,
     status,
     symbol_info,
+    undo_edit,
+    wait_for,
+    what_changed,
 )
 from codriver.tools.calls.base import Answer, Arguments, Call, Manifest, Tool, answer_schema, traits_of
 from codriver.tools.calls.gate import on_offer, refusal, run
-from codriver.tools.evaluate_code import GetArguments
+from codriver.tools.get_evaluation import GetArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,20 +56,31 @@ if TYPE_CHECKING:
 
 
 BASE_TOOLS: tuple[Tool, ...] = (
-    *evaluate_code.TOOLS,
-    *evaluate_code.BEGUN,
-    *symbol_info.TOOLS,
-    *evaluate_code.TESTING,
-    *stacktrace.TOOLS,
-    *symbol_info.COMPARING,
-    *status.TOOLS,
-    *connect_repl.TOOLS,
-    *list_sessions.TOOLS,
-    *repl_output_log.TOOLS,
-    *edit_files.TOOLS,
+    evaluate_code.TOOL,
+    load_file.TOOL,
+    get_evaluation.TOOL,
+    interrupt_evaluation.TOOL,
+    send_input.TOOL,
+    symbol_info.TOOL,
+    complete_symbol.TOOL,
+    macroexpand.TOOL,
+    clojuredocs_info.TOOL,
+    run_tests.TOOL,
+    stacktrace.TOOL,
+    what_changed.TOOL,
+    status.TOOL,
+    connect_repl.TOOL,
+    restart_repl.TOOL,
+    list_sessions.TOOL,
+    server_health.TOOL,
+    repl_output_log.TOOL,
+    wait_for.TOOL,
+    balance_brackets.TOOL,
+    edit_files.TOOL,
+    undo_edit.TOOL,
     *inspect_app.TOOLS,
-    *list_cells.TOOLS,
-    *run_cell.TOOLS,
+    list_cells.TOOL,
+    run_cell.TOOL,
 )
 
 USUAL = (

@@ -18,7 +18,7 @@ from codriver.editing.file_changes import NotEditableError, UnreadableError, edi
 from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.editing.vscode import editor_with
 from codriver.errors import RefusedError, refused
-from codriver.tools.acts.file_loads import FILE
+from codriver.tools.acts.source_files import FILE
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
@@ -27,10 +27,10 @@ from codriver.tools.calls.base import TEXTS, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import check_may_edit, to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
-from codriver.tools.edit_files import find_open_notebook
+from codriver.tools.guarded_edits import find_open_notebook
 from codriver.tools.ledgers.cell_output_writes import Write, digest_of
 from codriver.tools.list_cells import CELLS, CellName, kernel_of
-from codriver.tools.list_sessions import RestartArguments, restart_repl
+from codriver.tools.restart_repl import RestartArguments, restart_repl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -294,19 +294,17 @@ def _runs_cells(repl: Repl) -> bool:
     return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
 
 
-TOOLS = (
-    Tool(
-        name="run_cell",
-        title="Run notebook cell",
-        description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file.",
-        arguments=RunCellArguments,
-        output=answer_schema(**EVALUATION, cell="string", cells=TEXTS, notRun=TEXTS, restarted="boolean"),
-        run=run_cell,
-        needs=(CELLS,),
-        setting="enable_mcp_repl_evaluation",
-        destructive=True,
-        open_world=True,
-        languages=(NOTEBOOK,),
-        search_hint="jupyter notebook execute cell",
-    ),
+TOOL = Tool(
+    name="run_cell",
+    title="Run notebook cell",
+    description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file.",
+    arguments=RunCellArguments,
+    output=answer_schema(**EVALUATION, cell="string", cells=TEXTS, notRun=TEXTS, restarted="boolean"),
+    run=run_cell,
+    needs=(CELLS,),
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    languages=(NOTEBOOK,),
+    search_hint="jupyter notebook execute cell",
 )

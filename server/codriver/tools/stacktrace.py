@@ -252,28 +252,26 @@ def _frame_json(frame: StackFrame) -> dict[str, object]:
     return {key: value for key, value in pairs.items() if value is not None}
 
 
-TOOLS = (
-    Tool(
-        name="stacktrace",
-        title="Stack trace",
-        description="The last exception or failed test: message, causes, and the project's frames with their numbers.",
-        arguments=StackArguments,
-        output=answer_schema(
-            **{"class": "string"},
-            message="string",
-            data="string",
-            frames=ROWS,
-            count="integer",
-            omitted="integer",
-            chain=ROWS,
-            added=TEXTS,
-            sessionKey="string",
-            notes=TEXTS,
-        ),
-        run=stacktrace,
-        needs=("stacktrace",),
-        read_only=True,
-        idempotent=True,
-        search_hint="traceback of the last exception",
+TOOL = Tool(
+    name="stacktrace",
+    title="Stack trace",
+    description="The last exception or failed test: message, causes, and the project's frames with their numbers.",
+    arguments=StackArguments,
+    output=answer_schema(
+        **{"class": "string"},
+        message="string",
+        data="string",
+        frames=ROWS,
+        count="integer",
+        omitted="integer",
+        chain=ROWS,
+        added=TEXTS,
+        sessionKey="string",
+        notes=TEXTS,
     ),
+    run=stacktrace,
+    needs=("stacktrace",),
+    read_only=True,
+    idempotent=True,
+    search_hint="traceback of the last exception",
 )

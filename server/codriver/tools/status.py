@@ -13,7 +13,17 @@ from pydantic import Field
 from codriver.core.values import PYTHON
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools import list_cells, list_sessions, symbol_info
+from codriver.tools import (
+    clojuredocs_info,
+    complete_symbol,
+    list_cells,
+    list_sessions,
+    macroexpand,
+    restart_repl,
+    server_health,
+    symbol_info,
+    what_changed,
+)
 from codriver.tools.activity import ACTIVITY, ActivityArguments, is_own, shown_time
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
@@ -31,7 +41,18 @@ CODE_CHARACTERS: Final = 120
 MOST_JOBS: Final = 30
 TOOLS_BEHIND: Final = {
     tool.name: tool
-    for tool in (*list_sessions.TOOLS, ACTIVITY, *symbol_info.COMPARING, *symbol_info.TOOLS, *list_cells.TOOLS)
+    for tool in (
+        restart_repl.TOOL,
+        list_sessions.TOOL,
+        server_health.TOOL,
+        ACTIVITY,
+        what_changed.TOOL,
+        symbol_info.TOOL,
+        complete_symbol.TOOL,
+        macroexpand.TOOL,
+        clojuredocs_info.TOOL,
+        list_cells.TOOL,
+    )
 }
 """The tools that answer for this one, by name."""
 
@@ -136,19 +157,17 @@ def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
     return row
 
 
-TOOLS = (
-    Tool(
-        name="status",
-        title="What is here and what was done",
-        description="Read-only. about: sessions (open REPLs, kernels and applications, and who uses them), jobs "
-        "(running and finished evaluations and test runs), activity (what was done, newest first: code with results, "
-        "edits with diffs, test runs, failures), stale (files newer than the loaded code), threads (where each thread "
-        "is now), variables (of a session), cells (of a notebook), server (health).",
-        arguments=StatusArguments,
-        output=answer_schema(),
-        run=status,
-        read_only=True,
-        idempotent=True,
-        is_core=True,
-    ),
+TOOL = Tool(
+    name="status",
+    title="What is here and what was done",
+    description="Read-only. about: sessions (open REPLs, kernels and applications, and who uses them), jobs "
+    "(running and finished evaluations and test runs), activity (what was done, newest first: code with results, "
+    "edits with diffs, test runs, failures), stale (files newer than the loaded code), threads (where each thread "
+    "is now), variables (of a session), cells (of a notebook), server (health).",
+    arguments=StatusArguments,
+    output=answer_schema(),
+    run=status,
+    read_only=True,
+    idempotent=True,
+    is_core=True,
 )

@@ -1,40 +1,29 @@
-"""`symbol_info`, `complete_symbol`, `macroexpand`, `what_changed`, `clojuredocs_info`: code by its names.
-
-A REPL tells its loaded code, the differences of the files from it, and the living objects of a former load: for one
-symbol, for the names in a namespace, or for those that match a pattern. The ClojureDocs export has the community's
-texts about a var of Clojure.
-"""
+"""`symbol_info`: look up a symbol, the names in a namespace, or those that match a pattern."""
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from codriver.core.values import LISP
 from codriver.editing.references import Wanted, find_references
-from codriver.errors import CodriverError, RefusedError, cut, refused
+from codriver.errors import RefusedError, cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.fresh_imports import finding_lines
-from codriver.repls.contract.questions import Complete, FindSource, LastError, ListNames, Lookup
+from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
 from codriver.repls.kinds import KINDS
-from codriver.tools.acts.file_loads import read_source
+from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head
-from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
 from codriver.tools.answers.source_lines import excerpt
-from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
-from codriver.tools.calls.session_choice import Target, chosen, own, resolve, session_field
+from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
+from codriver.tools.calls.session_choice import Target, own, resolve, session_field
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.repls.contract.adapter_values import ClojureDocs, Listed, Names, Symbol
-
+    from codriver.repls.contract.adapter_values import Listed, Names, Symbol
 
 LINE_CHARACTERS = 160
 """The characters of a name in a list, with its parameters and documentation."""
@@ -291,7 +280,6 @@ def _line(one: Listed, clean: Callable[[str], str]) -> str:
     return cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)
 
 
-COMPLETIONS, MAX_COMPLETIONS = 50, 200
 OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
 """The fields of a list of names, which an answer may replace by a list of references."""
 
@@ -304,24 +292,6 @@ class SymbolArguments(Arguments):
     source: bool = Field(default=False, description="With its source.")
     references: bool = Field(default=False, description="With every place in the workspace that uses it.")
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
-
-
-class CompleteArguments(Arguments):
-    """Arguments of `complete_symbol`."""
-
-    prefix: str = Field(min_length=1, max_length=500)
-    namespace: str | None = None
-    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    limit: int | None = Field(None, ge=1, le=MAX_COMPLETIONS)
-
-
-class ExpandArguments(Arguments):
-    """Arguments of `macroexpand`."""
-
-    code: str = Field(min_length=1)
-    namespace: str | None = None
-    full: bool = False
-    repl_session_key: str | None = None
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
@@ -354,290 +324,35 @@ async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, 
     return known
 
 
-async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
-    """Names that begin with a prefix."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    question = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
-    found = await call.services.repls.adapter(target.repl.id).ask(question)
-    rows = []
-    for completion in found[: arguments.limit or COMPLETIONS]:
-        row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}
-        rows.append({key: value for key, value in row.items() if value is not None})
-    fields: dict[str, object] = {"completions": rows, "count": len(rows)}
-    fields |= session_field(target, arguments.repl_session_key)
-    if len(found) > len(rows):
-        fields["omitted"] = len(found) - len(rows)
-    return Answer(fields)
-
-
-async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
-    """The expansion of a form of Lisp."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    adapter = call.services.repls.adapter(target.repl.id)
-    text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
-    cut = head(text, budget(call))
-    fields: dict[str, object] = {"expansion": cut.text, **session_field(target, arguments.repl_session_key)}
-    if cut.omitted:
-        fields["notes"] = [f"the last {cut.omitted} characters are left out"]
-    return Answer(fields)
-
-
-class DriftArguments(Arguments):
-    """Arguments of `what_changed`."""
-
-    fresh: bool = False
-    """Whether the modules that were loaded again are compared with a fresh import of them, in Python."""
-    repl_session_key: str | None = None
-
-
-async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
-    """Every difference between the loaded code and the files, a line for each module and object."""
-    repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
-    found = await drift_of(call, repl)
-    lines = drift_lines(call, repl, found)
-    notes = []
-    if arguments.fresh:
-        finding = await fresh_finding(call, repl)
-        if finding is None:
-            notes.append("fresh: this REPL cannot be compared with a fresh import")
-        else:
-            lines += finding_lines(finding)
-            notes += [f"fresh: not compared, as {finding.why}"] if finding.why else []
-    shown, note, omitted = fit(lines, budget(call))
-    fields: dict[str, object] = {"differences": shown, "count": len(lines), "sessionKey": repl.key}
-    if omitted:
-        fields["omitted"] = omitted
-    notes += [note] if note else []
-    return Answer({**fields, "notes": notes} if notes else fields)
-
-
-COMPARING = (
-    Tool(
-        name="what_changed",
-        title="What changed",
-        description="Where loaded code differs from its files.",
-        arguments=DriftArguments,
-        output=answer_schema(differences=TEXTS, count="integer", omitted="integer", sessionKey="string", notes=TEXTS),
-        run=what_changed,
-        needs=("drift",),
-        read_only=True,
-        idempotent=True,
-        search_hint="drift stale reload outdated definitions",
+TOOL = Tool(
+    name="symbol_info",
+    other_names=("clojure_symbol_info",),
+    title="Symbol info",
+    description="Look up a name: parameters, documentation, file and line. Of a module or class its members; of a "
+    "pattern (*json*) the matching names; of file:line or a frame's number the code there. Nothing needs to be "
+    "imported.",
+    arguments=SymbolArguments,
+    output=answer_schema(
+        name="string",
+        ns="string",
+        arglists=TEXTS,
+        doc="string",
+        macro="boolean",
+        file="string",
+        line="integer",
+        column="integer",
+        extra="object",
+        names=TEXTS,
+        source="string",
+        references=TEXTS,
+        count="integer",
+        omitted="integer",
+        notes=TEXTS,
+        sessionKey="string",
     ),
-)
-
-
-SITE: Final = "https://clojuredocs.org"
-CORE: Final = "clojure.core"
-SAME: Final = {"cljs.core": CORE, "basilisp.": "clojure.", "cljs.": "clojure."}
-"""Beginnings of namespaces whose vars are those of Clojure under another name; the first that fits holds."""
-DAY_S: Final = 86_400
-
-
-class DocsArguments(Arguments):
-    """Arguments of `clojuredocs_info`."""
-
-    symbol: str = Field(min_length=1, max_length=300)
-    repl_session_key: str | None = None
-
-
-async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
-    """Examples, see-alsos and notes of a var."""
-    key = arguments.repl_session_key
-    with suppress(RefusedError):
-        key = own(call, key, call.who(arguments.who)).key
-    return Answer(await describe_docs(call.services, key, arguments.symbol))
-
-
-async def describe_docs(services: Services, key: str | None, symbol: str) -> dict[str, object]:
-    """The entry of ClojureDocs on `symbol`, by the REPL's own op or the public export, under the keys of an answer.
-
-    A symbol without namespace, or with an alias, is looked up in the session first, if one is meant.
-
-    Raises:
-        RefusedError: there is no entry, or the export cannot be had.
-    """
-    target = _session(services, key)
-    qualified = clojure_name(await _qualified(services, target, symbol))
-    if target is not None and "clojuredocs" in _capabilities(target):
-        with suppress(CodriverError):
-            # The export may tell what the op cannot.
-            docs = await services.repls.adapter(target.repl.id).clojuredocs(qualified)
-            if docs is not None:
-                return {**docs_json(docs, services.live.settings.max_text_bytes), "source": "repl"}
-    settings = services.live.settings
-    found = await services.clojuredocs.find(
-        qualified, url=settings.clojuredocs_url, max_age_s=settings.clojuredocs_max_age_days * DAY_S
-    )
-    if found.docs is None:
-        hint = "it covers Clojure itself and its own libraries: use symbol_info for what else the REPL knows"
-        if found.others:
-            hint = f"call again with one of: {', '.join(found.others)}"
-        raise refused(
-            "unknown-symbol",
-            f"ClojureDocs has nothing about {qualified!r}",
-            hint=hint,
-            details={"others": list(found.others)},
-        )
-    fetched_at = datetime.fromtimestamp(found.fetched_at, UTC).isoformat(timespec="seconds")
-    fields = {**docs_json(found.docs, settings.max_text_bytes), "source": "export", "fetchedAt": fetched_at}
-    return {**fields, "note": found.note} if found.note else fields
-
-
-def clojure_name(qualified: str) -> str:
-    """ClojureDocs' name for the symbol that `qualified` names in a dialect of Clojure."""
-    namespace, slash, name = qualified.rpartition("/")
-    if not slash or not namespace:
-        return f"{CORE}/{qualified}"
-    # The symbol of division ends with the slash that is also the separator.
-    if not name:
-        namespace, name = namespace.removesuffix("/"), "/"
-    for start, clojure in SAME.items():
-        if namespace.startswith(start):
-            namespace = clojure + namespace.removeprefix(start)
-            break
-    return f"{namespace}/{name}"
-
-
-def docs_json(docs: ClojureDocs, max_bytes: int) -> dict[str, object]:
-    """An entry under the keys of an answer; parts that do not fit into `max_bytes` are left out and counted."""
-    left = max_bytes
-    shown: dict[str, list[str]] = {"examples": [], "notes": []}
-    omitted = 0
-    for key, texts in (("examples", docs.examples), ("notes", docs.notes)):
-        for text in texts:
-            kept = head(text, max(0, left)).text
-            left -= len(text.encode("utf-8", "replace"))
-            if kept:
-                shown[key].append(kept)
-            else:
-                omitted += 1
-    fields: dict[str, object] = {
-        "name": docs.name,
-        "ns": docs.namespace,
-        **({"doc": docs.doc} if docs.doc else {}),
-        "examples": shown["examples"],
-        "seeAlsos": list(docs.see_alsos),
-        "notes": shown["notes"],
-        "count": len(shown["examples"]),
-    }
-    if docs.href and docs.href.startswith("/"):
-        fields["url"] = f"{SITE}{docs.href}"
-    return {**fields, "omitted": omitted} if omitted else fields
-
-
-def _session(services: Services, key: str | None) -> Target | None:
-    """The session that is meant; None if none was named and there is not exactly one."""
-    if key is not None:
-        return resolve(services.core.state, key)
-    with suppress(RefusedError):
-        return resolve(services.core.state, None)
-    return None
-
-
-async def _qualified(services: Services, target: Target | None, symbol: str) -> str:
-    if target is None or "lookup" not in _capabilities(target) or target.repl.dialect == "python":
-        return symbol
-    with suppress(CodriverError):
-        found = await services.repls.adapter(target.repl.id).ask(Lookup(symbol, session=target.session.name))
-        if found is not None and found.namespace:
-            return f"{found.namespace}/{found.name.rpartition('/')[2] or '/'}"
-    return symbol
-
-
-def _capabilities(target: Target) -> frozenset[str]:
-    return frozenset(target.repl.profile.capabilities) if target.repl.profile else frozenset()
-
-
-TOOLS = (
-    Tool(
-        name="symbol_info",
-        other_names=("clojure_symbol_info",),
-        title="Symbol info",
-        description="Look up a name: parameters, documentation, file and line. Of a module or class its members; of a "
-        "pattern (*json*) the matching names; of file:line or a frame's number the code there. Nothing needs to be "
-        "imported.",
-        arguments=SymbolArguments,
-        output=answer_schema(
-            name="string",
-            ns="string",
-            arglists=TEXTS,
-            doc="string",
-            macro="boolean",
-            file="string",
-            line="integer",
-            column="integer",
-            extra="object",
-            names=TEXTS,
-            source="string",
-            references=TEXTS,
-            count="integer",
-            omitted="integer",
-            notes=TEXTS,
-            sessionKey="string",
-        ),
-        run=symbol_info,
-        needs=("lookup",),
-        read_only=True,
-        idempotent=True,
-        search_hint="apropos docs signature source",
-    ),
-    Tool(
-        name="complete_symbol",
-        title="Complete symbol",
-        description="Completions.",
-        arguments=CompleteArguments,
-        output=answer_schema(
-            completions=ROWS,
-            count="integer",
-            omitted="integer",
-            sessionKey="string",
-        ),
-        run=complete_symbol,
-        needs=("complete",),
-        read_only=True,
-        idempotent=True,
-        search_hint="find functions attributes names autocomplete",
-    ),
-    Tool(
-        name="macroexpand",
-        title="Expand macros",
-        description="The expansion of a form, once or in full. Nothing of it is run but its macros.",
-        arguments=ExpandArguments,
-        output=answer_schema(expansion="string", sessionKey="string", notes=TEXTS),
-        run=macroexpand,
-        needs=("macroexpand",),
-        setting="enable_mcp_repl_evaluation",
-        destructive=True,
-        open_world=True,
-        languages=(LISP,),
-        search_hint="macro expansion",
-    ),
-    Tool(
-        name="clojuredocs_info",
-        other_names=("clojuredocs_info",),
-        title="ClojureDocs",
-        description="Examples, see-alsos and notes about a Clojure var from ClojureDocs.",
-        arguments=DocsArguments,
-        output=answer_schema(
-            name="string",
-            ns="string",
-            doc="string",
-            examples=TEXTS,
-            seeAlsos=TEXTS,
-            notes=TEXTS,
-            count="integer",
-            omitted="integer",
-            url="string",
-            source={"enum": ["repl", "export"]},
-            fetchedAt="string",
-            note="string",
-        ),
-        run=clojuredocs_info,
-        read_only=True,
-        idempotent=True,
-        open_world=True,
-        languages=(LISP,),
-        search_hint="examples of Clojure functions",
-    ),
+    run=symbol_info,
+    needs=("lookup",),
+    read_only=True,
+    idempotent=True,
+    search_hint="apropos docs signature source",
 )

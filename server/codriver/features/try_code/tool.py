@@ -20,7 +20,8 @@ from codriver.tools.acts.edit_acts import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema
 from codriver.tools.calls.gate import check_may_edit
-from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditArguments, EditFilesArguments, dry_edit, edit_files
+from codriver.tools.edit_arguments import EditArguments
+from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditFilesArguments, dry_edit, edit_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

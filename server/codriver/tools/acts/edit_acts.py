@@ -22,8 +22,8 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change
 from codriver.testing.runs import ChosenTests
 from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose
+from codriver.tools.acts.edit_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
-from codriver.tools.acts.file_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments

@@ -1,0 +1,87 @@
+"""Loads of the namespaces that depend on a loaded Lisp file, and removals of the names that the file no longer has.
+
+Dependents are the loaded namespaces that require the file's, directly or not, by their `ns` forms. Each is loaded after
+those that it requires. All loads are evaluations of their own. The first that does not finish ends the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from codriver.core.values import Evaluation, Form
+from codriver.errors import few, refused
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.repls.dialects.server_dialect import removal
+from codriver.tools.answers.drift_notes import drift_of
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl
+    from codriver.tools.calls.base import Call
+
+
+class Loads(Protocol):
+    """Ways to load a file, and to evaluate forms in a namespace, in the session and within the time of the load."""
+
+    async def file(self, path: Path) -> Evaluation:
+        """The evaluation that loads a file, at its end or when the time is over."""
+        ...
+
+    async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
+        """The evaluation of forms, at its end or when the time is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The outcome in words, and the unfinished or failed evaluation, if any."""
+
+    notes: tuple[str, ...] = ()
+    unfinished: Evaluation | None = None
+
+
+def check(repl: Repl) -> None:
+    """Refuse a REPL without namespaces of Lisp, or whose loaded ones are not known.
+
+    Raises:
+        RefusedError: the REPL is such a one.
+    """
+    profile = repl.profile
+    if repl.dialect == "python":
+        raise refused(
+            "bad-arguments",
+            "dependents and prune are for Lisp: nothing was loaded",
+            hint="leave them out: in Python load_file renews what others hold, and takes out what the file has no more",
+        )
+    if profile is None or "drift" not in profile.capabilities:
+        raise CapabilityMissingError("drift", profile.missing.get("drift") if profile is not None else None)
+
+
+async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune: bool, dependents: bool) -> Followed:
+    """Take out the names that the file of `namespace` has no more, then load its dependents, as far as asked for."""
+    found = await drift_of(call, repl)
+    drift = call.services.ledger.lisp.drifts.get(repl.id)
+    notes = []
+    if prune:
+        gone = [one.name for one in found if (one.module, one.kind, one.evaluated) == (namespace, "gone", False)]
+        codes = filter(None, (removal(repl.dialect, namespace, name, namespace) for name in gone))
+        forms = tuple(Form(code, 1, 1, said) for code, said in codes)
+        if forms:
+            evaluation = await loads.forms(namespace, forms)
+            if evaluation.status != "done":
+                return Followed((f"not all taken out of {namespace}: {few(gone)}",), evaluation)
+            notes.append(f"taken out, as the file has it no more: {few(gone)}")
+    if dependents and drift is not None:
+        waiting = drift.dependents(namespace)
+        for number, (name, file) in enumerate(waiting):
+            evaluation = await loads.file(Path(file))
+            if evaluation.status != "done":
+                before = [one for one, _ in waiting[:number]]
+                after = [one for one, _ in waiting[number + 1 :]]
+                notes += [f"loaded, too: {few(before)}"] if before else []
+                notes.append(f"{name} did not load" if evaluation.over else f"{name} is being loaded")
+                notes += [f"not loaded: {few(after)}"] if after else []
+                return Followed(tuple(notes), evaluation)
+        notes += [f"loaded, too: {few([name for name, _ in waiting], len(waiting))}"] if waiting else []
+    return Followed(tuple(notes))

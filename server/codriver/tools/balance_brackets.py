@@ -1,0 +1,56 @@
+"""`balance_brackets`: balance Lisp code by its indentation."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pydantic import Field
+
+from codriver.core.values import LISP
+from codriver.errors import refused
+from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.edit_arguments import MAX_TEXT_CHARS
+from codriver_lisp.parinfer import balance
+
+
+class BalanceArguments(Arguments):
+    """Arguments of `balance_brackets`."""
+
+    text: str = Field(max_length=MAX_TEXT_CHARS, description="All of it, well indented.")
+
+
+async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
+    """The text with the brackets that its indentation asks for."""
+    balanced = await call.services.work.texts.run(call.client, partial(balance, arguments.text))
+    if balanced.error is not None:
+        raise refused(
+            "unbalanced",
+            f"the brackets cannot be balanced by indentation: {balanced.error.message}",
+            hint="correct it by hand at the line and column of error",
+            details={
+                "error": {
+                    "message": balanced.error.message,
+                    "line": balanced.error.line,
+                    "column": balanced.error.column,
+                }
+            },
+        )
+    fields: dict[str, object] = {"balancedText": balanced.text, "changed": balanced.changed}
+    if (line := balanced.doubtful_line) is not None:
+        fields["note"] = f"the brackets balance, so nothing was changed; the indentation of line {line} suggests others"
+    return Answer(fields)
+
+
+TOOL = Tool(
+    name="balance_brackets",
+    other_names=("clojure_balance_brackets",),
+    title="Balance brackets",
+    description="Lisp code with closing brackets where its indentation says. Changes no file.",
+    arguments=BalanceArguments,
+    output=answer_schema(balancedText="string", changed="boolean", note="string", error="object"),
+    run=balance_brackets,
+    read_only=True,
+    idempotent=True,
+    languages=(LISP,),
+    search_hint="parinfer repair parentheses",
+)

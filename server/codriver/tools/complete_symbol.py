@@ -1,0 +1,55 @@
+"""`complete_symbol`: complete the beginning of a name."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from codriver.repls.contract.questions import Complete
+from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import own, session_field
+
+COMPLETIONS, MAX_COMPLETIONS = 50, 200
+
+
+class CompleteArguments(Arguments):
+    """Arguments of `complete_symbol`."""
+
+    prefix: str = Field(min_length=1, max_length=500)
+    namespace: str | None = None
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    limit: int | None = Field(None, ge=1, le=MAX_COMPLETIONS)
+
+
+async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
+    """Names that begin with a prefix."""
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    question = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
+    found = await call.services.repls.adapter(target.repl.id).ask(question)
+    rows = []
+    for completion in found[: arguments.limit or COMPLETIONS]:
+        row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}
+        rows.append({key: value for key, value in row.items() if value is not None})
+    fields: dict[str, object] = {"completions": rows, "count": len(rows)}
+    fields |= session_field(target, arguments.repl_session_key)
+    if len(found) > len(rows):
+        fields["omitted"] = len(found) - len(rows)
+    return Answer(fields)
+
+
+TOOL = Tool(
+    name="complete_symbol",
+    title="Complete symbol",
+    description="Completions.",
+    arguments=CompleteArguments,
+    output=answer_schema(
+        completions=ROWS,
+        count="integer",
+        omitted="integer",
+        sessionKey="string",
+    ),
+    run=complete_symbol,
+    needs=("complete",),
+    read_only=True,
+    idempotent=True,
+    search_hint="find functions attributes names autocomplete",
+)

@@ -1,0 +1,38 @@
+"""Whose batch of edits it is, and its record in the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.core import caller_names
+from codriver.core.actions import Say
+from codriver.log import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.editing import FileResult
+    from codriver.tools.calls.base import Call
+
+
+def caller_of_batch(call: Call, who: str | None) -> str:
+    """The caller whose batch it is: by the name that it gave, now or before, else by this connection."""
+    name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
+    if who is None and caller_names.name_of(call.state, call.client, call.conversation) is None:
+        return unnamed
+    call.services.editor.adopt(f"who {name}", unnamed)
+    return f"who {name}"
+
+
+def record_edits(
+    call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = facts.EDIT
+) -> None:
+    """Record in the log who changed which files."""
+    if results:
+        who = call.who(given)
+        for one in results:
+            call.services.ledger.edits.add(who, one.change.path)
+            call.services.ledger.notebooks.forget(who, one.change.path)
+        changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
+        diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets)
+        call.dispatch(Say(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

@@ -1,0 +1,171 @@
+"""`get_evaluation`: report an evaluation or a test run, or a part of one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, cast
+
+from pydantic import Field
+
+from codriver.core.values import HELD, Evaluation, PrintLimits, ValuePart
+from codriver.errors import RefusedError, refused
+from codriver.log.transcripts import Part, Transcript, read
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.tools.acts.test_runs import describe_run
+from codriver.tools.answers.answer_budget import budget, budget_asked, head
+from codriver.tools.answers.answer_texts import difference, excerpt, matching
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
+from codriver.tools.answers.lean_answers import Evaluating, wants_detail
+from codriver.tools.answers.trace_answers import trace_part, with_trace
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.evaluation_waits import evaluation_of, wait
+from codriver.tools.chosen_evaluations import own_evaluation
+
+
+def _value_not_kept(evaluation: str, why: str) -> RefusedError:
+    """The value of an evaluation, or the wanted part of it, cannot be had."""
+    return refused(
+        "forgotten",
+        f"no such part of the value of evaluation {evaluation}: {why}",
+        hint="evaluate the part that is wanted; maxLength and maxDepth say how much of a value is printed",
+    )
+
+
+class GetArguments(Evaluating):
+    """Arguments of `get_evaluation`."""
+
+    asks_status: ClassVar[bool] = True
+
+    evaluation_id: str | None = Field(None, description="Default: your newest.")
+    wait_ms: int = Field(0, ge=0, le=600_000)
+    part: str = Field(
+        "result", pattern=r"^(result|std(out|err)|stacks|trace|image-\d\d?)$", json_schema_extra=unsaid_default
+    )
+    start: int | None = Field(None, alias="from", ge=0)
+    length: int | None = Field(None, ge=0)
+    grep: str | None = Field(None, min_length=1)
+    diff_with: str | None = None
+    path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")
+    depth: int | None = Field(None, ge=1, le=1000)
+    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
+    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """For a run of tests: see `run_tests`."""
+
+
+async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
+    """The standing of an evaluation, after waiting for it if asked to."""
+    current = own_evaluation(call, arguments.evaluation_id, arguments.who)
+    if arguments.wait_ms and not current.over:
+        current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
+    if arguments.part == "trace":
+        return await _trace_of(call, current, arguments)
+    if arguments.path is not None or arguments.depth is not None:
+        return await _part_of_value(call, current, arguments)
+    if arguments.part.startswith("image-"):
+        return await one_image(call, current, int(arguments.part.removeprefix("image-")))
+    length = arguments.length
+    max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
+    if arguments.part == "stacks" and current.status in HELD and not current.is_job:
+        return await _stacks_now(call, current, arguments, max_bytes)
+    asked = await _asked_part(call, current.id, arguments, max_bytes)
+    if asked is not None:
+        about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
+        return Answer({**about, "status": current.status, **asked})
+    if current.kind == "run-tests":
+        return await describe_run(call, current, arguments, whole=arguments.report)
+    answer = await describe(call, current, arguments, max_images=arguments.max_images)
+    return await with_trace(call, answer, current.id)
+
+
+async def _trace_of(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
+    """The recorded calls of an evaluation at a place, or their differences from another's."""
+    most = None if arguments.length is None else budget_asked(call, "get_evaluation")
+    path, start = arguments.path or (), arguments.start or 0
+    told = await trace_part(call, current.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
+    return Answer({"status": current.status, **told})
+
+
+async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
+    """The wanted part of the evaluation's text; None if the whole was asked for."""
+    ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
+    if not ranged and arguments.grep is None and arguments.diff_with is None:
+        return None
+    transcript, work = _transcript(call, evaluation), call.services.work.texts
+    if arguments.grep is not None:
+        return await work.run(call.client, partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
+    if arguments.diff_with is not None:
+        other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
+        return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
+    start, length = arguments.start or 0, arguments.length
+    part = cast("Part", arguments.part)
+    asked = partial(excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
+    return await read(asked, transcript)
+
+
+async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
+    """A part of a value that printing cut, told by the REPL that keeps the value."""
+    settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
+    max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
+    if repl is None or repl.generation != current.generation:
+        raise _value_not_kept(current.id, "its REPL was restarted since, or is gone")
+    limits = PrintLimits(
+        arguments.length or settings.max_length,
+        arguments.depth or settings.max_depth,
+        max_bytes,
+        length_is_asked=arguments.length is not None,
+        depth_is_asked=arguments.depth is not None,
+    )
+    start = arguments.start or 0
+    part = ValuePart(tuple(arguments.path or ()), start, limits)
+    told = await call.services.repls.adapter(repl.id).read_value(current.id, part)
+    if isinstance(told, str):
+        raise _value_not_kept(current.id, told)
+    fields: dict[str, object] = {"evaluationId": current.id, "status": current.status, "result": told.text}
+    if told.cut:
+        fields["notes"] = [f"cut: {told.cut}"]
+    if told.truncated:
+        fields["notes"] = [f"the first {max_bytes} bytes: ask with a smaller length or depth"]
+    return Answer(fields)
+
+
+async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
+    """The present stacks of the threads and tasks of an evaluation's REPL, which is not disturbed.
+
+    Raises:
+        CapabilityMissingError: the REPL cannot tell while code runs.
+    """
+    dump = await call.services.repls.stacks(current)
+    if dump is None:
+        raise CapabilityMissingError("stacks", "this REPL does not tell its stacks while code runs")
+    start = arguments.start or 0
+    text = head(dump.whole[start : start + (arguments.length or max_bytes)], max_bytes).text
+    about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
+    fields = {**about, "status": current.status, "part": "stacks", "text": text, "from": start}
+    return Answer({**fields, "totalCharacters": len(dump.whole)})
+
+
+def _transcript(call: Call, evaluation: str) -> Transcript:
+    transcript = call.services.transcripts.get(evaluation)
+    if transcript is None:
+        raise refused(
+            "forgotten",
+            f"what evaluation {evaluation} said is forgotten: too much was evaluated since",
+            hint="the newest of it may still be in repl_output_log",
+        )
+    return transcript
+
+
+TOOL = Tool(
+    name="get_evaluation",
+    title="Get evaluation",
+    description=(
+        "The result and the new output of an evaluation or test run, or the rest of an answer that was cut. waitMs "
+        "waits for its end."
+    ),
+    arguments=GetArguments,
+    output=answer_schema(**EVALUATION),
+    run=get_evaluation,
+    setting="enable_mcp_repl_evaluation",
+    read_only=True,
+    is_core=True,
+)

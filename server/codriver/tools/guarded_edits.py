@@ -1,0 +1,40 @@
+"""Edits that must not be made: of open notebooks, and of files that would run code or grant something."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
+from codriver.editing.guarded_files import guard_reason
+from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.kernel_discovery import where_open
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.editing.file_changes import Change
+    from codriver.settings.model import Settings
+
+NOTEBOOK: Final = ".ipynb"
+ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
+
+
+def why_not(workspace: Path, settings: Settings, change: Change) -> str:
+    """The reason why a change must not be made; empty for none. Waits for servers that may have a notebook open."""
+    path, name = change.path, plain_name(change.path.name)
+    is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
+    if not settings.enable_mcp_repl_evaluation and not is_code:
+        return "where evaluation is switched off, files of Python and Lisp alone are edited"
+    if path.suffix == NOTEBOOK and change.before.data is not None and (where := find_open_notebook(path)):
+        return f"it is open in {where}, whose copy would not have the edit: ask your human to close it there"
+    if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
+        return ""
+    reason = guard_reason(workspace, change)
+    return f"{reason}: {ASK}" if reason else ""
+
+
+def find_open_notebook(path: Path) -> str | None:
+    """The Jupyter Server in which a notebook is open, in words; None if it is open in none. Waits for servers."""
+    return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)

@@ -1,0 +1,132 @@
+"""`load_file`: load a source file into a session, with the namespaces that depend on it if requested."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+from pydantic import Field
+
+from codriver.core import evaluation_queue
+from codriver.core.records import replace
+from codriver.core.values import Evaluation, Form, Request
+from codriver.systems.file_system import as_spelled
+from codriver.tools.acts.dependent_loads import Followed, check, follow
+from codriver.tools.acts.source_files import read_source
+from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
+from codriver.tools.answers.drift_notes import notes_of_load
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
+from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
+from codriver_lisp.definitions import definitions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class LoadFileArguments(Evaluating):
+    """Arguments of `load_file`."""
+
+    file_path: str
+    dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether the loaded namespaces of Lisp that require the file's are loaded after it."""
+    prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether names that the file has no more are taken out of its namespace, in Lisp."""
+    whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether a loaded module of Python is run as a whole, and not only its changes."""
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """Said of any tool in the first one; the file tells the REPL."""
+    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    """How long the call waits; `get_evaluation` waits on from there."""
+    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
+
+
+async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
+    """Load a file into a session, as that file, wait, and tell its standing."""
+    who = call.who(arguments.who)
+    path = call.services.workspace / arguments.file_path
+    repl = chosen(call, arguments.repl_session_key, who, file=arguments.file_path).repl
+    is_followed = arguments.dependents or arguments.prune
+    if is_followed:
+        check(repl)
+    loads = _Loads(call, who, arguments)
+    current = await loads.file(path)
+    repl = call.state.repls.get(repl.id, repl)
+    followed = Followed()
+    if current.status == "done" and is_followed:
+        asked = {"prune": arguments.prune, "dependents": arguments.dependents}
+        followed = await follow(call, repl, loads.namespace, loads, **asked)
+    shown = followed.unfinished or current
+    stale = await notes_of_load(call, repl) if shown.status == "done" else ()
+    notes = (*followed.notes, *stale)
+    return await describe(call, shown, arguments, notes=notes)
+
+
+class _Loads:
+    """The evaluations of one call of `load_file`, within its time."""
+
+    def __init__(self, call: Call, who: str, arguments: LoadFileArguments) -> None:
+        self._call = call
+        self._who = who
+        self._arguments = arguments
+        timeout_ms = call.wait_ms(arguments.timeout_ms)
+        self._ends_at = anyio.current_time() + timeout_ms / 1000
+        self.namespace = ""
+        """The namespace that the first loaded file names; empty if it names none."""
+
+    async def file(self, path: Path) -> Evaluation:
+        """Load a file; the evaluation at its end, or when the time is over."""
+        call, arguments = self._call, self._arguments
+        path = await call.services.work.files.run(call.client, partial(as_spelled, path))
+        text = await call.services.work.files.run(call.client, partial(read_source, path))
+        target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
+        repl = target.repl
+        check_language(path, text, repl)
+        readers = meant(call.state, arguments.repl_session_key, target)
+        lisp = path.suffix != ".py" and speaks_lisp(readers)
+        if repl.dialect == "unknown":
+            await check_by_repl(call, repl, text)
+        forms = await readable_forms(call, readers, text, lisp=lisp)
+        if arguments.prune or arguments.dependents:
+            read = partial(definitions, text)
+            self.namespace = self.namespace or (await call.services.work.texts.run(call.client, read)).namespace
+        request = Request("", text, forms=forms, file=str(path), kind="load-file", max_length=arguments.max_length)
+        request = replace(request, how="whole" if arguments.whole else "")
+        return await self._run(replace(request, description=f"load {path}"))
+
+    async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
+        """Evaluate forms in a namespace; the evaluation at its end, or when the time is over."""
+        code = "\n".join([form.said for form in forms])
+        return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
+
+    async def _run(self, asked: Request) -> Evaluation:
+        call = self._call
+        given = self._arguments
+        target = chosen(call, given.repl_session_key, self._who, file=given.file_path)
+        check_tree(call, target, self._who, self._arguments.repl_session_key)
+        if self._arguments.repl_session_key is None:
+            target = in_lane(call, target, self._who)
+        limits, identity = default_limits(call, target), evaluation_queue.next_id(call.state)
+        request = replace(asked, id=identity, session=target.session.name, default_limits=limits)
+        begin(call, target, self._who, request)
+        return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
+
+
+TOOL = Tool(
+    name="load_file",
+    other_names=("clojure_load_file",),
+    title="Load file",
+    description="Load a source file that changed into the live session. Variables stay.",
+    arguments=LoadFileArguments,
+    output=answer_schema(**EVALUATION),
+    run=load_file,
+    needs=("load-file", "evaluate"),
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    is_core=True,
+)

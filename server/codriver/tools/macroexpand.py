@@ -1,0 +1,47 @@
+"""`macroexpand`: expand a form of Lisp."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from codriver.core.values import LISP
+from codriver.tools.answers.answer_budget import budget, head
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import own, session_field
+
+
+class ExpandArguments(Arguments):
+    """Arguments of `macroexpand`."""
+
+    code: str = Field(min_length=1)
+    namespace: str | None = None
+    full: bool = False
+    repl_session_key: str | None = None
+
+
+async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
+    """The expansion of a form of Lisp."""
+    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    adapter = call.services.repls.adapter(target.repl.id)
+    text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
+    cut = head(text, budget(call))
+    fields: dict[str, object] = {"expansion": cut.text, **session_field(target, arguments.repl_session_key)}
+    if cut.omitted:
+        fields["notes"] = [f"the last {cut.omitted} characters are left out"]
+    return Answer(fields)
+
+
+TOOL = Tool(
+    name="macroexpand",
+    title="Expand macros",
+    description="The expansion of a form, once or in full. Nothing of it is run but its macros.",
+    arguments=ExpandArguments,
+    output=answer_schema(expansion="string", sessionKey="string", notes=TEXTS),
+    run=macroexpand,
+    needs=("macroexpand",),
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    languages=(LISP,),
+    search_hint="macro expansion",
+)

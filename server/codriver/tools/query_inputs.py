@@ -1,0 +1,14 @@
+"""Inputs of queries, as arguments of tools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import WithJsonSchema
+
+_SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
+_COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
+
+# Any JSON is taken; the schema names the most frequent bindings of `:in`, as some clients refuse a tool with an empty
+# schema.
+Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]

@@ -1,0 +1,41 @@
+"""`run_tests`: run tests, and describe each failure with its values."""
+
+from __future__ import annotations
+
+from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_runs import run_tests
+from codriver.tools.calls.base import ROWS, TEXTS, Tool, answer_schema
+
+TOOL = Tool(
+    name="run_tests",
+    title="Run tests",
+    description="Run tests: counts, and for each failure its values and the code behind it. Tests of Python run by "
+    "pytest in a new process, those of a Lisp in its session.",
+    arguments=TestArguments,
+    output=answer_schema(
+        passed="integer",
+        failed="integer",
+        errors="integer",
+        skipped="integer",
+        xfailed="integer",
+        xpassed="integer",
+        deselected="integer",
+        collected="integer",
+        warnings="integer",
+        exitStatus="integer",
+        results=ROWS,
+        omitted="integer",
+        stdout="string",
+        changedDuring=TEXTS,
+        evaluationId="string",
+        status="string",
+        elapsedMs="integer",
+        sessionKey="string",
+    ),
+    run=run_tests,
+    needs=("test",),
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    search_hint="run unit tests pytest clojure.test",
+)

@@ -1,0 +1,48 @@
+"""`send_input`: give a line to code that waits for input."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from codriver.errors import refused
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.evaluation_waits import give_input, wait
+from codriver.tools.chosen_evaluations import own_evaluation
+
+
+class InputArguments(Evaluating):
+    """Arguments of `send_input`."""
+
+    evaluation_id: str | None = Field(None, description="Default: your code that waits.")
+    text: str
+
+
+async def send_input(call: Call, arguments: InputArguments) -> Answer:
+    """Give a line to code that reads, and tell the evaluation's standing after that."""
+    current = own_evaluation(call, arguments.evaluation_id, arguments.who, is_waiting=True)
+    if current.status != "needs-input":
+        raise refused(
+            "not-waiting-for-input",
+            f"evaluation {current.id} has status {current.status} and does not wait for input",
+            hint="send_input is for an evaluation with status needs-input",
+        )
+    await give_input(call, current, arguments.text)
+    current = await wait(call, current.id, call.services.durations.settle_s, owns=False)
+    return await describe(call, current, arguments)
+
+
+TOOL = Tool(
+    name="send_input",
+    title="Send input",
+    description="Send a line to code that waits for input, such as input() or a debugger prompt.",
+    arguments=InputArguments,
+    output=answer_schema(**EVALUATION),
+    run=send_input,
+    needs=("stdin",),
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    search_hint="stdin answer prompt debugger",
+)

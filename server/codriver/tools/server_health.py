@@ -1,0 +1,107 @@
+"""`server_health`: the state of the server itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.core.state import awaits_acceptance, cautions
+from codriver.core.values import HELD
+from codriver.tools.calls.base import ROWS, Answer, Call, Tool, answer_schema, traits_of
+from codriver.tools.calls.evaluation_waits import queue_notes
+from codriver.tools.list_sessions import NoArguments
+from codriver.tools.session_rows import iso, repl_row
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl, State
+    from codriver.log.logbook import AppLog
+
+
+async def server_health(call: Call, arguments: NoArguments) -> Answer:
+    """The server's own state. Changes nothing."""
+    del arguments
+    state, services = call.state, call.services
+    life, log = state.life, services.log
+    clients = services.client_counters()
+    repls = [_repl_health(state, repl) for repl in state.repls.values()]
+    fields: dict[str, object] = {
+        "sessionId": life.session_id,
+        "phase": life.phase,
+        "pid": life.process_id,
+        "version": life.version,
+        "workspace": life.workspace,
+        "host": life.host,
+        "port": life.port,
+        "startedAt": iso(life.started_at),
+        "uptimeS": max(0, services.now() - life.started_at) // 1000,
+        "repls": repls,
+        "clients": clients,
+        "count": len(clients),
+        "log": {
+            "firstLine": log.first_line,
+            "lastLine": log.last_line,
+            "entities": log.entity_count,
+            "textBytes": log.text_bytes,
+            "evicted": log.evicted,
+        },
+        **event_counts(services.app_log),
+        "history": services.history.usage(),
+        "evaluations": {
+            "accepted": state.evaluated,
+            "queued": sum(e.status == "queued" for e in state.unfinished()),
+            "running": sum(e.status in HELD for e in state.unfinished()),
+            **services.transcripts.store.usage(),
+            **({"unfinished": _unfinished(call)} if traits_of(call.client_name).wants_detail else {}),
+        },
+        "errors": [
+            {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso(latch.first_at)}
+            for latch in state.latches.values()
+        ],
+    }
+    if life.port_note:
+        fields["portNote"] = life.port_note
+    if services.live.settings.python != "auto":
+        fields["python"] = services.live.settings.python
+    return Answer(fields)
+
+
+def event_counts(app_log: AppLog) -> dict[str, object]:
+    """The counts of applications' events, if there were some."""
+    if not app_log.kept and not app_log.dropped:
+        return {}
+    counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
+    counts |= {"kept": app_log.kept, "dropped": app_log.dropped}
+    return {"appLog": {"firstLine": app_log.first_line, "lastLine": app_log.last_line, **counts}}
+
+
+def _repl_health(state: State, repl: Repl) -> dict[str, object]:
+    found = [*cautions(state, repl), *([repl.remark] if repl.remark else [])]
+    caution = {"caution": "; ".join(found)} if found else {}
+    return repl_row(repl) | caution | ({"awaitsAcceptance": True} if awaits_acceptance(repl) else {})
+
+
+def _unfinished(call: Call) -> list[dict[str, object]]:
+    """The unfinished evaluations, for our own commands: caller, place, begin, and what holds them."""
+    state, now = call.state, call.services.now()
+    rows = []
+    for one in state.unfinished():
+        since = now - (one.started_at or now)
+        row = {"evaluationId": one.id, "who": one.who, "sessionKey": state.key_of(one), "status": one.status,
+               "kind": one.kind, "code": one.head, "elapsedMs": since}  # fmt: skip
+        waits = {"waits": queue_notes(call, one)[0].partition(";")[0]} if one.status == "queued" else {}
+        rows.append({**row, **waits})
+    return rows
+
+
+TOOL = Tool(
+    name="server_health",
+    title="Server health",
+    description="The server's clients, log range, errors.",
+    arguments=NoArguments,
+    output=answer_schema(
+        sessionId="string", pid="integer", port="integer", repls=ROWS, clients=ROWS, log="object", errors=ROWS
+    ),
+    run=server_health,
+    read_only=True,
+    idempotent=True,
+    search_hint="diagnose the server",
+)

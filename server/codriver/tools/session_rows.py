@@ -1,0 +1,105 @@
+"""Rows that describe REPLs and sessions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from codriver.core.state import cautions, stray
+from codriver.core.values import HELD
+from codriver.repls.contract.adapter_values import CAPABILITIES
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl, Session, State
+    from codriver.core.values import Evaluation, Profile
+
+
+def running_field(running: Evaluation | None) -> dict[str, object]:
+    """Return the field of a row that names the evaluation that runs in the session; empty without one."""
+    if running is None:
+        return {}
+    return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
+
+
+def iso(epoch_ms: int) -> str:
+    """A time for people and programs: ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def repl_row(repl: Repl) -> dict[str, object]:
+    """A REPL in a few words."""
+    row: dict[str, object] = {
+        "key": repl.key,
+        "phase": repl.phase,
+        "origin": repl.origin.text,
+        "kind": repl.origin.kind,
+        "dialect": repl.dialect,
+        "generation": repl.generation,
+    }
+    if repl.address:
+        row["address"] = repl.address
+    if repl.note:
+        row["note"] = repl.note
+    return row
+
+
+def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
+    """A session, with the abilities of its REPL and those that cannot be had."""
+    row = {**repl_row(repl), "key": repl.session_key(session.name)}
+    if repl.notebook:
+        row["notebook"] = _shown_path(repl.notebook, state.life.workspace)
+    if session.namespace:
+        row["ns"] = session.namespace
+    if session.last_activity:
+        row["lastActivity"] = iso(session.last_activity)
+    if session.who:
+        row["who"] = session.who
+    if session.is_leaving:
+        row["note"] = "its client is gone: it ends with what still runs in it"
+    row |= running_field(running_evaluation(state, repl, session))
+    if repl.profile is not None:
+        row |= _abilities(repl, repl.profile)
+        if stray(state, repl):
+            row["elsewhere"] = True
+        notes = [*cautions(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
+        if notes:
+            row["notes"] = notes
+    return row
+
+
+def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
+    """The part of a session's row that its REPL showed when it was connected."""
+    capabilities: dict[str, dict[str, object]] = {}
+    for name in CAPABILITIES:
+        if name == "restart" and repl.owned:
+            capabilities[name] = {"support": "native", "op": "codriver"}
+        elif name in profile.capabilities:
+            support = profile.capabilities[name]
+            capabilities[name] = {"support": "adapted" if support.adapted else "native", "op": support.op}
+    row: dict[str, object] = {
+        "capabilities": capabilities,
+        "versions": dict(profile.versions),
+        "isolation": profile.isolation,
+    }
+    # An application is seldom there; a caller that asks for one is told how to have it.
+    missing = {name: how for name, how in profile.missing.items() if name not in (*capabilities, "seam")}
+    if missing:
+        row["missing"] = missing
+    if profile.process_id:
+        row["processId"] = profile.process_id
+    if profile.project_root:
+        row["projectRoot"] = profile.project_root
+    return row
+
+
+def _shown_path(path: str, workspace: str) -> str:
+    """A path in the form for a reader in the workspace."""
+    return path.removeprefix(f"{workspace.rstrip('/')}/")
+
+
+def running_evaluation(state: State, repl: Repl, session: Session) -> Evaluation | None:
+    """Return the evaluation that runs in a session, if any."""
+    for evaluation in state.unfinished():
+        if evaluation.status in HELD and (evaluation.repl, evaluation.session) == (repl.id, session.name):
+            return evaluation
+    return None

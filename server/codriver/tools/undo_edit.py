@@ -1,0 +1,45 @@
+"""`undo_edit`: take back the last batch of edits."""
+
+from __future__ import annotations
+
+from codriver.core.values import LISP, PYTHON
+from codriver.log import facts
+from codriver.tools.answers.drift_notes import notes_of_undo
+from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.edit_records import caller_of_batch, record_edits
+from codriver.tools.edit_rows import edit_rows
+
+
+class UndoArguments(Arguments):
+    """Arguments of `undo_edit`."""
+
+    who: str | None = None
+
+
+async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
+    """Take back the caller's last batch."""
+    began_ms = call.services.now()
+    outcome, left = await call.services.editor.undo(caller_of_batch(call, arguments.who))
+    call.services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
+    rows = edit_rows(outcome.files, [], applied=True)
+    record_edits(call, arguments.who, "took back the edits of", outcome.files, facts.UNDO)
+    fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
+    if not rows:
+        fields["note"] = "that batch had changed nothing"
+    elif notes := await notes_of_undo(call, outcome.files):
+        fields["note"] = "; ".join(notes)
+    return Answer(fields)
+
+
+TOOL = Tool(
+    name="undo_edit",
+    title="Undo edit",
+    description="Take back your last edit_files; again: the one before.",
+    arguments=UndoArguments,
+    output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
+    run=undo_edit,
+    setting="enable_edits",
+    destructive=True,
+    languages=(LISP, PYTHON),
+    search_hint="revert edits of files",
+)

@@ -1,0 +1,52 @@
+"""`what_changed`: the differences between the loaded code and its files."""
+
+from __future__ import annotations
+
+from codriver.repls.contract.fresh_imports import finding_lines
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import chosen
+
+
+class DriftArguments(Arguments):
+    """Arguments of `what_changed`."""
+
+    fresh: bool = False
+    """Whether the modules that were loaded again are compared with a fresh import of them, in Python."""
+    repl_session_key: str | None = None
+
+
+async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
+    """Every difference between the loaded code and the files, a line for each module and object."""
+    repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
+    found = await drift_of(call, repl)
+    lines = drift_lines(call, repl, found)
+    notes = []
+    if arguments.fresh:
+        finding = await fresh_finding(call, repl)
+        if finding is None:
+            notes.append("fresh: this REPL cannot be compared with a fresh import")
+        else:
+            lines += finding_lines(finding)
+            notes += [f"fresh: not compared, as {finding.why}"] if finding.why else []
+    shown, note, omitted = fit(lines, budget(call))
+    fields: dict[str, object] = {"differences": shown, "count": len(lines), "sessionKey": repl.key}
+    if omitted:
+        fields["omitted"] = omitted
+    notes += [note] if note else []
+    return Answer({**fields, "notes": notes} if notes else fields)
+
+
+TOOL = Tool(
+    name="what_changed",
+    title="What changed",
+    description="Where loaded code differs from its files.",
+    arguments=DriftArguments,
+    output=answer_schema(differences=TEXTS, count="integer", omitted="integer", sessionKey="string", notes=TEXTS),
+    run=what_changed,
+    needs=("drift",),
+    read_only=True,
+    idempotent=True,
+    search_hint="drift stale reload outdated definitions",
+)
