@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from made_runs import TWO_PRICES
 
+from codriver.features.traces.recorded_runs import RecordedRuns
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.log.recorded_runs import RecordedRuns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
