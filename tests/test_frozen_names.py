@@ -234,7 +234,10 @@ def derived() -> Names:
         found[f"commands.{name}"] = options(command)
         found |= {f"choices.{name} {option}": words for option, words in choices(command)}
     for tool in TOOLS:
-        found[f"arguments.{tool.name}"] = {*found.get(f"arguments.{tool.name}", ()), *arguments_of(tool.arguments)}
+        found[f"arguments.{tool.name}"] = {
+            *found.get(f"arguments.{tool.name}", ()),
+            *(name for model in (tool.arguments, *tool.added) for name in arguments_of(model)),
+        }
         found[f"answers.{tool.name}"] = {*found.get(f"answers.{tool.name}", ()), *fields_of(tool.output)}
         properties: Mapping[str, Any] = tool.arguments.model_json_schema(by_alias=True)["properties"]
         for name, schema in properties.items():
