@@ -76,7 +76,9 @@ MAY_IMPORT = {
         "server_hooks",
         "settings", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers", "warm_tests",
     },
-    "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
+    "commands": {
+        "app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems", "testing",
+    },
     "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out
 }  # fmt: skip
 
