@@ -249,9 +249,8 @@ class FreshRuns:
     def _unittest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
         """Return the run for an interpreter without pytest, by a module that exists in that run alone."""
         how = self._recipe(PYTHON.repl)
-        program = (
-            f"{python_text('python/document_tests.py')}\n\nload_tests = tests_of({str(file)!r}, {list(tests)!r})\n"
-        )
+        load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
+        program = "\n".join([python_text("python/document_tests.py"), load_tests, ""])
         sources = {str(file): text.encode(), str(self.workspace / f"{DRIVER}.py"): program.encode()}
         return RunSpec(
             python=how.command[0],
