@@ -408,6 +408,18 @@ def test_instructions_call_no_repl_live_that_is_stopped_and_say_why_it_is():
     assert "Pass replSessionKey" not in beside
 
 
+def test_instructions_say_what_a_repl_is_part_of():
+    app = Connected("shop", "python", kind="running application shop.py")
+    assert "shop (running application shop.py, python, connected)" in instructions([], [app])
+
+
+@pytest.mark.parametrize("command", ["`cd app; run all`", '"cd app; run all"'])
+def test_a_semicolon_within_a_command_ends_no_clause_of_a_reason(command):
+    why = f"{'it is not set up here, ' * 4}so run {command} first; then again"
+    text = instructions([], [Connected("clj", "clojure", "stopped", why)])
+    assert f"run {command} first" in text
+
+
 def test_instructions_cut_no_clause_of_a_reason_in_the_middle():
     asked = f"nobody has accepted this checkout: ask your human to run: codriver trust (in /{'folder/' * 12})"
     text = instructions([], [Connected("clj", "clojure", "stopped", f"{asked}; this REPL runs files of the project")])

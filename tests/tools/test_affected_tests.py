@@ -191,3 +191,16 @@ def test_tests_that_executed_the_change_run_before_others_and_new_parameters_are
         assert "executed it" in answer["chosen"]
     finally:
         (live.workspace / "test_far.py").unlink()
+
+
+def test_a_run_by_changed_files_has_the_tests_that_import_them_and_no_others(client, live):
+    """The file was changed past the server, and a test of another file has failed before."""
+    assert not client.call("run_tests", paths=["test_flow.py"], args=["-k", "no_such_name"])["ok"]
+    answer = client.call("run_tests", affectedBy=["lone.py"], detail=True)
+    assert (answer["passed"], answer["failed"]) == (1, 0)
+    both = client.call("run_tests", affectedBy=["price.py", "lone.py"])
+    assert both["passed"] == 5
+    refused = client.call("run_tests", affectedBy=["pytest.ini"])
+    assert (refused["reason"], "pytest.ini" in refused["message"]) == ("no-tests", True)
+    named = client.call("run_tests", paths=["affected"])
+    assert (named["reason"], "affectedBy" in named["hint"]) == ("bad-arguments", True)

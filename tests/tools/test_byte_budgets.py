@@ -13,14 +13,14 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (11_337, 8_230),
-    "python, tools/list and instructions, claude": (11_375, 8_230),
-    "python, output schemas": (1_261, 0),
+    "python, tools/list and instructions": (11_761, 8_639),
+    "python, tools/list and instructions, claude": (11_799, 8_639),
+    "python, output schemas": (1_016, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
     "python, 1+2, codex": (120, 24),
     "python, 1+2, cline": (120, 24),
-    "python, tools/list and instructions, lean": (4_680, 3_365),
+    "python, tools/list and instructions, lean": (4_746, 3_420),
     "python, output schemas, lean": (771, 0),
     "python, 0, a client's first call": (225, 51),
     "python, 1+2": (165, 24),
@@ -31,17 +31,17 @@ BUDGETS = {
     "python, list of 1,000,000": (545, 210),
     "python, a test that fails": (1_325, 583),
     "python, a fix, loaded and tested": (537, 198),
-    "clojure, tools/list and instructions": (11_582, 8_472),
-    "clojure, tools/list and instructions, claude": (11_620, 8_472),
-    "clojure, tools/list and instructions, codex": (10_390, 8_472),
-    "clojure, tools/list and instructions, qwen": (11_582, 8_472),
-    "clojure, output schemas": (1_296, 0),
+    "clojure, tools/list and instructions": (10_900, 8_045),
+    "clojure, tools/list and instructions, claude": (10_938, 8_045),
+    "clojure, tools/list and instructions, codex": (9_759, 8_045),
+    "clojure, tools/list and instructions, qwen": (10_900, 8_045),
+    "clojure, output schemas": (981, 0),
     "clojure, output schemas, codex": (0, 0),
-    "clojure, output schemas, qwen": (1_331, 0),
+    "clojure, output schemas, qwen": (981, 0),
     "clojure, output schemas, cline": (0, 0),
     "clojure, 1+2, codex": (120, 24),
     "clojure, 1+2, cline": (120, 24),
-    "clojure, tools/list and instructions, lean": (6_394, 4_841),
+    "clojure, tools/list and instructions, lean": (6_500, 4_936),
     "clojure, output schemas, lean": (806, 0),
     "clojure, 0, a client's first call": (225, 51),
     "clojure, 1+2": (165, 24),
@@ -50,13 +50,13 @@ BUDGETS = {
     "clojure, 10 MB printed": (6_648, 3_258),
     "clojure, 200,000 lines": (7_095, 3_247),
     "clojure, list of 1,000,000": (495, 185),
-    "the two skills": (8_670, 8_015),
+    "the two skills": (8_672, 8_015),
     "the skill of applications": (3_339, 2_981),
-    "the skills with all their pages": (18_460, 17_075),
+    "the skills with all their pages": (18_478, 17_086),
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
-OF_NOTEBOOKS = {"list_cells": 326, "run_cell": 600}
+OF_NOTEBOOKS = {"list_cells": 338, "run_cell": 612}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
 OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 510}
 """What a model reads of these where an application shows itself; else neither is in a list."""

@@ -179,3 +179,16 @@ def test_a_part_that_clojure_does_not_have_is_told_as_that(jvm):
     for n in range(8):
         evaluate(jvm, f"(vec (range {n} 100))", key="clj")
     assert "keeps the 8 newest" in part(jvm, answer, path=[])["message"]
+
+
+@pytest.mark.parametrize(
+    ("code", "rest"), [("list(range(2000))", "[..., 1990, 1991, ...]"), ("{n: n for n in range(2000)}", "1990: 1990")]
+)
+def test_from_counts_the_elements_of_a_cut_collection(client, code, rest):
+    answer = evaluate(client, code)
+    assert rest in part(client, answer, part="result", **{"from": 1990, "length": 2})["result"]
+
+
+def test_from_counts_the_characters_of_a_text(client):
+    answer = evaluate(client, "'ab' * 5000")
+    assert part(client, answer, part="result", **{"from": 9998})["text"] == "bab'"

@@ -51,12 +51,13 @@ RUNS_CODE = {
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
     "run_tests": {"report", "onTimeout", "namespace", "test", "match", "fresh", "trace", "coverage", "passed", "junit"},
-    "edit_files": {"dryRun", "replSessionKey"}, "get_evaluation": {"report", "maxImages"},
+    "edit_files": {"dryRun", "replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth"},
     "evaluate_code": {"isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
-    "symbol_info": {"replSessionKey"}, "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
+    "symbol_info": {"replSessionKey", "references"}, "status": {"from", "evaluationId"},
+    "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
-    "try_code": {"replSessionKey", "limitMs", "timeoutMs"}, "connect_repl": {"timeoutMs"},
+    "try_code": {"replSessionKey", "limitMs", "timeoutMs", "parallel", "detail"}, "connect_repl": {"timeoutMs"},
     "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, those that answers name where they would help, and the
@@ -108,8 +109,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
     for word in ('"title"', '"null"', "$ref", "minimum", '"minLength"', '"default": null'):
         assert word not in text
     assert not re.search(r'"maxLength": \d', text), "the bound of a text; an argument may be called so"
-    models = (tool.arguments, *tool.added)
-    taken = {field.alias for model in models for field in model.model_fields.values()}
+    taken = {field.alias for field in tool.arguments.model_fields.values()}
     # That any of them takes `detail` and `who` is said once, in the first tool's.
     unlisted = taken - set(tool.schema["properties"])
     assert set(tool.schema["properties"]) <= taken

@@ -126,3 +126,19 @@ def test_a_name_that_a_package_takes_from_its_module_is_found_there(client, live
 @pytest.mark.parametrize("symbol", ["nosuchlibrary.thing", "wave.nosuch", "sched.scheduler.nosuch", "wave..open"])
 def test_a_name_that_no_file_defines_is_refused(client, symbol):
     assert client.call("symbol_info", symbol=symbol)["reason"] == "unknown-symbol"
+
+
+def test_a_module_that_is_not_imported_shows_members_source_and_patterns_from_its_file(client, live):
+    package = live.workspace / "store"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text("")
+    (package / "prices.py").write_text(
+        "import functools\n\n\n@functools.cache\ndef discount(net, percent):\n    return net\n\n\n"
+        "def gross(net):\n    pass\n"
+    )
+    client.call("evaluate_code", code="import store")
+    assert about(client, "store.prices")["names"] == ["discount(net, percent) :5", "gross(net) :9"]
+    assert about(client, "*is*", namespace="store.prices")["names"] == ["store.prices.discount(net, percent) :5"]
+    found = about(client, "discount", namespace="store.prices", source=True)
+    assert found["source"] == "@functools.cache\ndef discount(net, percent):\n    return net"
+    assert client.call("symbol_info", symbol="missing", namespace="store.prices")["reason"] == "unknown-symbol"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from codriver.core.state import Repl
     from codriver.settings.model import Settings
     from codriver.skills import Skill
     from codriver.tools.calls.base import Manifest
@@ -114,7 +116,9 @@ def instructions_for(
     # A REPL that was given up will not start the next time either, if nothing has changed.
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
     repls = [
-        Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)))
+        Connected(
+            repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)), kind=_kind(repl)
+        )
         for repl in known
     ]
     offered = {tool.name for tool in tools_offered(manifest, state, settings, client_name, expected=False)}
@@ -125,6 +129,15 @@ def instructions_for(
         skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one,
         trust_adds=_trust_adds(state),
     )  # fmt: skip
+
+
+def _kind(repl: Repl) -> str:
+    """Return what a REPL is part of: a running application or a notebook; empty for a plain REPL."""
+    if repl.profile is not None and repl.profile.application:
+        return f"running application {repl.profile.application}"
+    if repl.notebook:
+        return f"kernel of {PurePath(repl.notebook).name}"
+    return "Jupyter kernel" if repl.origin.kind in ("kernel", "server") else ""
 
 
 def _trust_adds(state: State) -> str:

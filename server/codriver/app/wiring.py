@@ -197,7 +197,8 @@ def build(
             lambda: is_asked or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
         services = replace(services, grants=grants)
-        features.attach(services, tasks)
+        for part in features.parts():
+            services.parts[part.kind] = part.make(services, tasks)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
@@ -265,7 +266,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
 
     record = SessionRecord(workspace_state_folder(workspace) / "repl-sessions.json", is_ours=is_ours)
-    return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks())}
+    return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record)}
 
 
 def _log(
@@ -323,10 +324,10 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         core=core,
         live=live,
         manifest=features.manifest(),
-        hooks=features.call_hooks(),
         workspace=workspace,
         log=logbook.log,
         app_log=logbook.app,
+        runs=logbook.runs,
         transcripts=transcripts,
         repls=repls,
         tests=tests,

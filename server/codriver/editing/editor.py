@@ -84,6 +84,14 @@ def _nothing(_change: Change) -> str:
     return ""
 
 
+def _other_file(file: str, changed: Sequence[str]) -> RefusedError:
+    return refused(
+        "nothing-to-undo",
+        f"your last edit changed {', '.join(changed) or 'nothing'}, not {file}",
+        hint="name a file of your last edit; edits are taken back from the last one on",
+    )
+
+
 class Editor:
     """Edits the files of one workspace, whose path is resolved. Lives as long as its server."""
 
@@ -146,11 +154,13 @@ class Editor:
             self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES:]
             self._done.move_to_end(caller)
 
-    async def undo(self, caller: str) -> tuple[Outcome, int]:
+    async def undo(self, caller: str, file: str | None = None) -> tuple[Outcome, int]:
         """Take back the last remaining batch of `caller`; its outcome, and the number of batches then left.
 
+        With `file`, the batch has to have changed that file.
+
         Raises:
-            RefusedError: the caller has no batch.
+            RefusedError: the caller has no batch, or it did not change `file`.
             FilesChangedError: a file is not as the batch left it; the batch can be taken back once the file is.
             FilesUnwritableError: the system refused.
         """
@@ -158,6 +168,10 @@ class Editor:
         if not batches:
             raise _nothing_to_undo()
         batch = batches[-1]
+        if file is not None and file not in (changed := [show(self._workspace, change.path) for change in batch]):
+            path = await self._in_thread(partial(editable_path, self._workspace, file, allow_outside=True))
+            if path not in [change.path for change in batch]:
+                raise _other_file(file, changed)
         if not batch:  # the batch changed nothing, so there is nothing to wait for
             batches.pop()
             return Outcome(()), len(batches)

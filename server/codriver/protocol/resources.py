@@ -350,7 +350,7 @@ PROMPTS = (
         "Find the newest error in the REPL's log and explain it.",
         "Find the newest error in the REPL: call repl_output_log with category "
         '["evaluationErrorOutput", "otherErrorOutput"] and limit 5, look at the code that caused it (same evaluation), '
-        "and call stacktrace for the frames where that tool is on offer. Explain in plain words what happened and why, "
+        'and call status with about: "error" for the frames. Explain in plain words what happened and why, '
         "check your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet. "
         "Session, if one is meant: {session}",
         (("session", "The session to look at.", "any"),),

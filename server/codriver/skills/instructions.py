@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 INSTRUCTIONS_CHARS: Final = 1500
 """The characters of all instructions: clients cut instructions at about 2 KB, and characters may be two bytes."""
 
-EVALUATE: Final = "evaluate_code with who: a kebab-case slug of your task."
+EVALUATE: Final = "evaluate_code with who: a slug of your task."
 READ: Final = 'status with about: "activity" shows what others did: look before you rely on shared state.'
 LOOP: Final = (
     ("evaluate_code", EVALUATE),
@@ -35,11 +35,15 @@ NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
 NAMES_CHARS: Final = 480
 """The characters for the names of live REPLs, and for the reasons why others are away."""
+NAME_CHARS: Final = 100
+"""The characters for one live REPL."""
 MAX_WHYS: Final = 2
 WHY_CHARS: Final = 120
 MAX_CAUTIONS: Final = 1
 CAUTION_CHARS: Final = 320
 """The characters of a caution: a sentence on a live REPL that is easily mistaken, which ends in the remedy."""
+CLAUSE_END: Final = re.compile(r"""; (?=(?:[^`]*`[^`]*`)*[^`]*$)(?=(?:[^"]*"[^"]*")*[^"]*$)""")
+"""The end of a clause: a semicolon that is followed by whole pairs of backticks and of quotes."""
 CLAUSE_CHARS: Final = 220
 """The characters of a reason's first clause, which may hold the path of a folder."""
 
@@ -54,6 +58,8 @@ class Connected:
     why: str = ""
     cautions: tuple[str, ...] = ()
     """Sentences about a REPL that is easily mistaken for another one."""
+    kind: str = ""
+    """What the REPL is part of, such as `running application board.py`; empty for a plain REPL."""
 
 
 def instructions(
@@ -115,8 +121,11 @@ def _say_away(away: Sequence[Connected]) -> str:
 
 
 def _first_clauses(words: str) -> str:
-    """As many clauses as fit, each whole: half a command or a path helps nobody. The first may be longer."""
-    said, *clauses = words.split("; ")
+    """As many clauses as fit, each whole: half a command or a path helps nobody. The first may be longer.
+
+    A semicolon within a command or a quoted text ends no clause.
+    """
+    said, *clauses = CLAUSE_END.split(words)
     for clause in clauses:
         if len(said) + len(clause) + 2 > WHY_CHARS:
             break
@@ -125,8 +134,8 @@ def _first_clauses(words: str) -> str:
 
 
 def _named(repl: Connected) -> str:
-    about = repl.state if repl.dialect == "unknown" else f"{repl.dialect}, {repl.state}"
-    return f"{repl.key} ({about})"[:80]
+    known = [repl.kind, repl.dialect if repl.dialect != "unknown" else "", repl.state]
+    return f"{repl.key} ({', '.join(filter(None, known))})"[:NAME_CHARS]
 
 
 def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:

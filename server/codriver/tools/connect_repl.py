@@ -35,7 +35,7 @@ BY_HUMAN: Final = "ask your human to start the server with --nrepl HOST:PORT, or
 class ConnectArguments(Arguments):
     """Arguments of `connect_repl`."""
 
-    address: str = Field(description='Where an nREPL listens on this machine: "localhost:7888".')
+    address: str = Field(description='As "localhost:7888".')
     timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
 
 

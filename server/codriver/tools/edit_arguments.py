@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from codriver.editing import FileEdit
 
 MAX_TEXT_CHARS = 8 * 2**20
+UNDO: Final = "undo"
+"""The type of edit that takes back the caller's last batch."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line", "cell"})),
@@ -31,11 +33,13 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "rename": (frozenset({"old_text", "new_text"}), frozenset({"line", "target_line_text", "files"})),
     "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
+    "undo": (frozenset(), frozenset()),
 }
 """By type of edit: its required fields, and its optional ones, beside its type and its file."""
 
 OF_ANY: Final = (
-    "Any text: oldText, newText, no type. code: of replace_def, by name; insert_def, at name?, side?; append, create"
+    "Without type: oldText becomes newText. By type: replace_def (name, code), insert_def (code, side of name), "
+    "append, create (code), undo (your last edit)"
 )
 
 OF_LISP: Final = (
@@ -61,7 +65,17 @@ class EditArguments(Given):
 
     type: Annotated[
         Literal[
-            "text", "replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"
+            "text",
+            "replace",
+            "delete",
+            "insert",
+            "append",
+            "create",
+            "move",
+            "rename",
+            "replace_def",
+            "insert_def",
+            "undo",
         ],
         WithJsonSchema({"type": "string"}),  # the description names them all
     ] = Field("text", json_schema_extra=unsaid_default)
@@ -102,7 +116,7 @@ class EditArguments(Given):
         return self
 
     def to_edit(self) -> FileEdit | Create:
-        """The edit in the editor's form."""
+        """Return the edit in the editor's form. The type `undo` has none."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
             case "text":
@@ -122,5 +136,7 @@ class EditArguments(Given):
                 return ReplaceDef(self.name or "", self.code or "", self.line)
             case "insert_def":
                 return InsertDef(self.name, self.code or "", self.side or "after", self.line)
+            case "undo":
+                raise AssertionError("an edit is taken back by the editor, which has kept it")
             case "rename":
                 return Rename(self.old_text or "", self.new_text or "", None if self.line is None else target)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Limits, Wanted, lint
@@ -14,12 +14,12 @@ from codriver.log import facts
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_loads import Gone, unwatched
+from codriver.tools.acts.since_passed import after
 from codriver.tools.answers.conflicts import notes_of_edits
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
-from codriver.tools.calls.hooks import tell_failed
-from codriver.tools.edit_arguments import OF_ANY, EditArguments
+from codriver.tools.edit_arguments import OF_ANY, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.guarded_edits import NOTEBOOK, why_not
@@ -27,7 +27,7 @@ from codriver.tools.ledgers.cell_output_writes import digest_of
 from codriver_lisp.edit import Rename
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codriver.editing import Diagnostics, Elsewhere, FileResult, Outcome
     from codriver.editing.file_changes import Change
@@ -38,7 +38,7 @@ MAX_TESTS = 20
 TESTED = frozenset({"tests"})
 """The fields of an answer whose tests passed."""
 
-LISP_ALONE: Final = ("targetLineText", "toLine", "toLineText")
+LISP_ALONE: Final = ("line", "targetLineText", "toLine", "toLineText")
 DESCRIPTION: Final = (
     "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
     "new code; with test and onFailure restore an edit that breaks a test is taken back."
@@ -63,6 +63,17 @@ class EditFilesArguments(Evaluating):
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """The session that loads the files."""
 
+    @property
+    def is_undo(self) -> bool:
+        """Whether the call takes back an edit instead of making one."""
+        return self.edits[0].type == UNDO
+
+    @model_validator(mode="after")
+    def _check_undo(self) -> Self:
+        if any(edit.type == UNDO for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
+            raise ValueError("undo stands alone: it takes back your last edit_files, with all of its files")
+        return self
+
 
 async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     """Do a batch of edits, load the changes if asked to, and tell the outcome."""
@@ -74,16 +85,21 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         obstacle := switched_off(evaluate_code.TOOL, settings, by=f"edit_files with {step}")
     ):
         raise obstacle
-    wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in arguments.edits]
-    edit = partial(
-        services.editor.edit,
-        caller_of_batch(call, arguments.who),
-        wanted,
-        limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
-        allow_outside=settings.allow_edits_outside_workspace,
-        guard=partial(_why_not_now, services, who),
-        dry_run=arguments.dry_run,
-    )
+    wanted: list[Wanted] = []
+    edit: Callable[[], Awaitable[Outcome]]
+    if arguments.is_undo:
+        edit = partial(_take_back, call, arguments)
+    else:
+        wanted = [Wanted(one.file_path, one.to_edit(), is_everywhere=one.files == "all") for one in arguments.edits]
+        edit = partial(
+            services.editor.edit,
+            caller_of_batch(call, arguments.who),
+            wanted,
+            limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
+            allow_outside=settings.allow_edits_outside_workspace,
+            guard=partial(_why_not_now, services, who),
+            dry_run=arguments.dry_run,
+        )
     if not (arguments.load or arguments.test) or arguments.dry_run:
         outcome = await edit()
         if not arguments.dry_run:
@@ -95,7 +111,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores, loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
-    await steps.check(want.file for want in wanted)
+    await steps.check(one.file_path for one in arguments.edits)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
     ended = await act.run(partial(unwatched, call, edit))
     if "reason" not in steps.fields:
@@ -118,8 +134,15 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):
         row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
-    handed_out = partial(tell_failed, call, str(steps.fields.get("evaluationId", "")), None)
+    handed_out = after(call, str(steps.fields.get("evaluationId", "")))
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
+
+
+async def _take_back(call: Call, arguments: EditFilesArguments) -> Outcome:
+    """Take back the caller's last batch, which has to include the named file."""
+    caller = caller_of_batch(call, arguments.who)
+    outcome, _ = await call.services.editor.undo(caller, arguments.edits[0].file_path)
+    return outcome
 
 
 async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) -> Outcome:
@@ -155,7 +178,10 @@ async def _describe(
     texts = {change.path: change.after for change in changes if change.after is not None}
     diagnostics = await lint(call.services.workspace, texts)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
-    record_edits(call, arguments.who, "edited", outcome.files)
+    if arguments.is_undo:
+        record_edits(call, arguments.who, "took back the edits of", outcome.files, facts.UNDO)
+    else:
+        record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)
     found = call.services.ledger.tests.take_differences(who)
     notes = [*found, *await notes_of_edits(call, who, outcome.files)]

@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver import files
 from codriver.core.values import NOTEBOOK
@@ -32,7 +32,11 @@ LINE_BYTES = 8
 """The least bytes of a cell's line in an answer: `"0 code",`."""
 SHOWN_CHARACTERS = 80
 """The characters shown of a cell's first line."""
-CellName = Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)]
+CellName = Annotated[
+    str,
+    BeforeValidator(lambda given: str(given) if type(given) is int else given),
+    WithJsonSchema({"type": ["integer", "string"]}),
+]
 """A cell as callers name it: its id, or its index from 0, also as a number."""
 
 

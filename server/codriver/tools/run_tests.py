@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from codriver.tools.acts.affected_runs import run_chosen_tests
 from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.acts.test_runs import run_tests
 from codriver.tools.calls.base import ROWS, TEXTS, Tool, answer_schema
 
 TOOL = Tool(
     name="run_tests",
     title="Run tests",
-    description="Run tests: counts, and for each failure its values and the code behind it. Tests of Python run by "
+    description="Run tests: counts, and for each failure its values and the code behind it. Python tests run by "
     "pytest in a new process, those of a Lisp in its session.",
     arguments=TestArguments,
     output=answer_schema(
@@ -32,7 +32,7 @@ TOOL = Tool(
         elapsedMs="integer",
         sessionKey="string",
     ),
-    run=run_tests,
+    run=run_chosen_tests,
     needs=("test",),
     setting="enable_mcp_repl_evaluation",
     destructive=True,

@@ -41,7 +41,7 @@ class StackArguments(Arguments):
     """Arguments of `stacktrace`."""
 
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    evaluation_id: str | None = Field(None, description="Of this evaluation or test run. Default: the last error.")
+    evaluation_id: str | None = Field(None, description="Default: the last error.")
     whole: bool = Field(default=False, description="With the frames of libraries, too.")
     locals: bool = Field(default=False, description="With the variables of each frame.")
 

@@ -21,20 +21,22 @@ from codriver.tools import (
     macroexpand,
     restart_repl,
     server_health,
+    stacktrace,
     symbol_info,
     what_changed,
 )
 from codriver.tools.activity import ACTIVITY, ActivityArguments, is_own, shown_time
 from codriver.tools.answers.answer_budget import budget, fit, head
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.gate import run
 from codriver.tools.calls.session_choice import own
+from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic reads it
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
 
 
-About = Literal["sessions", "jobs", "activity", "stale", "threads", "variables", "cells", "server"]
+About = Literal["sessions", "jobs", "activity", "error", "stale", "threads", "variables", "cells", "server"]
 
 CODE_CHARACTERS: Final = 120
 """Maximum length of the code of one job."""
@@ -46,6 +48,7 @@ TOOLS_BEHIND: Final = {
         list_sessions.TOOL,
         server_health.TOOL,
         ACTIVITY,
+        stacktrace.TOOL,
         what_changed.TOOL,
         symbol_info.TOOL,
         complete_symbol.TOOL,
@@ -61,15 +64,19 @@ class StatusArguments(ActivityArguments):
     """Arguments of `status`: what it is about, the session or notebook meant, and the filters of activity."""
 
     about: About
-    repl_session_key: str | None = Field(None, description="For stale, threads and variables.")
-    file: str | None = Field(None, description="The notebook for cells; for activity, a file that was edited.")
+    repl_session_key: str | None = None
+    file: str | None = Field(None, description="The notebook; for activity, an edited file.")
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
-    start: int | None = Field(None, alias="from", ge=0, description="Cells from this index.")
-    cell: str | None = Field(None, description="One cell's source, by index or id.")
+    start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED: True})
+    cell: CellName | None = Field(None, description="One cell's source, by index or id.")
+    whole: bool = Field(default=False, description="For error: with the frames of libraries.")
+    evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """The evaluation or test run whose error it is; by default the last one."""
 
 
 async def status(call: Call, arguments: StatusArguments) -> Answer:
     """Answer what is here now, or what was done. Nothing is evaluated."""
+    given: dict[str, Any]
     match arguments.about:
         case "sessions":
             return await _of_tool(call, "list_sessions", arguments)
@@ -78,6 +85,10 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
         case "activity":
             given = {name: getattr(arguments, name) for name in ("by", "since", "kind", "file", "text", "limit")}
             return await _of_tool(call, "activity", arguments, **given)
+        case "error":
+            given = {"evaluationId": arguments.evaluation_id, "whole": arguments.whole, "locals": True}
+            given["replSessionKey"] = arguments.repl_session_key
+            return await _of_tool(call, "stacktrace", arguments, **given)
         case "stale":
             return await _of_tool(call, "what_changed", arguments, replSessionKey=arguments.repl_session_key)
         case "cells":
@@ -160,10 +171,10 @@ def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
 TOOL = Tool(
     name="status",
     title="What is here and what was done",
-    description="Read-only. about: sessions (open REPLs, kernels and applications, and who uses them), jobs "
-    "(running and finished evaluations and test runs), activity (what was done, newest first: code with results, "
-    "edits with diffs, test runs, failures), stale (files newer than the loaded code), threads (where each thread "
-    "is now), variables (of a session), cells (of a notebook), server (health).",
+    description="Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations, test "
+    "runs), activity (what was done, newest first: code with results, edits with diffs, test runs, failures), "
+    "error (last exception or failed test: values, causes, numbered frames with variables), stale (files newer "
+    "than the loaded code), threads (where each is now), variables (of a session), cells (of a notebook), server.",
     arguments=StatusArguments,
     output=answer_schema(),
     run=status,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
+from codriver.core.values import PYTHON
 from codriver.editing.references import Wanted, find_references
 from codriver.errors import RefusedError, cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -107,7 +108,11 @@ async def _describe_place(call: Call, arguments: SymbolArguments, target: Target
         frames = trace.frames if trace is not None else ()
         if int(arguments.symbol) >= len(frames):
             known = f"the last error has {len(frames)} frames" if frames else "no error has happened in this session"
-            raise refused("unknown-symbol", f"there is no frame {arguments.symbol}: {known}", hint="see stacktrace")
+            raise refused(
+                "unknown-symbol",
+                f"there is no frame {arguments.symbol}: {known}",
+                hint='see status with about: "error"',
+            )
         frame = frames[int(arguments.symbol)]
         file, line = frame.file or "", frame.line or 0
     elif found := PLACE.fullmatch(arguments.symbol.strip()):
@@ -290,7 +295,8 @@ class SymbolArguments(Arguments):
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = Field(None, description="Where the name is used.")
     source: bool = Field(default=False, description="With its source.")
-    references: bool = Field(default=False, description="With every place in the workspace that uses it.")
+    references: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether to list the places in the workspace that use the symbol."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
 
@@ -299,9 +305,24 @@ async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _describe_place(call, arguments, target)
     if known is None:
-        known = await _known(call, arguments, target.key)
+        known = await _known(call, await _within_module(call, arguments, target), target.key)
     known.pop("sessionKey", None)
     return Answer({**known, **session_field(target, arguments.repl_session_key)})
+
+
+async def _within_module(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
+    """Return the arguments with the module before a Python symbol, if the symbol is not known inside the module.
+
+    So a pattern looks in the module alone, and a module that is not imported is read from its file.
+    """
+    symbol, namespace = arguments.symbol, arguments.namespace
+    if target.repl.dialect != PYTHON or namespace is None or symbol.startswith(f"{namespace}."):
+        return arguments
+    if "*" not in symbol:
+        question = Lookup(symbol, namespace=namespace, session=target.session.name)
+        if await call.services.repls.adapter(target.repl.id).ask(question) is not None:
+            return arguments
+    return arguments.model_copy(update={"symbol": f"{namespace}.{symbol}", "namespace": None})
 
 
 async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:

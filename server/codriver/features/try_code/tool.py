@@ -33,7 +33,7 @@ MOST_LABEL: Final = 40
 LIMIT_MS: Final = 10_000
 """The time for the tests of one candidate."""
 FIRST_GREEN: Final = "first-green"
-_OF_EDIT: Final = ("type", "filePath", "oldText", "newText", "name", "code", "targetLineText")
+_OF_EDIT: Final = ("type", "filePath", "oldText", "newText", "name", "code")
 """The fields of an edit that are listed: clients that make schemas strict send no other."""
 Edits = list[EditArguments]
 
@@ -60,10 +60,7 @@ Candidates = Annotated[
                         "items": {
                             "type": "object",
                             "required": ["filePath"],
-                            "properties": {
-                                **{name: {"type": "string"} for name in _OF_EDIT},
-                                "line": {"type": "integer"},
-                            },
+                            "properties": {name: {"type": "string"} for name in _OF_EDIT},
                         },
                     },
                 },
@@ -78,9 +75,10 @@ class TryArguments(Evaluating):
     """Arguments of `try_code`."""
 
     candidates: Candidates = Field(min_length=1, max_length=MOST)
-    test: list[str] = Field([AFFECTED], min_length=1, max_length=MAX_TESTS)
-    keep: str | None = Field(None, description="Label or first-green.")
-    parallel: bool = Field(default=False, description="All at once: they share databases and ports.")
+    test: list[str] = Field([AFFECTED], min_length=1, max_length=MAX_TESTS, description="As in edit_files.")
+    keep: str | None = Field(None, description="Label to keep if it passes, or first-green.")
+    parallel: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """All at once: the candidates share databases and ports."""
     limit_ms: int = Field(LIMIT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     """The earlier name of `limit_ms`."""
@@ -154,13 +152,14 @@ TOOLS = (
         name="try_code",
         title="Try code",
         description=(
-            "Try fixes that are edits, each by the same tests in a new Python process that reads it in place of the "
-            "files. Nothing is written unless keep says so."
+            "Try alternative edits, or one that must not stay: each alone runs the same tests in a new Python process. "
+            "Files stay unless keep says otherwise."
         ),
         arguments=TryArguments,
         output=answer_schema(candidates=ROWS, differs=TEXTS, kept="string", notKept="string"),
         run=try_code,
         needs=("test",),
+        is_usual=True,
         setting="enable_mcp_repl_evaluation",
         destructive=True,
         open_world=True,

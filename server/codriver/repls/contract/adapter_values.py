@@ -222,10 +222,9 @@ class OthersEnding:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """What came of an extra of an evaluation: see `codriver.repls.contract.extras`. `text` is JSON."""
+class CallsRecorded:
+    """The calls of an evaluation, recorded by request: JSON, see `codriver.log.recorded_runs`."""
 
-    name: str
     text: str = field(repr=False)
 
 
@@ -240,7 +239,7 @@ Event = (
     | SeamShown
     | AppEvents
     | SensitiveSeen
-    | Reported
+    | CallsRecorded
 )
 
 Listener = Callable[[str | None, Event], None]

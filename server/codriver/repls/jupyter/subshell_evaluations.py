@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Failure, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
-    from codriver.repls.contract.extras import Extra
     from codriver.repls.jupyter.kernel import Kernel
 
 FEATURE: Final = "kernel subshells"
@@ -110,11 +109,11 @@ class _NoPrograms:
         del told
         return ()
 
-    async def begin(self, extra: Extra) -> None:
-        raise CapabilityMissingError("background", f"the {extra.report} is recorded in the main shell alone")
+    async def record(self, request: Request) -> None:
+        del request
+        raise CapabilityMissingError("background", "calls are recorded in the main shell alone")
 
-    async def end(self, extra: Extra) -> str | None:
-        del extra
+    async def recorded(self) -> str | None:
         return None
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:

@@ -83,8 +83,13 @@ class Choice:
     notes: tuple[str, ...] = ()
 
 
-async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str]) -> Choice:
-    """The tests that edits may break. `server` gives the REPL that serves a file, or the reason why none does."""
+async def choose(
+    call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str], *, with_failed: bool = True
+) -> Choice:
+    """The tests that edits may break. `server` gives the REPL that serves a file, or the reason why none does.
+
+    `with_failed`: whether the tests that failed last are among them.
+    """
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
@@ -94,12 +99,15 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
     of_python = [path for path in paths if path.suffix == PYTHON]
     if of_python:
         repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
-        chosen = await _of_python(call, repls[0].key if repls else "", changed, found)
+        key = repls[0].key if repls else ""
+        chosen = await _of_python(call, key, changed, found, with_failed=with_failed)
         runs += chosen.runs
         words += [chosen.words] if chosen.words else []
     of_lisp = [path for path in paths if path.suffix in LISP]
     repls_of_lisp = {repl.id: repl for path in of_lisp if not isinstance(repl := server(path), str)}
-    failed = [TestsRun(repl.key, name) for repl in repls_of_lisp.values() for name in await _failed_in(call, repl)]
+    failed = []
+    if with_failed:
+        failed = [TestsRun(repl.key, name) for repl in repls_of_lisp.values() for name in await _failed_in(call, repl)]
     runs += failed
     for path, name in found.lisp:
         repl = server(path)
@@ -165,10 +173,12 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     yield from sorted((file for file in distances if is_test(file)), key=lambda one: (distances[one], one))
 
 
-async def _of_python(call: Call, repl: str, changed: Sequence[FileResult], found: _Found) -> Choice:
+async def _of_python(
+    call: Call, repl: str, changed: Sequence[FileResult], found: _Found, *, with_failed: bool
+) -> Choice:
     """The tests of Python files."""
     services, workspace = call.services, call.services.workspace
-    failed = list(dict.fromkeys(map(function_of, await _failed_last(call))))
+    failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
     executing = await services.work.files.run(call.client, partial(_executing, services.tests.executions, changed))
     executed = [f"{_shown(Path(file), workspace)}::{name}" for file, name in executing]
     executed = [name for name in executed if name not in failed][:MOST_EXECUTING]

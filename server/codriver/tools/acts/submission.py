@@ -130,7 +130,7 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
 def _no_frame(why: str) -> RefusedError:
     """The session has no frame to evaluate in."""
     return refused(
-        "no-frame", f"there is no frame to evaluate in: {why}", hint="stacktrace numbers the frames there are"
+        "no-frame", f"there is no frame to evaluate in: {why}", hint='status with about: "error" numbers the frames'
     )
 
 

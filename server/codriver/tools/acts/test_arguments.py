@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
 from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.answers.trace_answers import Trace  # noqa: TC001  # pydantic reads it
 from codriver.tools.calls.base import UNLISTED
 
 if TYPE_CHECKING:
@@ -43,25 +44,28 @@ class TestArguments(Evaluating):
 
     __test__ = False  # for pytest, which would take it for a test
 
-    FILES: ClassVar[frozenset[str]] = Evaluating.FILES | {"namespace"}
+    FILES: ClassVar[frozenset[str]] = Evaluating.FILES | {"namespace", "affected_by"}
 
     paths: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATHS,
         description="Files, directories or file::test, in this order; of a Lisp its namespaces. Default: all.",
     )
-    directory: str | None = Field(None, description="Run in this directory, as cd backend && pytest.")
+    directory: str | None = Field(None, description="As cd backend && pytest.")
     env: Variables = Field(default_factory=dict, description="NAME=value.")
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
         description='pytest\'s own options: ["-x", "-k", "price", "-m", "not slow"].',
     )
+    affected_by: list[str] = Field(
+        default_factory=list, max_length=MAX_PATHS, description="Only the tests that changes of these files can break."
+    )
     failed: bool = Field(default=False, description="Only the tests that failed last.")
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the run after this time.")
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(
-        None, ge=100, le=600_000, description="How long to wait for the report, in ms: 25000. The run goes on."
+        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run goes on."
     )
     namespace: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """One more path."""
@@ -71,6 +75,9 @@ class TestArguments(Evaluating):
     """As pytest's -k."""
     fresh: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether the run has to be a plain new process."""
+    trace: Trace = Field(None, json_schema_extra={UNLISTED: True})
+    coverage: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether to list the changed lines that no test ran."""
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
     passed: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether to list the passed tests of a Lisp, too."""

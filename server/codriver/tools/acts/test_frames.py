@@ -74,4 +74,4 @@ def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
 
 
 def _no_frame(why: str) -> RefusedError:
-    return refused("no-frame", why, hint="run the failed test alone, then stacktrace numbers its frames")
+    return refused("no-frame", why, hint='run the failed test alone: status with about: "error" numbers its frames')

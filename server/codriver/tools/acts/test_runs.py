@@ -23,6 +23,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.reports import report_text
 from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
+from codriver.tools.acts.since_passed import after
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
@@ -39,9 +40,9 @@ from codriver.tools.answers.lean_answers import (
     without_interruption,
     without_own_traceback,
 )
+from codriver.tools.answers.trace_answers import check_tracing, with_trace
 from codriver.tools.calls.base import Answer, Call
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
-from codriver.tools.calls.hooks import completed, extras_of, tell_failed
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ HINTS = {
 }
 """By the reason why tests could not be run: the hint."""
 
-FAILED = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
+FAILED = 'results lists errors and failures first; status with about: "error" has all frames'
 
 HINT = "load the test file with load_file first"
 HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
@@ -119,9 +120,7 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
 def _compared(call: Call, answer: Answer) -> Answer:
     """The answer about a run, after which its failed tests are compared with those that passed before."""
     job = answer.fields.get("evaluationId")
-    if not job or answer.ok:
-        return answer
-    return replace(answer, handed_out=partial(tell_failed, call, str(job), answer.handed_out))
+    return replace(answer, handed_out=after(call, str(job), answer.handed_out)) if job and not answer.ok else answer
 
 
 async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
@@ -165,10 +164,13 @@ async def _run_in_repl(
     """Run tests in their REPL; those of a Python in another place in a new process that the REPL starts."""
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
     is_fresh = target.repl.dialect == PYTHON
-    extras = extras_of(call, target.repl)
+    if arguments.coverage:
+        raise CapabilityMissingError("trace", message=f"{target.repl.key} runs tests itself, and measures no coverage")
+    check_tracing(target.repl, arguments.trace, measures=False)
     only = await _failed_last(call, target) if arguments.failed else only
     named = namespace, arguments.test, arguments.match, only, is_fresh
-    tests = TestSelection(*named, extras=() if is_fresh else extras)
+    trace = None if is_fresh else arguments.trace
+    tests = TestSelection(*named, trace=trace)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -273,10 +275,10 @@ async def _describe_in_repl(
         named = (reader.namespace or "").partition("::")[0]
         fields = lean_run(lean(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
-        return await completed(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
+        return await with_trace(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
     fields |= await _of_red(call, evaluation, report, is_lean=not wants_detail(call, asked))
     answer = Answer(fields, ok=False, handed_out=telling.handed_out)
-    return await completed(call, answer, evaluation.id)
+    return await with_trace(call, answer, evaluation.id)
 
 
 async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:

@@ -41,8 +41,15 @@ if TYPE_CHECKING:
 
 AGAIN = "it failed a second time: "
 """The beginning of the hint at the second failure of the same code or test, which is never left out."""
-LOOK_IN_FRAMES = "stacktrace numbers frames, evaluate_code with frame looks in one"
-"""The hint for a REPL that has frames to look in."""
+FAILED_AGAIN = (
+    f'{AGAIN}trace tells its calls, status with about: "error" numbers frames, evaluate_code with frame looks in one'
+)
+AND_TRACE = '; trace: "true" records the calls of the next run'
+"""The end of the hint for a REPL that records calls."""
+TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+"""The hint if there are no frames to look in."""
+AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
+"""The end of the hint for a REPL in which no forks compare runs unasked."""
 MOST_ACTUAL: Final = 500
 """Characters of a result's words: the words behind them explain their parts, and the stack trace has them."""
 SHORT_ACTUAL: Final = 100
@@ -267,7 +274,7 @@ def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str,
 
 def _few(lines: list[str]) -> list[str]:
     left = len(lines) - MOST_LINKS
-    return [*lines[:MOST_LINKS], f"… {left} more: stacktrace has them"] if left > 1 else lines
+    return [*lines[:MOST_LINKS], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
 
 
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:

@@ -26,6 +26,7 @@ from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import SharedNames, complete, definition_of, find, lookup, names
 from .statements import is_docstring
+from .unimported_names import unimported_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -352,7 +353,9 @@ class Python(Dialect):
 
     def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
         value, module, dotted = find(name, namespace)
-        return None if module is None else definition_of(value, dotted, module, self._sources.newest_first())
+        if module is None:
+            return unimported_source(name)
+        return definition_of(value, dotted, module, self._sources.newest_first())
 
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
         return names(wanted, namespace, self.home)

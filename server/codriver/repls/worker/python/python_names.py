@@ -22,7 +22,7 @@ import types
 from ..basics.dialect import COMPLETIONS, LISTED, first_line, kind_of, lines_of, matcher
 from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrapped
 from ..basics.previews import glimpse_of
-from .unimported_names import unimported
+from .unimported_names import unimported, unimported_members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[
     Names of `here` and of `home`, the first module, are told without the module, as code there uses them.
     """
     if "*" in wanted:
+        owner, _, pattern = wanted.rpartition(".")
+        rows = unimported_members(owner) if owner and "*" not in owner else None
+        if rows is not None:
+            is_match = matcher(pattern)
+            return [{**row, "name": owner + "." + row["name"]} for row in rows if is_match(row["name"])], 0
         found = _matching(wanted, here, home)
     else:
         module: Any = home if wanted == "user" else _resolve(wanted, here)
@@ -137,7 +142,8 @@ def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[
         if is_class(module):
             return _members(module)
         if not is_module(module):
-            return None
+            rows = unimported_members(wanted)
+            return None if rows is None else (rows[:LISTED], len(rows[LISTED:]))
         found = ((name, value) for name, value in sorted(_own(module).items()) if _is_public(name, module))
     listed = list(itertools.islice(found, LISTED))
     return [_row(name, value) for name, value in listed], sum(1 for _ in found)

@@ -24,13 +24,51 @@ NOT_IMPORTED = "not imported here: this is from its file"
 
 def unimported(dotted: str) -> dict[str, Any] | None:
     """Return the description of a dotted name in a module that is not imported; None if no source file defines it."""
+    found = _located(dotted, MOST_HOPS)
+    return None if found is None else _described(found)
+
+
+def unimported_source(dotted: str) -> tuple[str, str, int] | None:
+    """Return the text, file and first line of a definition in a module that is not imported; None without any."""
+    found = _located(dotted, MOST_HOPS)
+    if found is None or found.node is None:
+        return None
+    first = min([found.node.lineno, *(one.lineno for one in found.node.decorator_list)])
+    last = found.node.end_lineno or first
+    return "".join(found.lines[first - 1 : last]).rstrip("\n"), found.file, first
+
+
+def unimported_members(dotted: str) -> list[dict[str, str]] | None:
+    """Return the functions and classes that a module or class defines, in order; None if it is imported or no file."""
+    found = _located(dotted, MOST_HOPS)
+    if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
+        return None
+    rows = []
+    body: Sequence[ast.stmt] = (found.node or found.tree).body
+    for node in body:
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        if node.name == "__init__" or not node.name.startswith("_"):
+            row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
+            doc = (ast.get_docstring(node) or "").partition("\n")[0]
+            rows.append({key: text for key, text in {**row, "doc": doc}.items() if text})
+    return rows
+
+
+class _Located:
+    """A module's file, and the definition in it that a dotted name leads to; no `node` for the module itself."""
+
+    def __init__(self, module: str, file: str, lines: Sequence[str], tree: ast.Module, node: Definition | None) -> None:
+        self.module, self.file, self.lines, self.tree, self.node = module, file, lines, tree, node
+
+
+def _located(dotted: str, hops: int) -> _Located | None:
     parts = dotted.split(".")
-    if not all(part.isidentifier() for part in parts) or parts[0] in sys.modules:
+    if not all(part.isidentifier() for part in parts):
         return None
     spec, rest = _longest_module(parts)
-    if spec is None:
-        return None
-    return _described(spec, rest, MOST_HOPS)
+    # What an imported module has is known without its file.
+    return None if spec is None or spec.name in sys.modules else _in_module(spec, rest, hops)
 
 
 def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpec | None, list[str]]:
@@ -47,21 +85,11 @@ def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpe
     return found, []
 
 
-def _described(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops: int) -> dict[str, Any] | None:
-    tree = _parsed(spec.origin)
-    if tree is None:
+def _in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops: int) -> _Located | None:
+    lines = _lines(spec.origin)
+    tree = _parsed(lines)
+    if tree is None or spec.origin is None:
         return None
-    about: dict[str, Any] = {"file": spec.origin, "note": NOT_IMPORTED}
-    if not names:
-        doc = ast.get_docstring(tree)
-        return {
-            **about,
-            "name": spec.name,
-            "ns": spec.name,
-            "type": "module",
-            "line": 1,
-            **({"doc": doc} if doc else {}),
-        }
     body: Sequence[ast.stmt] = tree.body
     node = None
     for at, name in enumerate(names):
@@ -69,21 +97,32 @@ def _described(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops:
         if node is None:
             return _elsewhere(spec, body, names, hops) if at == 0 else None
         body = node.body
+    return _Located(spec.name, spec.origin, lines, tree, node)
+
+
+def _described(found: _Located) -> dict[str, Any]:
+    about: dict[str, Any] = {"file": found.file, "ns": found.module, "note": NOT_IMPORTED}
+    node = found.node
     if node is None:
-        return None
-    about.update(name=names[-1], ns=spec.name, line=node.lineno, column=node.col_offset + 1)
-    about["type"] = "class" if isinstance(node, ast.ClassDef) else "function"
-    parameters = _parameters(node)
-    if parameters:
-        about["arglists-str"] = parameters
-    doc = ast.get_docstring(node)
+        about.update(name=found.module, type="module", line=1)
+        doc = ast.get_docstring(found.tree)
+    else:
+        about.update(name=node.name, type=_kind(node), line=node.lineno, column=node.col_offset + 1)
+        doc = ast.get_docstring(node)
+        parameters = _parameters(node)
+        if parameters:
+            about["arglists-str"] = parameters
     return {**about, "doc": doc} if doc else about
+
+
+def _kind(node: Definition) -> str:
+    return "class" if isinstance(node, ast.ClassDef) else "function"
 
 
 def _elsewhere(
     spec: importlib.machinery.ModuleSpec, body: Sequence[ast.stmt], names: Sequence[str], hops: int
-) -> dict[str, Any] | None:
-    """Return the description of a name that a module takes from another one by an import at its top."""
+) -> _Located | None:
+    """Find the definition of a name that a module takes from another one by an import at its top."""
     package = spec.name if spec.submodule_search_locations else spec.name.rpartition(".")[0]
     for node in reversed(body):
         if not isinstance(node, ast.ImportFrom) or not hops:
@@ -95,19 +134,27 @@ def _elsewhere(
             home = [*above, *(node.module.split(".") if node.module else [])]
             found, rest = _longest_module([*home, alias.name])
             if found is not None and found.name != spec.name:
-                return _described(found, [*rest, *names[1:]], hops - 1)
+                return _in_module(found, [*rest, *names[1:]], hops - 1)
     return None
 
 
-def _parsed(file: str | None) -> ast.Module | None:
+def _lines(file: str | None) -> list[str]:
+    """Return the lines of a source file; none if it cannot be read or is too long."""
     if file is None or not file.endswith(".py"):
-        return None
+        return []
     try:
         if os.path.getsize(file) > MOST_BYTES:
-            return None
+            return []
         with tokenize.open(file) as source:
-            return ast.parse(source.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+            return source.readlines()
+    except (OSError, SyntaxError, ValueError):
+        return []
+
+
+def _parsed(lines: Sequence[str]) -> ast.Module | None:
+    try:
+        return ast.parse("".join(lines)) if lines else None
+    except (SyntaxError, ValueError, RecursionError):
         return None
 
 

@@ -7,10 +7,7 @@ import pytest
 from live_server import serving, until
 from real_repls import repl
 
-from codriver.tools.answers.lean_answers import AGAIN
-
-TRACED_AGAIN = AGAIN + 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
-
+from codriver.tools.answers.lean_answers import TRACED_AGAIN
 
 SHOP = """\
 (ns traced.shop)
