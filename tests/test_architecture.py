@@ -318,6 +318,7 @@ WINGS = {
         "basics": set(),
         "python": {"basics"},
         "lisp": {"basics"},
+        "features": {"basics", "python"},
         "fresh": {"basics", "python"},
         "serving": {"basics", "python", "lisp", "fresh"},
     },

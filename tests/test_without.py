@@ -29,7 +29,7 @@ def without(folder, names):
         (folder / name).symlink_to(ROOT / name, target_is_directory=True)
     for name in names:
         shutil.rmtree(server / "codriver" / "features" / name)
-        shutil.rmtree(server / "codriver" / "repls" / "worker" / "features" / name, ignore_errors=True)
+        (server / "codriver" / "repls" / "worker" / "features" / f"{name}.py").unlink(missing_ok=True)
     listed = server / "codriver" / "app" / "features.py"
     text = listed.read_text()
     kept = "".join(f'"{name}", ' for name in features.NAMES if name not in names)

@@ -16,7 +16,7 @@ from report import Report, in_turns
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from codriver.repls.worker.python.live_recording import LiveRecording
+from codriver.repls.worker.features.traces import LiveRecording
 
 PLAIN = "plainly"
 PROJECT = """

@@ -296,7 +296,8 @@ def _texts() -> tuple[tuple[str, str], ...]:
     """The modules to load, by their dotted names, each after the modules that it needs."""
     needs: dict[str, set[str]] = {}
     texts: dict[str, str] = {}
-    waiting = [DOOR]
+    features = {f"features.{path.stem}" for path in (WORKER / "features").glob("*.py") if path.stem != "__init__"}
+    waiting = [DOOR, *features]
     while waiting:
         name = waiting.pop()
         if name in texts:
@@ -305,6 +306,7 @@ def _texts() -> tuple[tuple[str, str], ...]:
         texts[name] = files.read_text(WORKER / folder / f"{module}.py", TEXT)
         needs[name] = {found["far"] or f"{folder}.{found['near']}" for found in _IMPORT.finditer(texts[name])}
         waiting += needs[name]
+    needs[DOOR] |= features
     return tuple((name, texts[name]) for name in TopologicalSorter(needs).static_order())
 
 

@@ -26,11 +26,11 @@ from ..basics.error_report import (
     plain_locals_of,
     words_of,
 )
+from ..basics.features import found
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import ABSENT, Holds
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
-from .live_recording import LiveRecording
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
@@ -96,11 +96,9 @@ class KernelAnswers:
             "error": self._error,
             "locals": self._locals,
             "test": self._test,
-            "record": self._record,
-            "recorded": self._recorded,
         }
-        self._recording: LiveRecording | None = None
-        """The recording of code's calls, begun before it and ended after it."""
+        for feature in found():
+            self._questions.update(feature.operations(self._texts.changed_ms))
         self._examined: tuple[BaseException, BaseException | None] | None = None
         """The error with the examined frames, and the last error raised by code in them."""
         self._spaces = FrameSpaces()
@@ -250,17 +248,6 @@ class KernelAnswers:
             kind = type(error).__name__
             return {"class": kind, "message": error.msg, "line": error.lineno or 1, "column": max(error.offset or 1, 1)}
         return None
-
-    def _record(self, names: list[str] | None, folder: str, profiles: bool) -> object:  # noqa: FBT001  # JSON
-        self._recorded()
-        folders = [folder or os.getcwd()]
-        changed_ms = self._texts.changed_ms
-        self._recording = LiveRecording(folders, names, profiles=profiles, changed_ms=changed_ms)
-        return None
-
-    def _recorded(self) -> object:
-        recording, self._recording = self._recording, None
-        return None if recording is None else recording.end()
 
     def _tell_drift(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []

@@ -18,13 +18,13 @@ from ..basics import sensitive_texts
 from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
 from ..basics.error_report import keep, strip_own
+from ..basics.features import found
 from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..basics.stacks import stacks
 from ..basics.systems import own_user, user_behind
 from ..fresh.comparison import Comparison
-from ..python.live_recording import recorded
 from . import thread_interrupts
 from .thread_interrupts import RequestThreads
 
@@ -68,6 +68,8 @@ class Server:
         compares: bool = False,
     ) -> None:
         self._dialect = dialect
+        self._features = found()
+        self._feature_fields = frozenset(field for feature in self._features for field in feature.fields)
         self._about = about
         self._interrupts = interrupts
         self._output = output
@@ -380,11 +382,21 @@ class Server:
     def _act(self, job: Job) -> None:
         job.connection.wait_for_room()
         job.folder, job.declined = working_folder(), PACKAGE.declined
-        with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect):
-            if job.message["op"] == "codriver/value":
-                self._dialect.show_part(job)
-            else:
-                self._dialect.evaluate(job)
+        with sensitive_texts.evaluating(job.message.get("codriver/origin")):
+            if self._feature_fields.isdisjoint(job.message):
+                self._evaluate(job)
+                return
+            with contextlib.ExitStack() as stack:
+                for feature in self._features:
+                    if not job.message.keys().isdisjoint(feature.fields):
+                        stack.enter_context(feature.around(job, self._dialect))
+                self._evaluate(job)
+
+    def _evaluate(self, job: Job) -> None:
+        if job.message["op"] == "codriver/value":
+            self._dialect.show_part(job)
+        else:
+            self._dialect.evaluate(job)
 
     def _run_beside(self, job: Job) -> None:
         """Run a job on the thread that is its own."""

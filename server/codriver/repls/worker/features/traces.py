@@ -1,4 +1,4 @@
-"""Recordings while code runs: the calls under a request, and the functions that took the time.
+"""Call traces: the calls under a request, and the functions that took the time.
 
 A recording is begun before the request and ended after it, whatever becomes of the request.
 """
@@ -6,10 +6,12 @@ A recording is begun before the request and ended after it, whatever becomes of 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
-from .call_monitor import CallMonitor, CallProfiler
-from .recorded_calls import Recording, Wanted
+from ..basics.features import WorkerFeature
+from ..python.call_monitor import CallMonitor, CallProfiler
+from ..python.recorded_calls import Recording, Wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,3 +114,20 @@ def slowest(profile: Any, wanted: Wanted) -> list[list[Any]]:
 def recorder_of(recording: Recording) -> Any:
     """Return the recorder that this interpreter supports."""
     return CallMonitor(recording) if hasattr(sys, "monitoring") else CallProfiler(recording)
+
+
+def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Callable[..., Any]]:
+    """Return the operations that begin and end a recording in a kernel, which runs one cell at a time."""
+    running: list[LiveRecording] = []
+
+    def record(names: list[str] | None, folder: str, profiles: bool) -> None:  # noqa: FBT001  # JSON
+        recorded_calls()
+        running.append(LiveRecording([folder or os.getcwd()], names, profiles=profiles, changed_ms=changed_ms))
+
+    def recorded_calls() -> dict[str, Any] | None:
+        return running.pop().end() if running else None
+
+    return {"record": record, "recorded": recorded_calls}
+
+
+FEATURE = WorkerFeature((TRACE, PROFILE), recorded, operations)
