@@ -52,6 +52,7 @@ SLOW = {
     "documents": "exported_sessions",
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
+    "features/traces": "traces",
     "features/try_code": "try_code",
     "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
@@ -72,7 +73,7 @@ SLOW = {
     "tools": "affected_tests background byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads "
     "edit_python error_chains failure_places found_tests frames images interrupt_evaluation "
     "isolation lanes lean_toolset listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
-    "symbol_answers symbol_info tests_of_other_repls traces wait_for watch_app what_changed "
+    "symbol_answers symbol_info tests_of_other_repls wait_for watch_app what_changed "
     "what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "

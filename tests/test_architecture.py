@@ -68,13 +68,17 @@ MAY_IMPORT = {
     "page": {
         "core", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
     },
-    "feature": {"tools/calls"},
+    "feature": {"server_hooks"},
+    "server_hooks": {"log", "repls", "tools/calls"},
     "features": set(),
     "app": {
         "core", "editing", "errors", "feature", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls",
+        "server_hooks",
         "settings", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers", "warm_tests",
     },
-    "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
+    "commands": {
+        "app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems", "testing",
+    },
     "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out
 }  # fmt: skip
 
@@ -82,13 +86,12 @@ MAY_IMPORT = {
 BASE = frozenset(MAY_IMPORT) - {"features", "app", "commands", "__main__"}
 FEATURES = {one.name: one for one in features()}
 MAY_IMPORT |= {
-    f"features/{name}": {"feature", *BASE, *(f"features/{other}" for other in one.requires)}
-    for name, one in FEATURES.items()
+    f"features/{name}": {*BASE, *(f"features/{other}" for other in one.requires)} for name, one in FEATURES.items()
 }
 
 # Libraries that only these rooms know.
 DOORS = {
-    "codriver_datalog": {"log", "tools", "tools/calls"},
+    "codriver_datalog": {"features/traces", "log", "tools", "tools/calls"},
     "codriver_lisp": {
         "documents",
         "editing",
@@ -106,6 +109,7 @@ DOORS = {
     "tinydb": {"log"},
     "transit": {"log"},
     "pydantic": {
+        "features/traces",
         "features/try_code",
         "settings",
         "tools",
@@ -553,7 +557,7 @@ def test_a_refusal_has_a_class_only_where_somebody_catches_it():
 
 
 # Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client.
-SECRETS_DOORS = {"log", "protocol", "protocol/sdk"}
+SECRETS_DOORS = {"log", "protocol", "protocol/sdk", "features/traces"}
 # Who makes the object that takes them out, and hands it on.
 REDACTOR_IS_MADE_BY = {
     "app/wiring.py": "the server's, for those two doors",

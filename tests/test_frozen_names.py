@@ -19,10 +19,11 @@ import pytest
 
 import codriver_seam
 from codriver.app import features
+from codriver.app.features import server_hooks
 from codriver.commands import call, cli, log, mistaken_client, server
 from codriver.errors import Reason, StartError
 from codriver.files import own_folders
-from codriver.log.output_log import ASKED_SCHEMA, Category
+from codriver.log.output_log import OWN_SOURCES, Category
 from codriver.protocol import resources
 from codriver.repls import kinds
 from codriver.repls.contract import adapter_values
@@ -33,6 +34,7 @@ from codriver.tools.calls import argument_reading, base
 from codriver_relay import command_line, hook, own_files
 
 FILE = Path(__file__).with_name("frozen_names.toml")
+ASKED = OWN_SOURCES.with_sources([(source, None) for hooks in server_hooks() for source, _ in hooks.query_sources])
 ROOT = Path(__file__).parents[1]
 SERVER, SEAM, RELAY = ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"
 Names = Mapping[str, frozenset[str]]
@@ -232,7 +234,10 @@ def derived() -> Names:
         found[f"commands.{name}"] = options(command)
         found |= {f"choices.{name} {option}": words for option, words in choices(command)}
     for tool in TOOLS:
-        found[f"arguments.{tool.name}"] = {*found.get(f"arguments.{tool.name}", ()), *arguments_of(tool.arguments)}
+        found[f"arguments.{tool.name}"] = {
+            *found.get(f"arguments.{tool.name}", ()),
+            *(name for model in (tool.arguments, *tool.added) for name in arguments_of(model)),
+        }
         found[f"answers.{tool.name}"] = {*found.get(f"answers.{tool.name}", ()), *fields_of(tool.output)}
         properties: Mapping[str, Any] = tool.arguments.model_json_schema(by_alias=True)["properties"]
         for name, schema in properties.items():
@@ -258,9 +263,9 @@ def derived() -> Names:
         "settings.durations": model.Durations.__dataclass_fields__,
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),
-        "log.attributes": {*ASKED_SCHEMA.attributes, *(f"run/{one}" for one in ASKED_SCHEMA.beside[0].attributes)},
+        "log.attributes": {*ASKED.schema.attributes, *(f"run/{one}" for one in ASKED.schema.beside[0].attributes)},
         "log.categories": get_args(Category),
-        "log.sources": tuple(name for name, _ in ASKED_SCHEMA.sources),
+        "log.sources": tuple(name for name, _ in ASKED.schema.sources),
         "resources.uris": uris(),
         "resources.prompts": (prompt.name for prompt in resources.PROMPTS),
         "resources.skills": (path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")),

@@ -1,25 +1,21 @@
-"""What a feature adds to the base: a declaration of typed tuples.
+"""The declaration of a feature: what it adds to the base, named without importing it.
 
 A feature is a package in `codriver.features` that names itself in one `FEATURE`. `codriver.app.features` lists the
 features and merges their declarations once, into what each part of the base needs. The base imports no feature.
 
-A declaration is read by every command, so it imports nothing: the tools and the state of a server are imported when
-`Feature.server` is called.
+Every command reads the declarations, so they import nothing: what a feature adds to a server is imported when
+`Feature.server` is called. See `codriver.server_hooks`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
-    from anyio.abc import TaskGroup
-
-    from codriver.tools.calls.base import Services, Tool
-
-T = TypeVar("T")
+    from codriver.server_hooks import ServerHooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +32,6 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
-    """State that lives as long as a server, reached from a call as `call.services.part(kind)`."""
-
-    kind: type[T]
-    make: Callable[[Services, TaskGroup], T]
-    """Called when the server is built, before it listens."""
-    run: Callable[[T], Coroutine[Any, Any, None]] | None = None
-    """A task that starts with the server and is cancelled when it ends."""
-    stop: Callable[[T], Coroutine[Any, Any, None]] | None = None
-    """Awaited when the server stops, before its REPLs end. It must return within a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerHooks:
-    """What a feature adds to a running server."""
-
-    tools: tuple[Tool, ...] = ()
-    parts: tuple[Part[Any], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Feature:
     """The declaration of one feature.
 
@@ -64,7 +39,7 @@ class Feature:
     """
 
     name: str
+    server: Callable[[], ServerHooks]
+    """Import and return what the feature adds to a server."""
     requires: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
-    server: Callable[[], ServerHooks] = field(default=ServerHooks)
-    """Import and return what the feature adds to a server."""

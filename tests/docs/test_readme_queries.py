@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from made_runs import TWO_PRICES
 
+from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, RecordedRuns
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.log.recorded_runs import RecordedRuns
+from codriver.log.query_sources import QuerySource
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
@@ -84,5 +85,7 @@ def test_a_query_of_the_page_about_runs_answers_its_question(row):
     question, query, inputs = row
     runs = RecordedRuns()
     runs.keep("e1", TWO_PRICES)
-    found = log().query(query, inputs=json.loads(inputs or "[]"), runs=runs).result
+    asked = log()
+    asked.sources = asked.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
+    found = asked.query(query, inputs=json.loads(inputs or "[]")).result
     assert (sorted(found) if isinstance(found, list) else found) == FOUND_IN_RUNS[question]

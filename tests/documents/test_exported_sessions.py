@@ -96,9 +96,10 @@ async def exported(sessions, dialect, workspace, check=None):
                 evaluations = await record(own, begun(name, codes, dialect))
             async with apart(second, name) as own:
                 checked = await verified(own, evaluations, dialect)
+            asking = check_document(checked, dialect, "test", origin(name))
             async with apart(second, f"{name}-again") as own:
-                asking = check_document(checked, dialect, "test", origin(name))
-                found[name] = await drive_check(asking, next(asking), partial(runs.run, own, "test", origin(name)))
+                run = runs.run_python_tests if dialect == "python" else partial(runs.run, own, "test", origin(name))
+                found[name] = await drive_check(asking, next(asking), run)
         if check is not None:
             await check(found, partial(runs.run, first))
     return found

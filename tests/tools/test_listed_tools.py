@@ -109,7 +109,8 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
     for word in ('"title"', '"null"', "$ref", "minimum", '"minLength"', '"default": null'):
         assert word not in text
     assert not re.search(r'"maxLength": \d', text), "the bound of a text; an argument may be called so"
-    taken = {field.alias for field in tool.arguments.model_fields.values()}
+    models = (tool.arguments, *tool.added)
+    taken = {field.alias for model in models for field in model.model_fields.values()}
     # That any of them takes `detail` and `who` is said once, in the first tool's.
     unlisted = taken - set(tool.schema["properties"])
     assert set(tool.schema["properties"]) <= taken

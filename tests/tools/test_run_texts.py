@@ -3,8 +3,8 @@
 import pytest
 from made_runs import SHOP, TWO_PRICES, told
 
-from codriver.log.recorded_runs import read_run
-from codriver.tools.answers.trace_answers import (
+from codriver.features.traces.recorded_runs import read_run
+from codriver.features.traces.trace_answers import (
     OUTLINE_BYTES,
     OUTLINE_LINES,
     difference_lines,

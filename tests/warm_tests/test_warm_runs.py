@@ -237,6 +237,15 @@ def test_a_finalizer_that_an_import_makes_runs_only_where_it_was_imported(projec
     project(act, tests, packages={"fit": fit})
 
 
+def test_the_collector_knows_what_an_import_made(project):
+    async def act(made):
+        assert (await agree(made)).report.counts.passed == 1
+        assert "makes" in made.preloaded
+
+    check = "import gc, makes\ndef test_a(): assert gc.get_referrers(makes.C) and gc.get_freeze_count() == 0\n"
+    project(act, {"test_a.py": check}, packages={"makes": "class C: pass\n"})
+
+
 def test_a_module_that_draws_random_numbers_is_revealed_unless_they_may_have_been_seeded(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1

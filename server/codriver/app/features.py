@@ -5,17 +5,22 @@ A feature whose import fails stops the program with its traceback: a feature tha
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.repls.contract.extras import AdapterHooks
+from codriver.tools.calls.hooks import merged
 from codriver.tools.manifest import manifest_with
 
 if TYPE_CHECKING:
-    from codriver.feature import Feature, Part, ServerHooks
-    from codriver.tools.calls.base import Manifest
+    from anyio.abc import TaskGroup
 
-NAMES: Final = ("try_code",)
+    from codriver.feature import Feature
+    from codriver.server_hooks import Part, ServerHooks
+    from codriver.tools.calls.base import CallHooks, Manifest, Services
+
+NAMES: Final = ("traces", "try_code")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
 
@@ -40,5 +45,37 @@ def parts() -> tuple[Part[Any], ...]:
 
 @cache
 def manifest() -> Manifest:
-    """Return all tools: the base's, and those of the features."""
-    return manifest_with(tuple(tool for hooks in server_hooks() for tool in hooks.tools))
+    """Return all tools: the base's, with the arguments that features add, and those of the features."""
+    every = server_hooks()
+    return manifest_with(
+        tuple(tool for hooks in every for tool in hooks.tools),
+        tuple(added for hooks in every for added in hooks.added_arguments),
+        tuple(call_hooks().parts),
+    )
+
+
+@cache
+def call_hooks() -> CallHooks:
+    """Return what all features add to calls of the base's tools."""
+    return merged(tuple(hooks.calls for hooks in server_hooks()))
+
+
+@cache
+def adapter_hooks() -> AdapterHooks:
+    """Return what all features add to the adapters of REPLs."""
+    every = [hooks.adapters for hooks in server_hooks()]
+    return AdapterHooks(
+        reply_fields={key: name for hooks in every for key, name in hooks.reply_fields.items()},
+        around={kind: make for hooks in every for kind, make in hooks.around.items()},
+    )
+
+
+def attach(services: Services, tasks: TaskGroup) -> None:
+    """Make the parts of all features, and connect them with the log and the REPLs of a server."""
+    for part in parts():
+        services.parts[part.kind] = part.make(services, tasks)
+    every = server_hooks()
+    reports = {one.name: partial(one.take, services.part(one.part)) for hooks in every for one in hooks.reports}
+    services.repls.listen(reports)
+    added = tuple((source, services.part(kind)) for hooks in every for source, kind in hooks.query_sources)
+    services.log.sources = services.log.sources.with_sources(added)

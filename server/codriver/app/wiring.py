@@ -197,8 +197,7 @@ def build(
             lambda: is_asked or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
         services = replace(services, grants=grants)
-        for part in features.parts():
-            services.parts[part.kind] = part.make(services, tasks)
+        features.attach(services, tasks)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
@@ -266,7 +265,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
 
     record = SessionRecord(workspace_state_folder(workspace) / "repl-sessions.json", is_ours=is_ours)
-    return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record)}
+    return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks())}
 
 
 def _log(
@@ -324,10 +323,10 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         core=core,
         live=live,
         manifest=features.manifest(),
+        hooks=features.call_hooks(),
         workspace=workspace,
         log=logbook.log,
         app_log=logbook.app,
-        runs=logbook.runs,
         transcripts=transcripts,
         repls=repls,
         tests=tests,

@@ -160,6 +160,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
             is_strict=pictures == STRICT,
             is_chosen=repl is not None,
             python=python,
+            file=file,
         )
         text, told = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
     if file is None:

@@ -1,8 +1,13 @@
-"""Fresh runs: recorded evaluations and documents of them, each run in a REPL that is started and ended for that run."""
+"""Fresh runs of recorded evaluations and of documents made of them.
+
+Evaluations, scripts and the tests of a Lisp run in a REPL that is started for that run. The tests of a Python document
+run as all Python tests do: in a process of their own, as `python -m pytest FILE` runs them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -10,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import anyio
+
 from codriver.app.wiring import CONNECTORS
 from codriver.commands.terminal import say
 from codriver.core.values import PrintLimits
-from codriver.documents import python_documents
 from codriver.documents.document_check import Failed, SoundDocument, check_document
 from codriver.documents.verification import REPL_DIED, Observed, Question, Raised, strictly, verifying
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
@@ -26,6 +32,8 @@ from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python_text
 from codriver.settings import machine_policy, trust
 from codriver.settings.layers import load
+from codriver.testing.plain_process import start_plain
+from codriver.testing.runs import NO_TESTS_STATUS, ChosenTests, ReportBuilder, RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -37,6 +45,8 @@ if TYPE_CHECKING:
     from codriver.documents.recordings import Recorded, Recording
     from codriver.documents.verification import Checked, Telling
     from codriver.repls.launch.fresh_repl import Ran, Tell
+    from codriver.repls.launch.recipes import Recipe
+    from codriver.testing.runs import TestFailure, TestReport
 
 T = TypeVar("T")
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
@@ -46,10 +56,13 @@ TOLD: Final = PrintLimits(25, 7)
 """The default limits of the settings."""
 SHORT_S: Final = 2.0
 """How long to wait for code that had to be interrupted when it was recorded."""
-TEST: Final = "\ndef test_"
-"""The beginning of each test of a Python document."""
-MODULE: Final = "codriver_exported"
-"""The name of a Python document's module while it is verified."""
+TEST_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
+"""The name of each test of a Python document."""
+DRIVER: Final = "codriver_exported_tests"
+"""The name of the module that runs a document's tests without pytest."""
+NO_RUN_HINT: Final = "Choose --format script"
+TEST_FILE: Final = "test_exported.py"
+"""The file name of a Python document that is written to no file of Python."""
 
 
 @dataclass(slots=True)
@@ -104,6 +117,8 @@ class FreshRuns:
     """
     python: str = ""
     """The interpreter of the project's Python code; blank for that of the workspace's server, else of the settings."""
+    file: Path | None = None
+    """The file that the document is written to."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Takes out of fresh REPLs' texts the secrets of the environment, and those that their applications hide."""
@@ -111,14 +126,17 @@ class FreshRuns:
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts; `tell` gets its output."""
         words = words or self.words
+        learn = partial(self.clean.learn_sensitive, words)
+        how = self._recipe(words)
+        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
+
+    def _recipe(self, words: str) -> Recipe:
         policy = machine_policy.read(machine_policy.policy_file())
         if "enable_mcp_repl_evaluation" in policy.off:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
-        how = recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_asked=True, python=python)
-        learn = partial(self.clean.learn_sensitive, words)
-        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
+        return recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_asked=True, python=python)
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
         """The fresh REPL, until `stack` ends; for a kernel that cannot be started, a REPL of the same language.
@@ -162,34 +180,97 @@ class FreshRuns:
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
     ) -> SoundDocument:
-        """The document, run in one more fresh REPL, and its tests in the reverse order in another.
+        """Return the document, after running it as often as needed to find what holds in it.
 
-        A run changes the values of a module, so no process runs a document twice.
+        A run changes the values of a module, so no process runs a document twice. Python tests run in reverse order,
+        too.
         """
         asking = check_document(checked, dialect, form, origin)
         try:
             page = next(asking)
         except StopIteration as stop:
             return _sound_of(stop)
-        return await drive_check(asking, page, partial(self._run_anew, form, origin))
+        is_python_test = dialect == PYTHON.dialect and form == "test"
+        run = self.run_python_tests if is_python_test else partial(self._run_in_repl, form, origin)
+        return await drive_check(asking, page, run)
 
-    async def _run_anew(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+    async def run_python_tests(self, page: Page) -> tuple[Failed, ...]:
+        """Run the tests of a Python document in both orders, each time in a new process, and return the failures.
+
+        Raises:
+            CodriverError: pytest cannot run them.
+        """
+        tests = TEST_NAME.findall(page.text)
+        failed = await self._run_tests(page, tests)
+        return failed if failed or len(tests) < 2 else await self._run_tests(page, tests[::-1])
+
+    async def _run_tests(self, page: Page, tests: Sequence[str]) -> tuple[Failed, ...]:
+        """Run tests in this order as if the document were in its file already."""
+        file = self.file
+        if file is None or file.suffix != ".py":
+            file = (file.parent if file is not None else self.workspace) / TEST_FILE
+        report = await self._report(self._pytest_spec(file, page.text, tests), len(tests))
+        if report.problem is not None and report.problem.kind == "no-pytest":
+            report = await self._report(self._unittest_spec(file, page.text, tests), len(tests))
+        return tuple(replace(one, error=self.clean(one.error)) for one in _failures(report, file))
+
+    async def _report(self, spec: RunSpec, count: int) -> TestReport:
+        """Return the report of a run in a new process, which is ended when its time is over."""
+        builder = ReportBuilder()
+        async with start_plain(spec) as process, anyio.create_task_group() as tasks:
+
+            async def end_overlong() -> None:
+                await anyio.sleep(self.timeout_s * max(1, count))
+                await process.interrupt()
+
+            tasks.start_soon(end_overlong)
+            async for event in process.events():
+                builder.add(event)
+            tasks.cancel_scope.cancel()
+        return builder.report()
+
+    def _pytest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
+        how = self._recipe(PYTHON.repl)
+        # Random order and the cache of failures are of no use here. The maker of a checkout that nobody has accepted
+        # made its conftest.py and its settings of pytest, too.
+        arguments = ["-p", "no:randomly", "-p", "no:cacheprovider"]
+        if not trust.environment_acceptance(self.workspace).is_given:
+            arguments += ["--noconftest", "-c", os.devnull, "--rootdir", str(self.workspace)]
+        name = str(file.relative_to(self.workspace))
+        return RunSpec(
+            python=how.command[0],
+            directory=self.workspace,
+            arguments=(*arguments, name),
+            environment=how.env,
+            chosen=ChosenTests(functions=tuple(f"{name}::{test}" for test in tests)) if tests else None,
+            sources={str(file): text.encode()},
+        )
+
+    def _unittest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
+        """Return the run for an interpreter without pytest, by a module that exists in that run alone."""
+        how = self._recipe(PYTHON.repl)
+        load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
+        program = "\n".join([python_text("python/document_tests.py"), load_tests, ""])
+        sources = {str(file): text.encode(), str(self.workspace / f"{DRIVER}.py"): program.encode()}
+        return RunSpec(
+            python=how.command[0],
+            directory=self.workspace,
+            arguments=(DRIVER,),
+            environment=how.env,
+            runner="unittest",
+            sources=sources,
+        )
+
+    async def _run_in_repl(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
         # A kernel's cells become plain Python, which has to work without a kernel.
         words = PYTHON.repl if is_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
-            failed = await self.run(repl, form, origin, page)
-            has_order = repl.dialect == PYTHON.dialect and page.text.count(TEST) > 1
-        if failed or not has_order:
-            return failed
-        async with self.repl(words=words) as repl:
-            return await self.run(repl, form, origin, page, is_reversed=True)
+            return await self.run(repl, form, origin, page)
 
-    async def run(
-        self, repl: FreshRepl, form: Format, origin: Origin, page: Page, *, is_reversed: bool = False
-    ) -> tuple[Failed, ...]:
-        """Run a document, its tests too, and give the failures."""
+    async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+        """Run a document in a REPL, the tests of a Lisp too, and return the failures."""
         if repl.dialect == PYTHON.dialect:
-            failed = await _run_python(repl, page, is_reversed=is_reversed)
+            failed = _failure_of(await repl.run(page.text))
         else:
             ending = SUFFIXES.get(repl.dialect, ".clj")
             file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
@@ -335,20 +416,58 @@ def _sound_of(stop: StopIteration) -> SoundDocument:
     return found
 
 
-async def _run_python(repl: FreshRepl, page: Page, *, is_reversed: bool) -> tuple[Failed, ...]:
-    await repl.run(python_documents.loaded(python_text("python/document_run.py")))
-    ran = await repl.run(python_documents.driven(page.text, f"{MODULE}.py", is_reversed=is_reversed))
-    if ran.failure is not None:
-        return (Failed("", (), f"{ran.failure.type}: {ran.failure.message}"),)
-    return tuple(Failed(test, tuple(lines), error) for test, lines, error in python_documents.failures(ran.values[-1]))
+def _failure_of(ran: Ran) -> tuple[Failed, ...]:
+    """Return the failure of a document that a REPL ran as a whole."""
+    failure = ran.failure
+    if failure is None:
+        return ()
+    return (Failed("", (failure.line,) if failure.line else (), f"{failure.type}: {failure.message}"),)
+
+
+def _failures(report: TestReport, file: Path) -> list[Failed]:
+    """Return the failures of a document's tests, each with the lines of the document, innermost last.
+
+    Raises:
+        CodriverError: the tests could not be run.
+    """
+    found = []
+    for test in report.failures:
+        failure = test.failure
+        frames = failure.frames[::-1] if failure is not None else ()
+        lines = tuple(frame.line for frame in frames if frame.file == str(file))
+        found.append(Failed("" if test.is_collector else _name_of(test.nodeid), lines, _words_of(failure)))
+    running = _name_of(next(iter(report.running), ""))
+    stopped, problem = report.interruption, report.problem
+    if found or (problem is None and report.exit_status in (0, NO_TESTS_STATUS)):
+        return found
+    if stopped is not None:
+        lines = tuple(frame.line for frame in stopped.frames[::-1] if frame.file == str(file))
+        return [Failed(_name_of(stopped.nodeid) or running, lines, "it did not end in time")]
+    if problem is not None and problem.kind == "died":
+        return [Failed(running, (), problem.message)]
+    why = problem.message if problem is not None else f"their process ended with status {report.exit_status}"
+    hint = (problem.hint if problem is not None else "") or NO_RUN_HINT
+    raise CodriverError(f"the tests of the document cannot be run: {why}; {hint}")
+
+
+def _name_of(nodeid: str) -> str:
+    """Return the name of a test function by its id; empty for the document as a whole."""
+    name = re.split(r"::|\.", nodeid)[-1]
+    return name if name.startswith("test_") else ""
+
+
+def _words_of(failure: TestFailure | None) -> str:
+    if failure is None:
+        return "it failed"
+    is_named = not failure.type or failure.message.startswith(failure.type)
+    return failure.message if is_named else f"{failure.type}: {failure.message}"
 
 
 async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, file: str) -> tuple[Failed, ...]:
     await repl.run(f"(remove-ns '{origin.name})")  # the tests of an earlier round would be found there
-    ran = await repl.run(page.text, file=file)
-    if ran.failure is not None:
-        lines = (ran.failure.line,) if ran.failure.line else ()
-        return (Failed("", lines, f"{ran.failure.type}: {ran.failure.message}"),)
+    failed = _failure_of(await repl.run(page.text, file=file))
+    if failed:
+        return failed
     if form != "test":
         return ()
     run = await repl.run_tests(origin.name)

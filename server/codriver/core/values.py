@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from codriver.core.records import dataclass
 
@@ -131,8 +131,8 @@ class TestSelection:
     """Only these tests: namespace and name of each."""
     fresh: bool = False
     """Whether to run in a new process, which has loaded nothing yet."""
-    trace: tuple[str, ...] | None = None
-    """See `Request.trace`."""
+    extras: tuple[Any, ...] = ()
+    """See `Request.extras`."""
 
     def __str__(self) -> str:
         """The tests in words."""
@@ -193,10 +193,8 @@ class Request:
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
     """The limits of printing if the caller gives none; None: those of the settings."""
-    trace: tuple[str, ...] | None = None
-    """The names whose calls are recorded, an empty tuple for all of the project's own; None: no call is recorded."""
-    profiles: bool = False
-    """Whether to tell the slowest functions."""
+    extras: tuple[Any, ...] = ()
+    """What features add to the evaluation: see `codriver.repls.contract.extras`."""
     tests: TestSelection | None = None
     """The selection of the kind `run-tests`, whose code is the selection in words."""
     job: object = None

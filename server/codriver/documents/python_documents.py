@@ -330,30 +330,6 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
     return page
 
 
-SPACE: Final = "_codriver_documents"
-"""The name, in the REPL, of the namespace of the program that runs documents."""
-
-
-def loaded(program: str) -> str:
-    """The code that loads the program."""
-    return f"{SPACE} = {{'__name__': 'documents'}}\nexec({program!r}, {SPACE})"
-
-
-def driven(text: str, name: str, *, is_reversed: bool = False) -> str:
-    """The expression by which that program runs a document and its tests, in their order or in the other."""
-    return f"{SPACE}['verify']({text!r}, {name!r}, is_reversed={is_reversed})"
-
-
-def failures(value: str | None) -> list[tuple[str, list[int], str]]:
-    """The tests that failed, by the value of that expression: name, lines of the document, error.
-
-    Raises:
-        ValueError: the value is not of that expression.
-    """
-    rows = json.loads(ast.literal_eval(value or ""))
-    return [(str(test), [int(line) for line in lines], str(error)) for test, lines, error in rows]
-
-
 _KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 

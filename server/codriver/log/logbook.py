@@ -21,7 +21,6 @@ from codriver.errors import cut_counted
 from codriver.log.control_characters import one_line
 from codriver.log.history import EVALUATED_CODE
 from codriver.log.output_log import APP_SCHEMA, NO_LINE, BoundedLog, Entry, Follower, OutputLog, earlier_runs
-from codriver.log.recorded_runs import RecordedRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,7 +43,7 @@ class Logbook:
     """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
 
     `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in. `app` has the
-    events of applications, which neither history nor transcripts hold, and `runs` the recorded calls.
+    events of applications, which neither history nor transcripts hold.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class Logbook:
             listener=self._logged,
         )
         self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
-        self.runs = RecordedRuns(redact=redactor)
         self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
         """The function that is told the lines that have left the log."""
 
@@ -155,7 +153,6 @@ class Logbook:
             app=self.app,
             history=self.history,
             memory=self._memory,
-            runs=self.runs,
             limit=asked.limit,
             until=asked.until,
             every_row=asked.every_row,

@@ -12,18 +12,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from codriver.core.records import dataclass
 from codriver.errors import refused
-from codriver.log.recorded_runs import RULES, RUN_SCHEMA, RUNS
+from codriver.log.query_sources import Queryable, QuerySources
 from codriver_datalog.entity_store import BoundedStore, EntityStore, Record, Schema, Snapshot, Value, utf8_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from codriver_datalog.solve import QueryAnswer
-    from codriver_datalog.syntax_tree import Query, Rules
 
 __all__ = [
     "APP_SCHEMA",
@@ -82,12 +81,10 @@ APP_SCHEMA = replace(
 )
 """The attributes of an event of an application: see `codriver.log.logbook`."""
 
-ASKED_SCHEMA = replace(
-    APP_SCHEMA,
-    beside=(RUN_SCHEMA,),
-    sources=(("$", "the log"), ("$app", ""), ("$history", ""), ("$memory", ""), (RUNS, "")),
+OWN_SOURCES = QuerySources(
+    replace(APP_SCHEMA, sources=(("$", "the log"), ("$app", ""), ("$history", ""), ("$memory", "")))
 )
-"""The attributes that queries may name: those of `codriver.log.recorded_runs` too."""
+"""The attributes and sources of queries without any feature."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
@@ -174,13 +171,6 @@ Follower = Callable[[int], None]
 """A function that is given the line of each new entity."""
 
 
-class Queryable(Protocol):
-    """Another database that a query may look into, such as the history."""
-
-    def snapshot(self) -> Snapshot:
-        """The database's entities now, with the log's attributes."""
-
-
 class BoundedLog:
     """The common part of the output log and the app log: a bounded store, its lock, and the followers of new entities.
 
@@ -262,7 +252,7 @@ class OutputLog(BoundedLog):
         super().__init__(SCHEMA, max_entities, max_bytes)
         self._listener = listener
         self._redact = redact
-        self._parse = lru_cache(maxsize=PARSED_QUERIES)(_parse)
+        self.sources = OWN_SOURCES
         self._next_line = next_line
         self._last_evicted_line = next_line - 1
         self._evicted = 0
@@ -324,6 +314,16 @@ class OutputLog(BoundedLog):
             self.add_waiting()
             self._tell(line)
         return line
+
+    @property
+    def sources(self) -> QuerySources:
+        """The attributes and sources that queries may name. Set once, before the server listens."""
+        return self._sources
+
+    @sources.setter
+    def sources(self, sources: QuerySources) -> None:
+        self._sources = sources
+        self._parse = lru_cache(maxsize=PARSED_QUERIES)(sources.parse)
 
     def add_waiting(self) -> None:
         """Add the waiting entities, and tell the listener of them, in the order of the lines, whoever calls."""
@@ -402,17 +402,17 @@ class OutputLog(BoundedLog):
         app: Queryable | None = None,
         history: Queryable | None = None,
         memory: Queryable | None = None,
-        runs: Queryable | None = None,
         limit: int = MAX_ROWS,
         time_limit_s: float = TIME_LIMIT_S,
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """The answer of a Datalog query over `$`, the log, and `$app`, `$history`, `$memory`, `$run`, as they are now.
+        """The answer of a Datalog query over `$`, the log, and the other sources, as they are now.
 
-        The memory and the runs are loaded only if the query asks for them. `inputs`: JSON values in the order of `:in`,
-        without the sources; rules as an EDN string. `until`: the last line that the query sees. `every_row`: a list of
-        rows, also if `:find` asks for only one. Meant for a thread of its own: a query takes up to `time_limit_s`.
+        The memory and the sources of features are loaded only if the query names them. `inputs`: JSON values in the
+        order of `:in`, without the sources; rules as an EDN string. `until`: the last line that the query sees.
+        `every_row`: a list of rows, also if `:find` asks for only one. Meant for a thread of its own: a query takes up
+        to `time_limit_s`.
 
         Raises:
             RefusedError: the text is not a query, the inputs do not fit, or a clause cannot be run.
@@ -424,8 +424,8 @@ class OutputLog(BoundedLog):
         asked: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
         loaded = {name: source.snapshot() for name, source in asked.items() if source is not None}
         loaded = {n: known if until is None else known.until(until) for n, known in loaded.items()}
-        to_load = {"$memory": memory, "$run": runs}
-        sources = _Sources(loaded, {name: source for name, source in to_load.items() if source is not None})
+        to_load = {**({} if memory is None else {"$memory": memory}), **self.sources.stores}
+        sources = _Sources(loaded, to_load)
         try:
             query = self._parse(text)
             if every_row and query.shape in ("scalar", "tuple"):
@@ -440,21 +440,8 @@ class OutputLog(BoundedLog):
             ) from error
 
 
-def _parse(text: str) -> Query:
-    from codriver_datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
-
-    return parse(text, schema=ASKED_SCHEMA, rules=_rules() if RUNS in text else None)
-
-
-@lru_cache(maxsize=1)
-def _rules() -> Rules:
-    from codriver_datalog.query import parse_rules  # noqa: PLC0415  # as in `OutputLog.query`
-
-    return parse_rules(RULES, ASKED_SCHEMA)
-
-
 class _Sources(Mapping[str, Snapshot]):
-    """Sources of one query; the memory and the runs are loaded once, when first asked for."""
+    """Sources of one query, some of which are loaded once, when the query first reads them."""
 
     def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable]) -> None:
         self._loaded = loaded

@@ -27,7 +27,6 @@ from codriver.log.output_log import NO_LINE, Category, Entry
 from codriver.repls.contract.adapter import Adapter, OpTimedOutError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
     AppEvents,
-    CallsRecorded,
     Display,
     Ending,
     Event,
@@ -35,6 +34,7 @@ from codriver.repls.contract.adapter_values import (
     OthersCode,
     OthersEnding,
     Output,
+    Reported,
     SeamShown,
     SensitiveSeen,
     Value,
@@ -78,6 +78,9 @@ class EventRecorder:
         """Our evaluations that stand for others', by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
         """The last update of each display, by running evaluation."""
+        self.listeners: Mapping[str, Callable[[str, str], None]] = {}
+        """By name of a report: the function that takes an evaluation's id and the report, as JSON. Set once, before
+        the server listens."""
 
     def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """Take an event from a REPL: into the transcript of its evaluation, and into the log."""
@@ -106,12 +109,12 @@ class EventRecorder:
                 if evaluation is not None:
                     self._happened(event, evaluation)
 
-    def _happened(self, event: InputNeeded | ValueKept | OthersEnding | CallsRecorded, evaluation: Evaluation) -> None:
+    def _happened(self, event: InputNeeded | ValueKept | OthersEnding | Reported, evaluation: Evaluation) -> None:
         """Report an evaluation's event without text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputWanted(evaluation.id))
-        elif isinstance(event, CallsRecorded):
-            self._logbook.runs.keep(evaluation.id, event.text)
+        elif isinstance(event, Reported):
+            self.listeners[event.name](evaluation.id, event.text)
         elif isinstance(event, ValueKept):
             self._keep(evaluation, event.cut)
         else:

@@ -111,6 +111,10 @@ class Repls:
         self.stop = self._interrupter.stop
         self.stacks = self._interrupter.stacks
 
+    def listen(self, listeners: Mapping[str, Callable[[str, str], None]]) -> None:
+        """Have the reports of evaluations taken by these functions, by the names of the reports."""
+        self._events.listeners = listeners
+
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.
 

@@ -481,14 +481,8 @@ def _is_to_be_kept(spec: RunSpec) -> bool:
 def _recorders(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
     """The options of the recorders of a run, by name."""
     roots = list(spec.roots or (str(spec.directory),))
-    recorders: dict[str, Mapping[str, Any]] = {}
-    if spec.records_functions:
-        recorders["functions"] = {"roots": roots}
-    if spec.covers is not None:
-        recorders["lines"] = {"lines": dict(spec.covers)}
-    if spec.traces is not None:
-        recorders["calls"] = {"roots": roots, "names": list(spec.traces)}
-    return recorders
+    recorders: dict[str, Mapping[str, Any]] = {"functions": {}} if spec.records_functions else {}
+    return {name: {"roots": roots, **options} for name, options in {**recorders, **spec.recorders}.items()}
 
 
 def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:

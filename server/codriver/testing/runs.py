@@ -57,10 +57,10 @@ class RunSpec:
     """Contents that the tests and their child processes see in place of files, by absolute path; None for no file."""
     records_functions: bool = False
     """Record the project's functions that each test executes: a `Recorded` event of `functions`."""
-    traces: tuple[str, ...] | None = None
-    """Record the calls of these functions, or of all of the project's for `()`: a `Recorded` event of `calls`."""
-    covers: Mapping[str, tuple[int, ...] | None] | None = None
-    """Lines by absolute path, None for all of a file's: a `Recorded` event of `lines` has those that did not run."""
+    recorders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Further recorders by name, each with its options: a `Recorded` event of each. `calls` records the calls of the
+    functions in `names`, of all of the project's if it is empty; `lines` those of `lines`, by absolute path, that do
+    not run, where None stands for all of a file's."""
     roots: tuple[str, ...] = ()
     """The directories whose functions are recorded; the working directory if empty."""
     keeps_failed_process: bool = False

@@ -6,7 +6,6 @@ report of a run can be read at any time, and is kept with the newest of others.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -22,7 +21,6 @@ from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.executions import Executions
 from codriver.testing.kept_failure import FrameCode, KeptFailure
-from codriver.testing.recordings import lines_not_run
 from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
 
 if TYPE_CHECKING:
@@ -128,6 +126,8 @@ class TestJobs:
         self._start_plain = start_plain
         self._start = start or start_plain
         self.changed_since = changed_since
+        self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
+        """Take what the recorders of a run recorded. Set once, before the server listens."""
         self.executions = Executions()
         self.failure = KeptFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
@@ -242,7 +242,9 @@ class TestJobs:
             await to_thread.run_sync(self.executions.add, report.recorded)
             kept = replace(kept, report=replace(report, recorded=()))
         self._reports[job_id] = kept
-        self._keep_calls(job_id, running, report)
+        if running.job.purpose != "comparison":
+            for take in self.recorded:
+                take(job_id, running.job, report)
         del self._running[job_id]
         running.over.set()
         status, failure = _outcome(kept, failure, is_interrupted=running.is_interrupted)
@@ -255,23 +257,6 @@ class TestJobs:
         failures = dict.fromkeys(one.nodeid for one in report.failures)
         data = facts.test_facts(job_id, evaluation.head, asdict(report.counts), list(failures))
         self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said, data=data))
-
-    def _keep_calls(self, job_id: str, running: _Running, report: TestReport) -> None:
-        """Keep the recorded calls of a run, and the changed lines that did not run, where those of evaluations are."""
-        spec = running.job.spec
-        if running.job.purpose == "comparison" or (spec.traces is None and spec.covers is None):
-            return
-        found: dict[str, object] = {}
-        for one in report.recorded:
-            if one.recorder == "functions":
-                continue
-            if one.problem:
-                found["refused"] = one.problem
-            elif one.recorder == "calls" and not found:
-                found |= one.data
-        if spec.covers is not None and "refused" not in found:
-            found["unrun"] = [[file, list(lines)] for file, lines in sorted(lines_not_run(report.recorded).items())]
-        self._logbook.runs.keep(job_id, json.dumps(found))
 
     def _forget_surplus(self) -> None:
         held = 0

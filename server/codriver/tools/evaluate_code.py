@@ -10,15 +10,14 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import TEST_JOBS, Evaluation, Request
-from codriver.errors import refused
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.answers.drift_notes import look_at_load
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
+from codriver.tools.calls.hooks import completed, extras_of
 from codriver.tools.calls.session_choice import (
     Target,
     check_tree,
@@ -55,10 +54,6 @@ class EvaluateArguments(Evaluating):
     """Whether the code runs in a namespace of the caller's own; modules and their state are shared all the same."""
     background: bool = Field(default=False, description="Return at once; the session stays free for other code.")
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
-    trace: Trace = Field(
-        None, description="List the calls of these functions, with arguments and results: names, or true for all."
-    )
-    profile: bool = Field(default=False, description="Measure which functions take the time.")
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     """An answer that leaves images out names this argument."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
@@ -91,9 +86,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
-    is_recorded = arguments.trace is not None or arguments.profile
-    if is_recorded:
-        check_tracing(target.repl, arguments.trace, measures=arguments.profile)
+    extras = extras_of(call, target.repl)
     request = Request(
         id=evaluation_queue.next_id(core.state),
         code=arguments.code,
@@ -106,8 +99,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         max_depth=arguments.max_depth,
         default_limits=default_limits(call, target),
         **in_frame,
-        trace=arguments.trace,
-        profiles=arguments.profile,
+        extras=extras,
     )
     timeout_ms = _timeout_ms(call, arguments)
     begin(call, target, who, request)
@@ -120,17 +112,12 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     notes = notes_of_choice(call, current, target)
     images = arguments.max_images
     answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=own)
-    return await with_trace(call, answer, current.id) if is_recorded else answer
+    return await completed(call, answer, current.id) if extras else answer
 
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
     """Evaluate in a frame of a failed test, whose process is kept, and wait."""
-    if arguments.trace is not None or arguments.profile:
-        raise refused(
-            "bad-arguments",
-            "calls are not recorded in the frames of a failed test",
-            hint='run_tests with trace: "true" records the calls of the test',
-        )
+    extras_of(call, None)  # features refuse what a frame of a test cannot do
     code, frame = arguments.code, arguments.frame or 0
     identity = begin_in_frame(call, who, run, code, frame, arguments.description)
     timeout_ms = _timeout_ms(call, arguments)
@@ -159,7 +146,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
     answer = await describe(call, current, arguments, max_images=arguments.max_images, notes=did)
-    answer = await with_trace(call, answer, evaluation)
+    answer = await completed(call, answer, evaluation)
     if current.status == "done":
         return answer
     fields = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from pydantic import Field
 
@@ -16,9 +17,9 @@ from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.answer_texts import difference, excerpt, matching
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.answers.trace_answers import trace_part, with_trace
-from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Schema, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
+from codriver.tools.calls.hooks import completed
 from codriver.tools.chosen_evaluations import own_evaluation
 
 
@@ -31,6 +32,21 @@ def _value_not_kept(evaluation: str, why: str) -> RefusedError:
     )
 
 
+PARTS: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
+"""The values of `part` that the base reads; features read more."""
+
+
+def _listed_part(schema: Schema) -> None:
+    """List the values that `part` can have, and no default."""
+    unsaid_default(schema)
+    schema["pattern"] = PARTS
+
+
+def _no_such_part(call: Call, part: str) -> RefusedError:
+    known = ["result", "stdout", "stderr", "stacks", "image-N", *call.services.hooks.parts]
+    return refused("bad-arguments", f"an evaluation has no part {part!r}", hint=f"its parts are {', '.join(known)}")
+
+
 class GetArguments(Evaluating):
     """Arguments of `get_evaluation`."""
 
@@ -38,9 +54,7 @@ class GetArguments(Evaluating):
 
     evaluation_id: str | None = Field(None, description="Default: your newest.")
     wait_ms: int = Field(0, ge=0, le=600_000)
-    part: str = Field(
-        "result", pattern=r"^(result|std(out|err)|stacks|trace|image-\d\d?)$", json_schema_extra=unsaid_default
-    )
+    part: str = Field("result", json_schema_extra=_listed_part)
     start: int | None = Field(
         None, alias="from", ge=0, description="First element of a list that was cut, or character of text."
     )
@@ -60,8 +74,10 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     current = own_evaluation(call, arguments.evaluation_id, arguments.who)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
-    if arguments.part == "trace":
-        return await _trace_of(call, current, arguments)
+    if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
+        return await read_part(call, current, arguments)
+    if re.fullmatch(PARTS, arguments.part) is None:
+        raise _no_such_part(call, arguments.part)
     if arguments.path is not None or arguments.depth is not None or _counts_elements(call, current, arguments):
         return await _part_of_value(call, current, arguments)
     if arguments.part.startswith("image-"):
@@ -77,7 +93,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if current.kind == "run-tests":
         return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images)
-    return await with_trace(call, answer, current.id)
+    return await completed(call, answer, current.id)
 
 
 def _counts_elements(call: Call, current: Evaluation, arguments: GetArguments) -> bool:
@@ -86,14 +102,6 @@ def _counts_elements(call: Call, current: Evaluation, arguments: GetArguments) -
     if arguments.part != "result" or not is_ranged or arguments.grep is not None or arguments.diff_with is not None:
         return False
     return any(is_kept for _, is_kept in _transcript(call, current.id).cuts.values())
-
-
-async def _trace_of(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
-    """The recorded calls of an evaluation at a place, or their differences from another's."""
-    most = None if arguments.length is None else budget_asked(call, "get_evaluation")
-    path, start = arguments.path or (), arguments.start or 0
-    told = await trace_part(call, current.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
-    return Answer({"status": current.status, **told})
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import State
     from codriver.settings.model import Settings
+    from codriver.tools.calls.base import AddedArguments
 
 
 BASE_TOOLS: tuple[Tool, ...] = (
@@ -212,12 +213,27 @@ def _lean(by_name: Mapping[str, Tool]) -> tuple[Tool, ...]:
     )
 
 
-def manifest_with(tools: tuple[Tool, ...]) -> Manifest:
-    """Return the manifest of a server whose features add these tools."""
-    every = (*BASE_TOOLS, *tools)
+def manifest_with(
+    tools: tuple[Tool, ...] = (), added: tuple[AddedArguments, ...] = (), parts: tuple[str, ...] = ()
+) -> Manifest:
+    """Return the manifest of a server whose features add these tools, arguments, and values of `part`."""
+    every = tuple([_extended(tool, added, parts) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
-    usual = (*(by_name[name] for name in USUAL), *(tool for tool in tools if tool.is_usual))
+    usual = (*(by_name[name] for name in USUAL), *(by_name[tool.name] for tool in tools if tool.is_usual))
     return Manifest(every, usual, _lean(by_name), note_edit.TOOLS)
+
+
+def _extended(tool: Tool, added: tuple[AddedArguments, ...], parts: tuple[str, ...]) -> Tool:
+    """Return a tool with the arguments that features add to it, and with the values that they add to its `part`."""
+    models = tuple(one.model for one in added if tool.name in one.tools)
+    extended = replace(tool, added=models) if models else tool
+    if parts and tool.name == "get_evaluation":
+        part = extended.schema["properties"]["part"]
+        pattern = part["pattern"].removesuffix(")$")
+        properties = {**extended.schema["properties"], "part": {**part, "pattern": "|".join([pattern, *parts]) + ")$"}}
+        extended = replace(extended)
+        object.__setattr__(extended, "schema", {**extended.schema, "properties": properties})
+    return extended
 
 
 def is_lean(settings: Settings, client_name: str) -> bool:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from codriver.feature import Feature, ServerHooks
+from typing import TYPE_CHECKING
+
+from codriver.feature import Feature
+
+if TYPE_CHECKING:
+    from codriver.server_hooks import ServerHooks
 
 
 def _server() -> ServerHooks:
     from codriver.features.try_code.tool import TOOLS  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.server_hooks import ServerHooks  # noqa: PLC0415  # as above
 
     return ServerHooks(tools=TOOLS)
 

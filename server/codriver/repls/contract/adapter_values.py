@@ -222,9 +222,10 @@ class OthersEnding:
 
 
 @dataclass(frozen=True, slots=True)
-class CallsRecorded:
-    """The calls of an evaluation, recorded by request: JSON, see `codriver.log.recorded_runs`."""
+class Reported:
+    """What came of an extra of an evaluation: see `codriver.repls.contract.extras`. `text` is JSON."""
 
+    name: str
     text: str = field(repr=False)
 
 
@@ -239,7 +240,7 @@ Event = (
     | SeamShown
     | AppEvents
     | SensitiveSeen
-    | CallsRecorded
+    | Reported
 )
 
 Listener = Callable[[str | None, Event], None]

@@ -77,8 +77,6 @@ CLOJURE: Final = Dialect(
             "drift-keep": server_dialect.KEEP_CLOJURE,
             "hold": program("clojure/hold.clj"),
             "restore": "(@(find-var 'codriver.holds/run) $hold $step)",
-            "traces": program("clojure/traces.clj", TEXTS=program("clojure/call_texts.clj")),
-            "trace": program("clojure/trace.clj"),
         }
     ),
     before=dict.fromkeys(("test", "source", "hold"), "(require 'clojure.test 'clojure.java.io)"),

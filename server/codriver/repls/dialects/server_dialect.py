@@ -171,14 +171,18 @@ class Dialect:
 
     def expression(self, capability: str, **names: Words) -> str:
         """The code that asks for `capability`, with `names` in it as literals; its value is one JSON text."""
-        literals = {name: self._literal(words) for name, words in names.items()}
-        if isinstance(expand := names.get("expand"), str):
-            literals["expand"] = expand
         code = self.ask[capability]
         if capability in self.keeps:
             code = self._call(code)
+        return self.filled(code, before=self.before.get(capability, ""), **names)
+
+    def filled(self, code: str, /, *, before: str = "", **names: Words) -> str:
+        """Return the code for the value of a program as one JSON text, with `names` in it as literals."""
+        literals = {name: self._literal(words) for name, words in names.items()}
+        if isinstance(expand := names.get("expand"), str):
+            literals["expand"] = expand
         code = _NAME.sub(lambda match: literals.get(match[1], match[0]), code)
-        return f"{self.keeps_last}{self.before.get(capability, '')}{self.as_json(code)}"
+        return f"{self.keeps_last}{before}{self.as_json(code)}"
 
     def _call(self, code: str) -> str:
         """The call of a kept function, with the question's values as arguments."""

@@ -19,7 +19,7 @@ import anyio
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.repls.contract.adapter import CapabilityMissingError, Looks, SessionNotOpenError
-from codriver.repls.contract.adapter_values import LOAD_IT, CallsRecorded, CellRun, Ending, Interruption, Output
+from codriver.repls.contract.adapter_values import LOAD_IT, CellRun, Ending, Interruption, Output, Reported
 from codriver.repls.evaluation_tasks import Evaluations, in_order
 from codriver.repls.form_positions import placed
 from codriver.repls.jupyter.execution import (
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Form, Request
     from codriver.repls.contract.adapter_values import Ended, Event, Listener
+    from codriver.repls.contract.extras import Extra
     from codriver.repls.jupyter.messages import Message
 
 
@@ -84,8 +85,8 @@ class _Work:
     """The wait for a turn, in which the code can still be taken back."""
     over: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
-    is_recorded: bool = False
-    """Whether the kernel records the evaluation's calls."""
+    begun: list[Extra] = field(default_factory=list)
+    """The extras that have begun in the kernel."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
     """Lines of input given before the code asked for them."""
@@ -114,12 +115,12 @@ class Programs(Protocol):
         """The modules told by the values of these expressions, in words."""
         ...
 
-    async def record(self, request: Request) -> None:
-        """Have the kernel start the recording that a request asks for, in our turn."""
+    async def begin(self, extra: Extra) -> None:
+        """Have the kernel begin what an extra of a request needs, in our turn."""
         ...
 
-    async def recorded(self) -> str | None:
-        """The calls recorded since then, as JSON; None without any. In our turn."""
+    async def end(self, extra: Extra) -> str | None:
+        """End it; the report, as JSON, or None without one. In our turn."""
         ...
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
@@ -183,8 +184,8 @@ class Evaluator:
                     await self._looks.before()
                 ending = self._misplaced(work.request)
                 ending = ending or await in_order(work.request.sent_forms, partial(self._evaluate_form, work))
-                if work.is_recorded:
-                    await self._tell_recorded(work)
+                if work.begun:
+                    await self._end_extras(work)
                 if self._looks is not None and self._looks.is_last(work.request):
                     await self._looks.after()
                 return ending
@@ -200,11 +201,13 @@ class Evaluator:
     async def _leave(self) -> None:
         """Leave the shell after an evaluation. Never raises."""
 
-    async def _tell_recorded(self, work: _Work) -> None:
-        async with self._kernel.turn():
-            run = await self._programs.recorded()
-        if run is not None:
-            self._listener(work.request.id, CallsRecorded(run))
+    async def _end_extras(self, work: _Work) -> None:
+        """End the extras of an evaluation, and pass on their reports."""
+        for extra in work.begun:
+            async with self._kernel.turn():
+                report = await self._programs.end(extra)
+            if report is not None:
+                self._listener(work.request.id, Reported(extra.report, report))
 
     def _misplaced(self, request: Request) -> Ending | None:
         """The ending of code for another namespace: a kernel has only one."""
@@ -253,10 +256,9 @@ class Evaluator:
                     work.waiting = None
                     if work.request.kind == "load-file" or work.request.frame is not None:
                         await self._programs.prepare_load()
-                    is_asked = work.request.trace is not None or work.request.profiles
-                    if is_asked and not work.is_recorded:
-                        await self._programs.record(work.request)
-                        work.is_recorded = True
+                    for extra in work.request.extras[len(work.begun) :]:
+                        await self._programs.begin(extra)
+                        work.begun.append(extra)
                     execution, notes = await self._send(work, form.text)
                     if execution.error is not None and not (execution.is_interrupted or work.is_stopping):
                         failure = self._read(execution.error, execution)

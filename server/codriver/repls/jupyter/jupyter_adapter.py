@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         TestRun,
         ThreadDump,
     )
+    from codriver.repls.contract.extras import Extra
     from codriver.repls.contract.questions import Answer, Question
     from codriver.repls.jupyter.messages import Carrier
 
@@ -460,14 +461,14 @@ class KernelIntrospection:
         """The modules told by these expressions, in words."""
         return edited_in(told) if told else ()
 
-    async def record(self, request: Request) -> None:
-        """Start the recording that a request asks for."""
+    async def begin(self, extra: Extra) -> None:
+        """Have the kernel begin what an extra of a request needs."""
         if self.python is not None:
-            await self.python.record(request.trace, profiles=request.profiles)
+            await self.python.begin(extra)
 
-    async def recorded(self) -> str | None:
-        """The calls recorded since then, as JSON."""
-        return None if self.python is None else await self.python.recorded()
+    async def end(self, extra: Extra) -> str | None:
+        """End it; the report, as JSON."""
+        return None if self.python is None else await self.python.end(extra)
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """The plain locals at the place where an execution failed."""

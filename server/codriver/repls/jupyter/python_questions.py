@@ -32,13 +32,13 @@ from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
-    CallsRecorded,
     Display,
     Ended,
     Event,
     Interruption,
     Listener,
     Output,
+    Reported,
     SyntaxFault,
     TestResult,
     TestRun,
@@ -64,8 +64,10 @@ from codriver.repls.test_runs import TestEvaluations, alternatives, tests_of
 from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text, mapping_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import Any
+
+    from codriver.repls.contract.extras import Extra
 
 
 class AskExpression(Protocol):
@@ -137,26 +139,22 @@ class PythonQuestions:
             return {}
         return {EDITED: put("edited", code=code)}
 
-    async def record(self, names: tuple[str, ...] | None, *, profiles: bool = False) -> None:
-        """Have calls or times recorded from now on, in the caller's turn.
+    async def begin(self, extra: Extra) -> None:
+        """Have the kernel begin what an extra of an evaluation needs, in the caller's turn.
 
         Raises:
             EvaluationFailedError: the kernel cannot be asked.
         """
         await self.bring_in_now()
-        asking = put(
-            "record",
-            names=None if names is None else list(names),
-            folder=str(self.workspace or ""),
-            profiles=profiles,
-        )
-        read_told("record", await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s))
+        operation, arguments = extra.begin(str(self.workspace or ""))
+        asking = put(operation, **arguments)
+        read_told(operation, await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s))
 
-    async def recorded(self) -> str | None:
-        """The calls recorded since then, as JSON, in the caller's turn; None without any."""
-        asking = put("recorded")
+    async def end(self, extra: Extra) -> str | None:
+        """End it, in the caller's turn; the report, as JSON, or None without one."""
+        asking = put(extra.end)
         told = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
-        answer = read_answer("recorded", read_told("recorded", told))
+        answer = read_answer(extra.end, read_told(extra.end, told))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
@@ -419,24 +417,24 @@ class KernelTestRunner:
                 async with self._kernel.turn():
                     run.waiting = None
                     await self._python.bring_in_now()
-                    is_recorded = asked.trace is not None
-                    if is_recorded:
-                        await self._python.record(asked.trace)
+                    for extra in asked.extras:
+                        await self._python.begin(extra)
                     try:
                         reply = await run.send(self._python.test_expression(code_of(asked)))
                     finally:
-                        if is_recorded and evaluation is not None:
-                            await self._tell_recorded(evaluation)
+                        if evaluation is not None:
+                            await self._end_extras(evaluation, asked.extras)
                 return self._marked(run_of(reply, asked, "".join(run.printed)))
             return STOPPED
         finally:
             self._under_way.remove(run)
             run.over.set()
 
-    async def _tell_recorded(self, evaluation: str) -> None:
-        calls = await self._python.recorded()
-        if calls is not None:
-            self._listener(evaluation, CallsRecorded(calls))
+    async def _end_extras(self, evaluation: str, extras: Sequence[Extra]) -> None:
+        for extra in extras:
+            report = await self._python.end(extra)
+            if report is not None:
+                self._listener(evaluation, Reported(extra.report, report))
 
     def _marked(self, run: TestRun) -> TestRun:
         """The run, with frames in files of the workspace marked as the user's."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Failure, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.extras import Extra
     from codriver.repls.jupyter.kernel import Kernel
 
 FEATURE: Final = "kernel subshells"
@@ -109,11 +110,11 @@ class _NoPrograms:
         del told
         return ()
 
-    async def record(self, request: Request) -> None:
-        del request
-        raise CapabilityMissingError("background", "calls are recorded in the main shell alone")
+    async def begin(self, extra: Extra) -> None:
+        raise CapabilityMissingError("background", f"the {extra.report} is recorded in the main shell alone")
 
-    async def recorded(self) -> str | None:
+    async def end(self, extra: Extra) -> str | None:
+        del extra
         return None
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:

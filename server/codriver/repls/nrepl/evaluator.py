@@ -29,7 +29,7 @@ from codriver.repls.form_positions import placed
 from codriver.repls.namespace_failures import no_namespace, one_namespace
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, Reply
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP, Reply
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
-    from codriver.repls.nrepl.test_runner import CallTraces, Recording
     from codriver.wire.bencode import Value
 
 
@@ -84,8 +84,8 @@ class Work:
     """Whether it has its session's turn."""
     told: int = 0
     """Values so far."""
-    recording: Recording | None = None
-    """The recording of its calls by our own code in the REPL, while there is one."""
+    rewrite: Rewrite | None = None
+    """The change of its requests by programs of features, while these run."""
     is_looked_after: bool = False
     """Whether to look for an application when its first request is over."""
 
@@ -100,7 +100,7 @@ class Evaluator:
         listener: Listener,
         introspection: Introspection,
         holds: DefinitionHolds,
-        traces: CallTraces,
+        programs: Programs,
         *,
         looks: Looks,
         op_timeout_s: float,
@@ -113,7 +113,7 @@ class Evaluator:
         self._listener = listener
         self._introspection = introspection
         self._holds = holds
-        self._traces = traces
+        self._programs = programs
         self._fields = RequestFields(probed, holds, takes_origin=lambda: looks.takes_origin)
         self._looks = looks
         self._op_timeout_s = op_timeout_s
@@ -129,8 +129,7 @@ class Evaluator:
     def _sends_at_once(self, work: Work) -> bool:
         """Send the first form if nothing stands in the way; whether it was sent."""
         session, request = work.session, work.request
-        is_recorded = request.trace is not None
-        has_more_to_ask = request.hold or is_recorded or self._looks.is_first or self._switches(request)
+        has_more_to_ask = request.hold or request.extras or self._looks.is_first or self._switches(request)
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
         if has_more_to_ask or not is_free or not session.turn.take_at_once():
             return False
@@ -207,7 +206,7 @@ class Evaluator:
                 session.is_stopping = False
                 await self._sessions.renew(session)
                 await self._looks.before()
-            ending = await self._explain(work, await self._holding(work.request.hold, self._recorded(work, act)))
+            ending = await self._explain(work, await self._holding(work.request.hold, self._with_extras(work, act)))
             if self._looks.is_last(work.request):
                 await self._looks.after()
         except ReplDisconnectedError as error:
@@ -239,9 +238,9 @@ class Evaluator:
             with anyio.CancelScope(shield=True):
                 await self._holds.note(hold, "after")
 
-    async def _recorded(self, work: Work, act: Coroutine[object, object, Ending]) -> Ending:
-        """The ending of an evaluation, with its calls recorded by our code if the REPL does not record by itself."""
-        async with self._traces.recording(work.request.id, work.request.trace) as work.recording:
+    async def _with_extras(self, work: Work, act: Coroutine[object, object, Ending]) -> Ending:
+        """Return the ending of an evaluation, while the programs run that its extras need."""
+        async with self._programs.running(work.request.id, work.request.extras) as work.rewrite:
             return await act
 
     async def _evaluate_forms(self, work: Work) -> Ending:
@@ -315,7 +314,7 @@ class Evaluator:
     def _open(self, work: Work, on_turned: Callable[[], None] | None = None) -> Sent:
         """An exchange that counts as what runs in its session, until `_finish`."""
         tells = not self._probed.honours_print_limits or KEEPS_VALUES in self._probed.ops
-        reply = Reply(work.request.id, self._listener, None if tells else work.limits)
+        reply = Reply(work.request.id, self._listener, None if tells else work.limits, self._programs.reply_fields)
         connection = work.session.connection
         work.session.running = exchange = connection.begin(reply.take, on_turned)
         return Sent(exchange, reply, connection)
@@ -383,7 +382,7 @@ class Evaluator:
         request = work.request
         if form == request.sent_forms[0] and _makes_its_namespace(request):
             request = replace(request, namespace=session.namespace or self._dialect.home)
-        fields = self._fields.of_form(request, form, work.limits, session, work.recording)
+        fields = self._fields.of_form(request, form, work.limits, session, work.rewrite)
         session.is_in_file = bool(work.request.file)
         return fields
 
@@ -480,10 +479,10 @@ class RequestFields:
         form: Form,
         limits: PrintLimits,
         session: NreplSession,
-        recording: Recording | None = None,
+        rewrite: Rewrite | None = None,
     ) -> dict[str, Value]:
         """Fields that evaluate one form of a request in a session, in a recording if there is one."""
-        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, recording)}
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, rewrite)}
         if request.frame is not None:
             fields["frame"] = request.frame
             if request.is_in_test:
@@ -500,7 +499,7 @@ class RequestFields:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
         elif (form.line, form.column) != (1, 1) or not self._dialect.takes_beginning:
             fields["line"], fields["column"] = form.line, form.column
-        return recording.fields(fields) if recording is not None else fields
+        return rewrite(fields) if rewrite is not None else fields
 
     def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
         """Fields that load a whole file in a session."""
@@ -522,22 +521,20 @@ class RequestFields:
         return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
 
     def _of_any(
-        self, request: Request, limits: PrintLimits, session: NreplSession, recording: Recording | None = None
+        self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
     ) -> dict[str, Value]:
         """Print limits, the hold that the request belongs to, and its origin."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             keeps = KEEPS_VALUES in self._probed.ops
-            if limits != session.prints_to or recording is not None:
+            if limits != session.prints_to or rewrite is not None:
                 fields = self._dialect.print_fields(
                     limits, knows_defaults=keeps, for_session=self.are_kept(limits), keeps_loaders=session.keeps_loaders
                 )
             if keeps:
                 fields["codriver/keep"] = request.id
-        if request.trace is not None:
-            fields[TRACE] = list(request.trace)
-        if request.profiles:
-            fields[PROFILE] = 1
+        for extra in request.extras:
+            fields.update(extra.fields)
         if request.is_partial:
             fields["codriver/partial"] = 1
         if request.hold:

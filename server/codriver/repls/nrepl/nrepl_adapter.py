@@ -18,12 +18,13 @@ from codriver.errors import ReplDisconnectedError
 from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
+from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection, SeamQuestions
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, Reply, read_sensitive
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
-from codriver.repls.nrepl.test_runner import LEASE_S, CallTraces, TestRunner
+from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,6 +59,7 @@ def connect_nrepl(
     is_remote: bool,
     found_by: Path | None = None,
     record: SessionRecord | None = None,
+    hooks: AdapterHooks = NO_HOOKS,
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`.
 
@@ -65,7 +67,7 @@ def connect_nrepl(
     """
     beat = Heartbeat() if is_remote else None
     endpoint = Endpoint.parse(place, found_by)
-    return connect(endpoint, listener=listener, workspace=workspace, beat=beat, record=record)
+    return connect(endpoint, listener=listener, workspace=workspace, beat=beat, record=record, hooks=hooks)
 
 
 @asynccontextmanager
@@ -78,13 +80,13 @@ async def connect(
     workspace: Path | None = None,
     beat: Heartbeat | None = None,
     record: SessionRecord | None = None,
-    lease_s: float = LEASE_S,
+    hooks: AdapterHooks = NO_HOOKS,
 ) -> AsyncIterator[Adapter]:
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
     `op_timeout_s` bounds every op but an evaluation and the first, `describe`. Stack frames in files under `workspace`
     count as the user's. With `beat`, a REPL that no longer answers is noticed even if the connection to a host in
-    between stands. Functions wrapped to record calls are put back `lease_s` after we are gone.
+    between stands. `hooks`: what features add to the adapters of this server.
 
     Raises:
         ReplUnreachableError: nobody listens there.
@@ -104,7 +106,7 @@ async def connect(
         try:
             probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
             adapter = NreplAdapter(
-                sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace, lease_s=lease_s
+                sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace, hooks=hooks
             )
             await adapter.subscribe_output()
             if beat is not None:
@@ -160,7 +162,7 @@ class NreplAdapter(KernelOperations):
         *,
         op_timeout_s: float,
         workspace: Path | None,
-        lease_s: float,
+        hooks: AdapterHooks,
     ) -> None:
         self._sessions = sessions
         self._probed = probed
@@ -169,12 +171,13 @@ class NreplAdapter(KernelOperations):
         self._op_timeout_s = op_timeout_s
         self._main = sessions.main
         holds = DefinitionHolds(sessions, probed)
-        traces = CallTraces(sessions, probed, listener, workspace=workspace, lease_s=lease_s)
+        made = {kind: make(sessions, probed, listener, workspace) for kind, make in hooks.around.items()}
+        programs = Programs(hooks.reply_fields, made)
         introspection = Introspection(sessions, probed, holds, op_timeout_s=op_timeout_s, workspace=workspace)
         self.ask = introspection.ask
         self.loaded = introspection.loaded
         self.macroexpand = introspection.macroexpand
-        self._tests = TestRunner(sessions, probed, listener, traces, op_timeout_s=op_timeout_s, workspace=workspace)
+        self._tests = TestRunner(sessions, probed, listener, programs, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests
         self.tests_so_far = self._tests.so_far
         self.stacks = introspection.stacks
@@ -182,7 +185,7 @@ class NreplAdapter(KernelOperations):
         self.clojuredocs = introspection.clojuredocs
         self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
-            sessions, probed, listener, introspection, holds, traces, looks=self._seam, op_timeout_s=op_timeout_s
+            sessions, probed, listener, introspection, holds, programs, looks=self._seam, op_timeout_s=op_timeout_s
         )
 
     async def end(self) -> None:

@@ -17,11 +17,11 @@ from codriver.repls.contract import adapter_values
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import (
     AppEvents,
-    CallsRecorded,
     ClojureDocs,
     InputNeeded,
     Listener,
     Output,
+    Reported,
     SeamShown,
     SensitiveSeen,
     TestResult,
@@ -68,13 +68,6 @@ APP_EVENTS: Final = "codriver/app-events"
 SENSITIVE_OP: Final = "codriver/sensitive"
 """The op that has Codriver's worker tell texts at sensitive paths; also the field of these messages."""
 
-TRACE: Final = "codriver/trace"
-"""The field by which a request has Codriver's worker record its calls: by names, or all."""
-PROFILE: Final = "codriver/profile"
-"""The field that asks for the slowest functions."""
-RUN: Final = "codriver/run"
-"""The field with the recorded calls and the slowest functions."""
-
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
 _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
@@ -83,8 +76,16 @@ _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 class Reply:
     """The answer to one evaluating request. Lives as long as messages about it may come."""
 
-    def __init__(self, evaluation: str | None, listener: Listener, limits: PrintLimits | None = None) -> None:
+    def __init__(
+        self,
+        evaluation: str | None,
+        listener: Listener,
+        limits: PrintLimits | None = None,
+        reports: Mapping[str, str] = NOTHING,
+    ) -> None:
         self._evaluation = evaluation
+        self._reports = reports
+        """The names of features' reports, by the fields that carry them."""
         self._limits = limits
         """The print limits, for a REPL that cuts values without telling."""
         self._listener = listener
@@ -132,8 +133,8 @@ class Reply:
         self._folder = folder or self._folder
         self._finding = read_finding(finding) if finding else self._finding
         self._is_declined |= "codriver/declined" in message.fields
-        if RUN in message.fields and (run := message.text(RUN)):
-            self._listener(self._evaluation, CallsRecorded(run))
+        if self._reports:
+            self._pass_on_reports(message)
         if "codriver/error" in message.fields:
             self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
@@ -146,6 +147,11 @@ class Reply:
             self._listener(self._evaluation, InputNeeded())
         if SEAM_OP in message.fields and (seam := message.text(SEAM_OP)):
             self._listener(self._evaluation, SeamShown(seam))
+
+    def _pass_on_reports(self, message: Message) -> None:
+        for key, name in self._reports.items():
+            if key in message.fields and (report := message.text(key)):
+                self._listener(self._evaluation, Reported(name, report))
 
     def _print(self, stream: Literal["out", "err"], text: str) -> None:
         if isinstance(text, CutText):

@@ -1,23 +1,18 @@
-"""Test runs and recorded calls of one nREPL server: by our own code in a session of ours, else by an op.
+"""Test runs of one nREPL server: by our own code in a session of ours, else by an op.
 
 The test files of a workspace in Clojure's dialects are found with their namespaces, and so are the files of test
 results.
 
-Calls of tests and of other evaluations are recorded in Clojure on the JVM: our own code wraps the functions of a
-project during one run, under a lease that is renewed from here. When nobody renews the lease, as after a kill, the REPL
-puts the functions back by itself.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
-from uuid import uuid4
 
 import anyio
 
@@ -26,12 +21,10 @@ from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
-from codriver.net.task_set import TaskSet
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     UNKNOWN_TEST,
-    CallsRecorded,
     Display,
     Ended,
     Listener,
@@ -43,115 +36,19 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
-from codriver.repls.nrepl.responses import RUN, TRACE, Reply, check, read_data, require
+from codriver.repls.nrepl.responses import Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
 from codriver.repls.stack_traces import frames_of, marked
 from codriver.repls.test_runs import TestEvaluations, alternatives, tests_of
-from codriver.wire.untrusted import as_map, as_text
+from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from codriver.repls.contract.extras import Programs
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.wire import bencode
-    from codriver.wire.bencode import Value
-
-
-LEASE_S: Final = 60.0
-RENEWALS: Final = 4
-"""The renewals in the time of a lease: a REPL that stands still meanwhile, as for its memory, must not lose it."""
-PRINT: Final = "nrepl.middleware.print/print"
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """The functions of the REPL that evaluate code and print its values while recording calls.
-
-    Without `printer`, calls in lazy values that printing computes are not seen.
-    """
-
-    evaluator: str
-    printer: str | None
-
-    def fields(self, others: Mapping[str, Value]) -> dict[str, Value]:
-        """The fields of an evaluating request, with these functions in place of the usual ones."""
-        printed: dict[str, Value] = {PRINT: self.printer} if self.printer and PRINT in others else {}
-        return {**others, "eval": self.evaluator, **printed}
-
-
-class CallTraces:
-    """The recordings of one REPL. Lives as long as its adapter."""
-
-    def __init__(
-        self,
-        sessions: SessionPool,
-        probed: ProbeResult,
-        listener: Listener,
-        *,
-        workspace: Path | None,
-        lease_s: float = LEASE_S,
-    ) -> None:
-        self._sessions = sessions
-        self._dialect = probed.dialect
-        self._listener = listener
-        self._folders = (str(workspace),) if workspace is not None else ()
-        self._lease_s = lease_s
-
-    @asynccontextmanager
-    async def recording(self, evaluation: str, names: Sequence[str] | None) -> AsyncIterator[Recording | None]:
-        """A context in which calls are recorded, and told at its end; None if our own code records nothing.
-
-        Raises:
-            CodriverError: the REPL could not begin.
-        """
-        if names is None or "trace" not in self._dialect.ask:
-            yield None
-            return
-        identity = uuid4().hex
-        begun = await self._begin(identity, names)
-        if (evaluator := as_text(begun.get("eval"))) is None:
-            self._tell(evaluation, begun)
-            yield None
-            return
-        renewing = TaskSet()
-        renewing.start(self._renew(identity))
-        try:
-            yield Recording(evaluator, as_text(begun.get("print")))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await renewing.end()
-                with suppress(CodriverError):  # a run not ended here ends with its lease
-                    answer = await self._sessions.ask(TOOL_SESSION, self._step("end", identity))
-                    # The record of many calls is long.
-                    told = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
-                    self._tell(evaluation, as_map(told))
-
-    async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Begin a run, by the program of runs; the REPL drops that program after a while without runs."""
-        step = self._step("begin", identity, names=names)
-        begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
-        if begun.get("missing"):
-            await self._sessions.ask(TOOL_SESSION, self._dialect.expression("traces"))
-            begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
-        return begun
-
-    async def _renew(self, identity: str) -> None:
-        while True:
-            await anyio.sleep(self._lease_s / RENEWALS)
-            with suppress(CodriverError):
-                await self._sessions.ask(TOOL_SESSION, self._step("renew", identity))
-
-    def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
-        lease = str(int(self._lease_s * 1000))
-        words = {"names": tuple(names), "folders": self._folders, "lease": lease}
-        return self._dialect.expression("trace", step=step, id=identity, **words)
-
-    def _read(self, answer: Sequence[Message]) -> object:
-        return read_data("the recording", answer, self._dialect)
-
-    def _tell(self, evaluation: str, run: Mapping[str, object]) -> None:
-        self._listener(evaluation, CallsRecorded(json.dumps(run)))
 
 
 SO_FAR_S: Final = 1.0
@@ -174,7 +71,7 @@ class TestRunner:
         sessions: SessionPool,
         probed: ProbeResult,
         listener: Listener,
-        traces: CallTraces,
+        programs: Programs,
         *,
         op_timeout_s: float,
         workspace: Path | None,
@@ -184,7 +81,7 @@ class TestRunner:
         self._ops = probed.ops
         self._dialect = probed.dialect
         self._listener = listener
-        self._traces = traces
+        self._programs = programs
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
         self._testing = anyio.Lock()
@@ -240,7 +137,7 @@ class TestRunner:
             raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
         target = self._sessions.get(session)
         is_plain = bool(asked.namespace) and not (asked.match or asked.only) and "::" not in (asked.namespace or "")
-        is_ours = support.adapted or not is_plain or asked.trace is not None
+        is_ours = support.adapted or not is_plain or bool(asked.extras)
         if support.adapted or (is_ours and "test" in self._dialect.ask):
             run = await self._by_evaluation(target, asked, evaluation)
         elif asked.match or asked.only:
@@ -281,9 +178,10 @@ class TestRunner:
             root = self._profile.project_root or ""
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
             fields: dict[str, bencode.Value] = {"code": code}
-            fields |= {} if asked.trace is None else {TRACE: list(asked.trace)}
-            async with self._traces.recording(evaluation or "", asked.trace if evaluation else None) as recording:
-                fields = recording.fields(fields) if recording is not None else fields
+            for extra in asked.extras:
+                fields |= extra.fields
+            async with self._programs.running(evaluation or "", asked.extras if evaluation else ()) as rewrite:
+                fields = rewrite(fields) if rewrite is not None else fields
                 answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)
@@ -354,7 +252,7 @@ class TestRunner:
     ) -> list[Message]:
         """The answer to a request that runs user code; output and requests for input are passed on as they come."""
         messages: list[Message] = []
-        reply = Reply(evaluation, self._listener)
+        reply = Reply(evaluation, self._listener, reports=self._programs.reply_fields)
         progress = self._progress.get(evaluation or "") or TestProgress()
 
         def heard(message: Message) -> None:
@@ -366,7 +264,7 @@ class TestRunner:
                     self._listener(evaluation, Output("out", text))
                 if picture := PICTURE.search(message.text("value") or ""):
                     self._listener(evaluation, Display({picture[1]: picture[2]}))
-                told = {RUN: message.fields[RUN]} if RUN in message.fields else {}
+                told = {key: message.fields[key] for key in self._programs.reply_fields if key in message.fields}
                 reply.take(replace(message, fields=told))
 
         connection = session.connection

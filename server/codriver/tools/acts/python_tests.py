@@ -16,7 +16,6 @@ from codriver.core.values import HELD, MAIN_SESSION, Request
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
-from codriver.testing.changed_lines import changed_lines
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import TestJob
 from codriver.tools.acts.submission import check_room
@@ -27,9 +26,9 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import Telling
 from codriver.tools.answers.lean_answers import wants_detail
 from codriver.tools.answers.source_lines import excerpt_of
-from codriver.tools.answers.trace_answers import with_trace
 from codriver.tools.calls.base import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
+from codriver.tools.calls.hooks import completed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,6 +115,7 @@ async def make_job(
     """
 
     def make() -> TestJob:
+        recorders = {name: options for hook in call.services.hooks.recorders for name, options in hook(call).items()}
         workspace = call.services.workspace
         directory = run_directory(arguments, workspace, environment.directory)
         spec = RunSpec(
@@ -123,8 +123,7 @@ async def make_job(
             directory=directory,
             arguments=tuple(command_of(arguments, workspace, directory, failed)),
             environment={**environment.variables, **arguments.env},
-            traces=arguments.trace,
-            covers=changed_lines(workspace) if arguments.coverage else None,
+            recorders=recorders,
             roots=(str(workspace),),
             records_functions=True,
             keeps_failed_process=True,
@@ -208,9 +207,9 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
         fields |= {"sessionKey": kept.job.session_key} if kept.job.session_key else {}
     if job.status == "done":
-        return await with_trace(call, Answer(fields, handed_out=telling.handed_out), job.id)
+        return await completed(call, Answer(fields, handed_out=telling.handed_out), job.id)
     fields = {"evaluationId": job.id, **_end(call, job, kept), **fields}
-    return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), job.id)
+    return await completed(call, Answer(fields, ok=False, handed_out=telling.handed_out), job.id)
 
 
 def _way_to_debug(call: Call, job: Evaluation, kept: JobReport) -> list[str]:

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.answers.trace_answers import Trace  # noqa: TC001  # pydantic reads it
 from codriver.tools.calls.base import UNLISTED
 
 if TYPE_CHECKING:
@@ -75,9 +74,6 @@ class TestArguments(Evaluating):
     """As pytest's -k."""
     fresh: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether the run has to be a plain new process."""
-    trace: Trace = Field(None, json_schema_extra={UNLISTED: True})
-    coverage: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether to list the changed lines that no test ran."""
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
     passed: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether to list the passed tests of a Lisp, too."""

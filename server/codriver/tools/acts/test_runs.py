@@ -23,7 +23,6 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.reports import report_text
 from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
-from codriver.tools.acts.since_passed import after
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
@@ -40,9 +39,9 @@ from codriver.tools.answers.lean_answers import (
     without_interruption,
     without_own_traceback,
 )
-from codriver.tools.answers.trace_answers import check_tracing, with_trace
 from codriver.tools.calls.base import Answer, Call
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
+from codriver.tools.calls.hooks import completed, extras_of, tell_failed
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 
 if TYPE_CHECKING:
@@ -120,7 +119,9 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
 def _compared(call: Call, answer: Answer) -> Answer:
     """The answer about a run, after which its failed tests are compared with those that passed before."""
     job = answer.fields.get("evaluationId")
-    return replace(answer, handed_out=after(call, str(job), answer.handed_out)) if job and not answer.ok else answer
+    if not job or answer.ok:
+        return answer
+    return replace(answer, handed_out=partial(tell_failed, call, str(job), answer.handed_out))
 
 
 async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
@@ -164,13 +165,10 @@ async def _run_in_repl(
     """Run tests in their REPL; those of a Python in another place in a new process that the REPL starts."""
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
     is_fresh = target.repl.dialect == PYTHON
-    if arguments.coverage:
-        raise CapabilityMissingError("trace", message=f"{target.repl.key} runs tests itself, and measures no coverage")
-    check_tracing(target.repl, arguments.trace, measures=False)
+    extras = extras_of(call, target.repl)
     only = await _failed_last(call, target) if arguments.failed else only
     named = namespace, arguments.test, arguments.match, only, is_fresh
-    trace = None if is_fresh else arguments.trace
-    tests = TestSelection(*named, trace=trace)
+    tests = TestSelection(*named, extras=() if is_fresh else extras)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -275,10 +273,10 @@ async def _describe_in_repl(
         named = (reader.namespace or "").partition("::")[0]
         fields = lean_run(lean(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
-        return await with_trace(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
+        return await completed(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
     fields |= await _of_red(call, evaluation, report, is_lean=not wants_detail(call, asked))
     answer = Answer(fields, ok=False, handed_out=telling.handed_out)
-    return await with_trace(call, answer, evaluation.id)
+    return await completed(call, answer, evaluation.id)
 
 
 async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:

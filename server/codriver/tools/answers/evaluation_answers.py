@@ -35,17 +35,14 @@ from codriver.tools.answers.answer_texts import FROM, NOTHING_NEW, Telling, fill
 from codriver.tools.answers.conflicts import notes_of_conflicts, with_editor
 from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
 from codriver.tools.answers.lean_answers import (
-    AND_DIFFERENCE,
-    AND_TRACE,
-    FAILED_AGAIN,
-    TRACED_AGAIN,
+    AGAIN,
+    LOOK_IN_FRAMES,
     innermost_place,
     lean,
     reader_of,
     wants_detail,
 )
 from codriver.tools.answers.source_lines import excerpt_of
-from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.ipython_syntax import pythons_way
@@ -282,9 +279,9 @@ def hint_again(call: Call, evaluation: Evaluation) -> str:
     repl = call.services.core.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None:
         return ""
-    if "frame" in repl.profile.capabilities:
-        return FAILED_AGAIN + (AND_TRACE + AND_DIFFERENCE if records_calls(repl) else "")
-    return TRACED_AGAIN if records_calls(repl) else ""
+    clauses = [LOOK_IN_FRAMES] if "frame" in repl.profile.capabilities else []
+    clauses += [clause for hint in call.services.hooks.hints if (clause := hint(repl))]
+    return AGAIN + "; ".join(clauses) if clauses else ""
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

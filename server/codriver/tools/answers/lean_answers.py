@@ -41,15 +41,8 @@ if TYPE_CHECKING:
 
 AGAIN = "it failed a second time: "
 """The beginning of the hint at the second failure of the same code or test, which is never left out."""
-FAILED_AGAIN = (
-    f'{AGAIN}trace tells its calls, status with about: "error" numbers frames, evaluate_code with frame looks in one'
-)
-AND_TRACE = '; trace: "true" records the calls of the next run'
-"""The end of the hint for a REPL that records calls."""
-TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
-"""The hint if there are no frames to look in."""
-AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
-"""The end of the hint for a REPL in which no forks compare runs unasked."""
+LOOK_IN_FRAMES = 'status with about: "error" numbers frames, evaluate_code with frame looks in one'
+"""The hint for a REPL that has frames to look in."""
 MOST_ACTUAL: Final = 500
 """Characters of a result's words: the words behind them explain their parts, and the stack trace has them."""
 SHORT_ACTUAL: Final = 100

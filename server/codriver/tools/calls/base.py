@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     import anyio
 
     from codriver.core.dispatch import Core
-    from codriver.core.state import State
+    from codriver.core.state import Repl, State
     from codriver.core.values import Evaluation
     from codriver.editing import Editor
     from codriver.log.history import History
     from codriver.log.logbook import AppLog
     from codriver.log.output_log import Entry, OutputLog, Question
     from codriver.log.picture_files import PictureFiles
-    from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.dialects.clojuredocs_export import Export
@@ -200,6 +199,41 @@ class LiveSettings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AddedArguments:
+    """Arguments of a feature for tools of the base: listed with theirs, and validated by a model of the feature."""
+
+    tools: tuple[str, ...]
+    model: type[Given]
+
+
+@dataclass(frozen=True, slots=True)
+class CallHooks:
+    """The hooks of all features into the tools of the base."""
+
+    prepare: tuple[Callable[[Call, Repl | None], object | None], ...] = ()
+    """Before code or tests are sent to a REPL: return the extra of the request, None for none, or refuse by raising.
+
+    Called only if the caller gave an argument that a feature added. The REPL is None for code that runs in a frame of
+    a failed test's process.
+    """
+    recorders: tuple[Callable[[Call], Mapping[str, Mapping[str, Any]]], ...] = ()
+    """Before tests run in a process of their own: the recorders of the run, with the options of each by its name."""
+    complete: tuple[Callable[[Call, Answer, str], Awaitable[Answer]], ...] = ()
+    """Add to an answer about the evaluation or the run of this id."""
+    hints: tuple[Callable[[Repl], str], ...] = ()
+    """What else helps when the same code or test fails a second time: a clause for the end of the hint, or nothing."""
+    failed: tuple[Callable[[Call, str], None], ...] = ()
+    """An answer about a run of tests of this id, some of which failed, is on its way to the caller."""
+    parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """What `get_evaluation` reads for further values of `part`, by value."""
+
+
+NO_HOOKS = CallHooks()
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """Everything that tools share, for the life of one server."""
 
@@ -211,8 +245,6 @@ class Services:
     log: OutputLog
     app_log: AppLog
     """The events that applications tell by their seams."""
-    runs: RecordedRuns
-    """The calls that were recorded."""
     transcripts: Transcripts
     repls: Repls
     tests: TestJobs
@@ -248,6 +280,8 @@ class Services:
     grants: InterpreterGrants | None = None
     remarks: Remarks | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
+    hooks: CallHooks = NO_HOOKS
+    """What features add to calls of these tools."""
     parts: dict[type[Any], Any] = field(default_factory=dict)
     """The state of each feature, by its type."""
 
@@ -313,6 +347,8 @@ class Call:
     """The client's own session that the call comes from, if named."""
     evaluations: list[str] = field(default_factory=list)
     """The ids of the evaluations that the call started or describes, for its life."""
+    added: Mapping[type, Any] | None = None
+    """The arguments that the caller gave and features added, by the features' models; None if there are none."""
     lasting: ClassVar[Lasting | None] = None
     """The follower, in a `LastingCall` alone: one field more would make every call dearer."""
 
@@ -354,6 +390,10 @@ class Call:
             )
         return self.services.log.without_secrets(given)
 
+    def addition(self, model: type[T]) -> T | None:
+        """Return the arguments that the caller gave among those of a feature's model."""
+        return None if self.added is None else self.added.get(model)
+
     def note_name(self, given: str) -> None:
         """Remember the name that the caller gives, for its calls without one.
 
@@ -383,6 +423,7 @@ class LastingCall(Call):
             call.has_left,
             call.conversation,
             call.evaluations,
+            call.added,
         )
         object.__setattr__(self, "lasting", lasting)
 
@@ -455,6 +496,8 @@ class Tool:
     search_hint: str = ""
     lists_output: bool = False
     """Whether `output` is listed whole: an evaluation's is stated once, and no model is shown any."""
+    added: tuple[type[Given], ...] = ()
+    """The models of arguments that features add."""
     elsewhere: Tool | None = None
     """The tool listed in place of this one in a workspace without Lisp: the same, without arguments of Lisp."""
     schema: Schema = field(init=False)
@@ -466,7 +509,10 @@ class Tool:
         return self.output if self.lists_output else ANY_ANSWER
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", _plain(self.arguments.model_json_schema(by_alias=True)))
+        schema = _plain(self.arguments.model_json_schema(by_alias=True))
+        for model in self.added:
+            schema["properties"] |= _plain(model.model_json_schema(by_alias=True))["properties"]
+        object.__setattr__(self, "schema", schema)
 
 
 @dataclass(frozen=True)

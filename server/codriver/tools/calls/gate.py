@@ -7,8 +7,9 @@ Listing and calling ask the same question here, as clients cache lists. The clos
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 import anyio
 from pydantic import ValidationError
@@ -26,10 +27,11 @@ from codriver.tools.calls.argument_reading import (
     fields_of,
     has_unusual_path,
     model_at,
+    name_meant,
     nearest,
     path_reader,
 )
-from codriver.tools.calls.base import Answer, Arguments, Call, Json, Tool
+from codriver.tools.calls.base import Answer, Arguments, Call, Given, Json, LastingCall, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.state import State
 
+
+G = TypeVar("G", bound=Given)
 
 LOOK_S = 0.02
 SHORT_WAIT_MS = 100
@@ -204,6 +208,8 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     core = call.services.core
     if tool.needs and core.state.life.is_searching:
         await await_search(core)
+    if tool.added:
+        call, arguments = with_added(tool, call, arguments)
     obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
     given = None
     if obstacle is not None:
@@ -255,6 +261,28 @@ async def _unrecorded(call: Call) -> dict[str, object]:
     return {"recorded": False}
 
 
+def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
+    """Return the call with the arguments that features add to the tool, validated, and the tool's own arguments.
+
+    Raises:
+        RefusedError: an added argument does not fit.
+    """
+    added: dict[type, Any] = {}
+    own = dict(arguments)
+    for model in tool.added:
+        fields = fields_of(model)
+        given = {name: own.pop(name) for name in arguments if name_meant(model, name) in fields and name in own}
+        if given:
+            added[model] = _validated(tool, model, given, str)
+    if not added:
+        return call, arguments
+    if isinstance(call, LastingCall):
+        lasting = LastingCall(call.lasting, call)
+        object.__setattr__(lasting, "added", added)
+        return lasting, own
+    return replace(call, added=added), own
+
+
 async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:
     """The arguments as the tool's own type, their files read as those of the workspace.
 
@@ -273,12 +301,16 @@ def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> A
     Raises:
         RefusedError: the arguments do not fit; every problem is reported by argument.
     """
+    return _validated(tool, tool.arguments, arguments, path_of)
+
+
+def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[str], str]) -> G:
     reader = Reader(path_of)
-    read = reader.read(tool.arguments, arguments)
+    read = reader.read(model, arguments)
     if reader.problems:
         raise _bad_arguments(tool, reader.problems)
     try:
-        return tool.arguments.model_validate(read)
+        return model.model_validate(read)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         raise _bad_arguments(tool, [_problem(tool, one["loc"], one["type"], one["msg"]) for one in found]) from error
@@ -287,7 +319,8 @@ def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> A
 def _problem(tool: Tool, place: Place, kind: str, message: str) -> Problem:
     if kind == "extra_forbidden":
         model, _ = model_at(tool.arguments, place)
-        near = nearest(model, str(place[-1]))
+        models = (model, *tool.added) if len(place) == 1 else (model,)
+        near = next(filter(None, (nearest(one, str(place[-1])) for one in models)), None)
         return Problem(place, "there is no such argument" + (f": is {near} meant?" if near else ""))
     return Problem(place, message.removeprefix("Value error, "))
 
@@ -298,7 +331,8 @@ def _bad_arguments(tool: Tool, problems: list[Problem]) -> RefusedError:
     for problem in problems:
         model, place = model_at(tool.arguments, problem.place)
         words = f"each of {'.'.join(map(str, place))} takes" if place else f"the arguments of {tool.name} are:"
-        known[words] = list(fields_of(model))
+        added = () if place else [name for one in tool.added for name in fields_of(one)]
+        known[words] = [*fields_of(model), *added]
     rows = [
         {"argument": ".".join(map(str, problem.place)) or "arguments", "problem": problem.text} for problem in problems
     ]

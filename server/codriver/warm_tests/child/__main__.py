@@ -111,7 +111,6 @@ class Warm:
         gc.collect()
         preloader.bit_generators = find_generators(gc.get_objects())
         preloader.hide()
-        gc.freeze()
         self.restart_without(preloader.obstacles(), changes)
         if len(thread_ids(after_fork=True)) > 1:
             return "a thread that no module started is running"

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,8 +14,11 @@ from lent_servers import POLL_S
 from real_repls import repl
 
 from codriver.core.values import MAIN_SESSION, Request
+from codriver.features.traces.extra import REPLY_FIELD, REPORT, CallTrace
+from codriver.features.traces.nrepl_recording import PROGRAMS, CallTraces
 from codriver.repls import dialects
-from codriver.repls.contract.adapter_values import CallsRecorded, Value
+from codriver.repls.contract.adapter_values import Reported, Value
+from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 pytestmark = pytest.mark.anyio
@@ -28,14 +32,20 @@ KILLED = """
 import sys
 sys.path[:0] = {paths!r}
 import anyio
+from functools import partial
 from codriver.core.values import Request
+from codriver.features.traces.extra import CallTrace
+from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
+hooks = AdapterHooks(around={{CallTrace: partial(CallTraces, lease_s=0.5)}})
+
 async def main():
-    async with connect(Endpoint.parse(sys.argv[1]), listener=lambda *_: None, lease_s=0.5) as adapter:
+    async with connect(Endpoint.parse(sys.argv[1]), listener=lambda *_: None, hooks=hooks) as adapter:
         code = "(do (leased.shop/price 1) (deliver leased.shop/begun 1) (Thread/sleep 600000))"
-        adapter.start_evaluation(Request("e1", code, trace=()), lambda _: None)
+        adapter.start_evaluation(Request("e1", code, extras=(CallTrace(()),)), lambda _: None)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -51,7 +61,7 @@ class Client:
     async def value(self, code, trace=None, session=MAIN_SESSION):
         """The value of code, as printed."""
         self.number += 1
-        request = Request(f"e{self.number}", code, session=session, trace=trace)
+        request = Request(f"e{self.number}", code, session=session, extras=() if trace is None else (CallTrace(trace),))
         await evaluate(self.adapter, request)
         return [one.text for evaluation, one in self.events if evaluation == request.id and isinstance(one, Value)][-1]
 
@@ -62,7 +72,7 @@ class Client:
 
     def runs(self):
         """The calls of each run that was told, by arguments, result and error; or why there are none."""
-        told = [json.loads(one.text) for _, one in self.events if isinstance(one, CallsRecorded)]
+        told = [json.loads(one.text) for _, one in self.events if isinstance(one, Reported)]
         return [run.get("refused") or [call[5:8] for call in run["calls"]] for run in told]
 
 
@@ -75,7 +85,8 @@ def killable(address):
 async def client(lease_s=60.0):
     events = []
     endpoint = repl("jvm").endpoint
-    async with connect(endpoint, listener=lambda *told: events.append(told), lease_s=lease_s) as adapter:
+    hooks = AdapterHooks({REPLY_FIELD: REPORT}, {CallTrace: partial(CallTraces, lease_s=lease_s)})
+    async with connect(endpoint, listener=lambda *told: events.append(told), hooks=hooks) as adapter:
         found = Client(adapter, events)
         await found.value(DEFINED)
         yield found
@@ -151,7 +162,7 @@ async def test_a_var_that_is_watched_is_left_alone():
 async def test_the_programs_use_no_reflection():
     async with client() as one:
         await one.value("(remove-ns 'codriver.traces)")
-        code = json.dumps(dialects.CLOJURE.expression("traces"))
+        code = json.dumps(dialects.CLOJURE.filled(PROGRAMS["clojure"]["install"]))
         binding = "[*err* said *warn-on-reflection* true]"
         said = f"(let [said (java.io.StringWriter.)] (binding {binding} (eval (read-string {code}))) (str said))"
         assert await one.value(said) == '""'

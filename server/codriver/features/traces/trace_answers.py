@@ -6,55 +6,27 @@ A run is told as an outline in a few lines, as one call with the calls that it m
 from __future__ import annotations
 
 import heapq
-import json
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-from pydantic import BeforeValidator, WithJsonSchema
+from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
-from codriver.log.recorded_runs import UnreadableRunError
-from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.answers.answer_budget import json_bytes
+from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
+from codriver.tools.answers.answer_budget import budget_asked, json_bytes
+from codriver.tools.calls.base import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from codriver.core.state import Repl
-    from codriver.log.recorded_runs import CallMade, Run
-    from codriver.tools.calls.base import Answer, Call
+    from codriver.core.values import Evaluation
+    from codriver.features.traces.recorded_runs import CallMade, Run
+    from codriver.tools.calls.base import Call
+    from codriver.tools.get_evaluation import GetArguments
 
 
-TRACING: Final = frozenset({"python", "clojure"})
-"""The dialects whose REPLs record calls."""
-MEASURING: Final = frozenset({"python"})
-"""The dialects whose REPLs tell lines that did not run, and times."""
-NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
-NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
 WALK_LINES: Final = 60
 WALK_BYTES: Final = 780
-
-
-def _names(given: object) -> object:
-    """The names in a given value; an empty tuple for `true`, None for no recording."""
-    if given is True or given == "true":
-        return ()
-    if given in (False, "", "false", None):
-        return None
-    if not isinstance(given, str):
-        return given
-    if given.lstrip().startswith("["):  # JSON, as no name begins so
-        try:
-            return json.loads(given)
-        except ValueError:
-            return given
-    return tuple(given.replace(",", " ").split())
-
-
-Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_names), WithJsonSchema({"type": "string"})]
-"""The names whose calls are recorded: empty for all of the project's own, None for no recording."""
 
 
 class NoRunError(RefusedError):
@@ -70,34 +42,13 @@ class NoRunError(RefusedError):
         )
 
 
-def records_calls(repl: Repl) -> bool:
-    """True for a REPL that records calls; of Basilisp the embedded one alone, which keeps frames, too."""
-    if repl.dialect == "basilisp":
-        return repl.profile is None or "frame" in repl.profile.capabilities
-    return repl.dialect in TRACING
-
-
-def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Check that a REPL records the facts asked for: calls by `trace`, and coverage or times if it `measures`.
-
-    Raises:
-        CapabilityMissingError: the REPL does not.
-    """
-    if repl.profile is None and repl.dialect == "unknown":
-        return
-    if trace is not None and not records_calls(repl):
-        raise CapabilityMissingError("trace", message=NOT_HERE)
-    if measures and repl.dialect not in MEASURING:
-        raise CapabilityMissingError("trace", message=NOT_MEASURED)
-
-
 async def run_of(call: Call, evaluation: str) -> Run:
     """The run of an evaluation.
 
     Raises:
         NoRunError: there is no run, or it is forgotten.
     """
-    runs = call.services.runs
+    runs = call.services.part(RecordedRuns)
     try:
         run = await call.services.work.texts.run(call.client, partial(runs.get, evaluation))
     except UnreadableRunError:
@@ -109,7 +60,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
 
 async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
     """An answer about an evaluation whose calls were recorded, with the outline of these."""
-    if evaluation not in call.services.runs.ids():
+    if evaluation not in call.services.part(RecordedRuns).ids():
         return answer
     try:
         told = _fields(await run_of(call, evaluation), str(call.services.workspace))
@@ -130,7 +81,19 @@ def _fields(run: Run, workspace: str) -> dict[str, object]:
     return told
 
 
-async def trace_part(
+async def read_part(call: Call, evaluation: Evaluation, arguments: GetArguments) -> Answer:
+    """Return the recorded calls of an evaluation at a place, or their differences from another's.
+
+    Raises:
+        NoRunError: there is no run, or it is forgotten.
+    """
+    most = None if arguments.length is None else budget_asked(call, "get_evaluation")
+    path, start = arguments.path or (), arguments.start or 0
+    fields = await _part(call, evaluation.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
+    return Answer({"status": evaluation.status, **fields})
+
+
+async def _part(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
     """The fields of an answer that is asked for a run: a place in it, or its differences from another."""

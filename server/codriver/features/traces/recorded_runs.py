@@ -15,11 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.testing.recordings import lines_not_run
 from codriver_datalog.entity_store import EntityStore, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from codriver.testing.runs import TestReport
+    from codriver.testing.test_jobs import TestJob
     from codriver_datalog.entity_store import Record, Snapshot, Value
 
 MAX_RUNS: Final = 8
@@ -195,6 +198,22 @@ class RecordedRuns:
                 len(self._texts) > MAX_RUNS or sum(map(len, self._texts.values())) > MAX_BYTES
             ):
                 self._forget(next(iter(self._texts)))
+
+    def keep_of_tests(self, identity: str, job: TestJob, report: TestReport) -> None:
+        """Keep what was recorded in a run of tests: its calls, and the changed lines that did not run."""
+        if not job.spec.recorders:
+            return
+        found: dict[str, object] = {}
+        for one in report.recorded:
+            if one.recorder == "functions":
+                continue
+            if one.problem:
+                found["refused"] = one.problem
+            elif one.recorder == "calls" and not found:
+                found |= one.data
+        if "lines" in job.spec.recorders and "refused" not in found:
+            found["unrun"] = [[file, list(lines)] for file, lines in sorted(lines_not_run(report.recorded).items())]
+        self.keep(identity, json.dumps(found))
 
     def ids(self) -> tuple[str, ...]:
         """The evaluations whose runs are kept, the oldest first."""

@@ -7,7 +7,10 @@ import pytest
 from live_server import serving, until
 from real_repls import repl
 
-from codriver.tools.answers.lean_answers import TRACED_AGAIN
+from codriver.tools.answers.lean_answers import AGAIN
+
+TRACED_AGAIN = AGAIN + 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+
 
 SHOP = """\
 (ns traced.shop)

@@ -6,9 +6,19 @@ import pytest
 from made_runs import TWO_PRICES, told
 
 from codriver.errors import RefusedError
-from codriver.log import recorded_runs
+from codriver.features.traces import recorded_runs
+from codriver.features.traces.recorded_runs import (
+    RULES,
+    RUN_SCHEMA,
+    RUNS,
+    RecordedRuns,
+    UnreadableRunError,
+    read_run,
+    records_of,
+    value_in,
+)
 from codriver.log.output_log import OutputLog
-from codriver.log.recorded_runs import RUN_SCHEMA, RecordedRuns, UnreadableRunError, read_run, records_of, value_in
+from codriver.log.query_sources import QuerySource
 
 
 @pytest.fixture
@@ -19,7 +29,9 @@ def runs():
 
 
 def asked(runs, query, *inputs):
-    return OutputLog().query(query, inputs=inputs, runs=runs).result
+    log = OutputLog()
+    log.sources = log.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
+    return log.query(query, inputs=inputs).result
 
 
 def test_each_call_is_an_entity_with_its_caller(runs):

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.editing.file_changes import NotEditableError, UnreadableError
 from codriver.errors import CodriverError
-from codriver.log.recorded_runs import UnreadableRunError
+from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
+from codriver.features.traces.trace_answers import difference_line, differences
 from codriver.testing.runs import BAD_OUTCOMES
 from codriver.tools.acts.python_tests import start_job
-from codriver.tools.answers.trace_answers import difference_line, differences
 from codriver.tools.calls.evaluation_waits import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.log.recorded_runs import Run
+    from codriver.features.traces.recorded_runs import Run
     from codriver.testing.runs import TestFinished
     from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.calls.base import Call
@@ -40,24 +40,12 @@ MOST_BYTES: Final = 200
 WORDS: Final = "since it passed: "
 
 
-def after(call: Call, job: str, handed_out: Callable[[], None] | None = None) -> Callable[[], None] | None:
-    """Return the function to call when an answer about a run is handed out, like `handed_out`; it starts a comparison.
-
-    The result is `handed_out` itself if there is nothing to compare, as the run is known or no test failed.
-    """
+def begin(call: Call, job: str) -> None:
+    """Begin to compare a run whose answer is on its way, unless it is known or no test failed."""
     kept, ledger = call.services.tests.report(job), call.services.ledger
-    is_compared = kept is not None and kept.counts and bool(kept.report.failures) and job not in ledger.tests.compared
-    if kept is None or not is_compared:
-        return handed_out
-
-    def begin() -> None:
-        if handed_out is not None:
-            handed_out()
-        if job not in ledger.tests.compared:
-            ledger.tests.compared[job] = ""
-            ledger.start_soon(_compare, call, job, kept)
-
-    return begin
+    if kept is not None and kept.counts and kept.report.failures and job not in ledger.tests.compared:
+        ledger.tests.compared[job] = ""
+        ledger.start_soon(_compare, call, job, kept)
 
 
 async def _compare(call: Call, job: str, kept: JobReport) -> None:
@@ -87,8 +75,7 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
     spec = replace(
         kept.job.spec,
         arguments=(test.nodeid,),
-        traces=(),
-        covers=None,
+        recorders={"calls": {"names": []}},
         keeps_failed_process=False,
         records_functions=False,
     )
@@ -144,7 +131,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     recorded = [one for one in kept.report.recorded if one.recorder == "calls"] if kept is not None else []
     if outcome is None or not recorded or recorded[0].problem:
         return None
-    return outcome, call.services.runs.read(job, json.dumps(recorded[0].data))
+    return outcome, call.services.part(RecordedRuns).read(job, json.dumps(recorded[0].data))
 
 
 def _first(test: TestFinished, before: Run, now: Run) -> str:

@@ -1,0 +1,130 @@
+"""The arguments `trace`, `profile` and `coverage`, and what they add to evaluations and to runs of tests."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from codriver.errors import refused
+from codriver.features.traces.extra import CallTrace
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.testing.changed_lines import changed_lines
+from codriver.tools.calls.base import UNLISTED, Given
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.state import Repl
+    from codriver.tools.calls.base import Call
+
+TRACING: Final = frozenset({"python", "clojure"})
+"""The dialects whose REPLs record calls."""
+MEASURING: Final = frozenset({"python"})
+"""The dialects whose REPLs report times."""
+NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
+NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
+
+
+def _names(given: object) -> object:
+    """The names in a given value; an empty tuple for `true`, None for no recording."""
+    if given is True or given == "true":
+        return ()
+    if given in (False, "", "false", None):
+        return None
+    if not isinstance(given, str):
+        return given
+    if given.lstrip().startswith("["):  # JSON, as no name begins so
+        try:
+            return json.loads(given)
+        except ValueError:
+            return given
+    return tuple(given.replace(",", " ").split())
+
+
+Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_names), WithJsonSchema({"type": "string"})]
+"""The names whose calls are recorded: empty for all of the project's own, None for no recording."""
+
+
+class TraceArguments(Given):
+    """What `evaluate_code` takes."""
+
+    trace: Trace = Field(
+        None, description="List the calls of these functions, with arguments and results: names, or true for all."
+    )
+    profile: bool = Field(default=False, description="Measure which functions take the time.")
+
+
+class TestTraceArguments(Given):
+    """What `run_tests` takes."""
+
+    __test__ = False  # for pytest, which would take it for a test
+
+    trace: Trace = Field(None, json_schema_extra={UNLISTED: True})
+    coverage: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether to list the changed lines that no test ran."""
+
+
+def records_calls(repl: Repl) -> bool:
+    """True for a REPL that records calls; of Basilisp the embedded one alone, which keeps frames, too."""
+    if repl.dialect == "basilisp":
+        return repl.profile is None or "frame" in repl.profile.capabilities
+    return repl.dialect in TRACING
+
+
+def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
+    """Check that a REPL records the facts asked for: calls by `trace`, and coverage or times if it `measures`.
+
+    Raises:
+        CapabilityMissingError: the REPL does not.
+    """
+    if repl.profile is None and repl.dialect == "unknown":
+        return
+    if trace is not None and not records_calls(repl):
+        raise CapabilityMissingError("trace", message=NOT_HERE)
+    if measures and repl.dialect not in MEASURING:
+        raise CapabilityMissingError("trace", message=NOT_MEASURED)
+
+
+def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
+    """Return the recording that a call requests, None for none.
+
+    Raises:
+        RefusedError: calls are not recorded there.
+    """
+    tests = call.addition(TestTraceArguments)
+    if tests is not None:
+        if repl is not None and tests.coverage:
+            message = f"{repl.key} runs tests itself, and measures no coverage"
+            raise CapabilityMissingError("trace", message=message)
+        if repl is not None:
+            check_tracing(repl, tests.trace, measures=False)
+        return None if tests.trace is None else CallTrace(tests.trace)
+    given = call.addition(TraceArguments)
+    if given is None or (given.trace is None and not given.profile):
+        return None
+    if repl is None:
+        raise refused(
+            "bad-arguments",
+            "calls are not recorded in the frames of a failed test",
+            hint='run_tests with trace: "true" records the calls of the test',
+        )
+    check_tracing(repl, given.trace, measures=given.profile)
+    return CallTrace(given.trace, given.profile)
+
+
+def recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
+    """Return the recorders that a run of tests needs. Blocks: the changed lines are read."""
+    given = call.addition(TestTraceArguments)
+    if given is None:
+        return {}
+    lines: dict[str, Any] = {"lines": {"lines": changed_lines(call.services.workspace)}} if given.coverage else {}
+    return lines if given.trace is None else {**lines, "calls": {"names": list(given.trace)}}
+
+
+def hint(repl: Repl) -> str:
+    """Return what helps when the same code fails a second time in a REPL that records calls."""
+    if not records_calls(repl):
+        return ""
+    return 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'

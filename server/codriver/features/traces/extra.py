@@ -1,0 +1,38 @@
+"""The request for a recording that goes with an evaluation or a run of tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.core.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REPORT: Final = "run"
+"""The name of the report with recorded calls, changed lines that did not run, and the slowest functions."""
+REPLY_FIELD: Final = "codriver/run"
+
+
+@dataclass(frozen=True)
+class CallTrace:
+    """The recording that a caller requests."""
+
+    names: tuple[str, ...] | None = None
+    """The functions whose calls are recorded, an empty tuple for all of the project's; None to record no calls."""
+    profiles: bool = False
+    """Whether to report the slowest functions."""
+
+    report = REPORT
+    end = "recorded"
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields of the request to Codriver's worker."""
+        names = {} if self.names is None else {"codriver/trace": list(self.names)}
+        return {**names, "codriver/profile": 1} if self.profiles else names
+
+    def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
+        """Return the operation that begins the recording in a kernel, with its arguments."""
+        names = None if self.names is None else list(self.names)
+        return "record", {"names": names, "folder": directory, "profiles": self.profiles}

@@ -1,0 +1,144 @@
+"""Records the calls of one nREPL server in Clojure on the JVM, for the evaluations that request it.
+
+Programs of Codriver wrap the functions of a project during one run, under a lease that is renewed from here. When
+nobody renews the lease, as after a kill, the REPL puts the functions back by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import anyio
+
+from codriver.errors import CodriverError
+from codriver.features.traces.extra import REPORT
+from codriver.net.task_set import TaskSet
+from codriver.repls.contract.adapter_values import Reported
+from codriver.repls.nrepl.responses import read_data
+from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.repls.programs import Programs, program
+from codriver.wire.untrusted import as_map, as_text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+
+    from codriver.features.traces.extra import CallTrace
+    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.extras import Rewrite
+    from codriver.repls.nrepl.connection import Message
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import SessionPool
+
+
+LEASE_S: Final = 60.0
+RENEWALS: Final = 4
+"""The renewals in the time of a lease: a REPL that stands still meanwhile, as for its memory, must not lose it."""
+PRINT: Final = "nrepl.middleware.print/print"
+
+
+PROGRAMS: Final = MappingProxyType(
+    {
+        "clojure": Programs(
+            {
+                "install": program("clojure/traces.clj", TEXTS=program("clojure/call_texts.clj")),
+                "step": program("clojure/trace.clj"),
+            }
+        ),
+    }
+)
+"""By dialect: the program of runs, which the REPL drops after a while without runs, and one step of it."""
+
+
+class CallTraces:
+    """The recordings of one REPL. Lives as long as its adapter."""
+
+    def __init__(
+        self,
+        sessions: SessionPool,
+        probed: ProbeResult,
+        listener: Listener,
+        workspace: Path | None,
+        *,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._sessions = sessions
+        self._dialect = probed.dialect
+        self._listener = listener
+        self._folders = (str(workspace),) if workspace is not None else ()
+        self._lease_s = lease_s
+
+    @asynccontextmanager
+    async def around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
+        """Record the calls of an evaluation and report them at its end; None if these programs record nothing.
+
+        Raises:
+            CodriverError: the REPL could not begin.
+        """
+        names = extra.names
+        if names is None or self._dialect.name not in PROGRAMS:
+            yield None
+            return
+        identity = uuid4().hex
+        begun = await self._begin(identity, names)
+        if (evaluator := as_text(begun.get("eval"))) is None:
+            self._tell(evaluation, begun)
+            yield None
+            return
+        renewing = TaskSet()
+        renewing.start(self._renew(identity))
+        try:
+            yield partial(_recorded_by, evaluator, as_text(begun.get("print")))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await renewing.end()
+                with suppress(CodriverError):  # a run not ended here ends with its lease
+                    answer = await self._sessions.ask(TOOL_SESSION, self._step("end", identity))
+                    # The record of many calls is long.
+                    told = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
+                    self._tell(evaluation, as_map(told))
+
+    async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
+        """Begin a run, by the program of runs; the REPL drops that program after a while without runs."""
+        step = self._step("begin", identity, names=names)
+        begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        if begun.get("missing"):
+            await self._sessions.ask(TOOL_SESSION, self._dialect.filled(PROGRAMS[self._dialect.name]["install"]))
+            begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        return begun
+
+    async def _renew(self, identity: str) -> None:
+        while True:
+            await anyio.sleep(self._lease_s / RENEWALS)
+            with suppress(CodriverError):
+                await self._sessions.ask(TOOL_SESSION, self._step("renew", identity))
+
+    def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
+        return self._dialect.filled(
+            PROGRAMS[self._dialect.name]["step"],
+            step=step,
+            id=identity,
+            names=tuple(names),
+            folders=self._folders,
+            lease=str(int(self._lease_s * 1000)),
+        )
+
+    def _read(self, answer: Sequence[Message]) -> object:
+        return read_data("the recording", answer, self._dialect)
+
+    def _tell(self, evaluation: str, run: Mapping[str, object]) -> None:
+        self._listener(evaluation, Reported(REPORT, json.dumps(run)))
+
+
+def _recorded_by(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request with the functions of the REPL that record calls in place of the usual ones.
+
+    Without `printer`, calls in lazy values that printing computes are not seen.
+    """
+    printed = {PRINT: printer} if printer and PRINT in fields else {}
+    return {**fields, "eval": evaluator, **printed}

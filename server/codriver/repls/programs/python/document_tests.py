@@ -1,0 +1,56 @@
+"""The tests of a Python document as tests of `unittest`, for an interpreter without pytest."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import types
+import unittest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
+class Raises:
+    """A stand-in for `pytest.raises`."""
+
+    def __init__(self, kind: type[BaseException], match: str = "") -> None:
+        self.kind, self.match = kind, match
+
+    def __enter__(self) -> Raises:  # noqa: PYI034  # the oldest Python has no Self
+        """Begin the code that has to raise."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """Return whether the code raised the expected error."""
+        if kind is None:
+            raise AssertionError("nothing was raised")
+        return issubclass(kind, self.kind) and bool(re.search(self.match or "", str(error)))
+
+
+def tests_of(file: str, names: Sequence[str]) -> Callable[[Any, Any, Any], unittest.TestSuite]:
+    """Return a function for unittest's `load_tests` protocol: the tests of a file in this order, after its import."""
+    stand_in: Any = types.ModuleType("pytest")
+    stand_in.raises = Raises
+    sys.modules["pytest"] = stand_in
+    spec: Any = importlib.util.spec_from_file_location("exported_document", file)
+    module = importlib.util.module_from_spec(spec)
+
+    def document() -> None:
+        sys.modules[module.__name__] = module
+        spec.loader.exec_module(module)
+
+    def case_of(name: str) -> unittest.FunctionTestCase:
+        def test() -> None:
+            getattr(module, name)()
+
+        test.__name__ = name
+        return unittest.FunctionTestCase(test)
+
+    def load_tests(_loader: object, _tests: object, _pattern: object) -> unittest.TestSuite:
+        return unittest.TestSuite([unittest.FunctionTestCase(document), *map(case_of, names)])
+
+    return load_tests

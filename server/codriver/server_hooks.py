@@ -1,0 +1,65 @@
+"""What a feature adds to a running server: typed tuples that are merged once, when the server is built.
+
+A hook is added when a second feature needs it. Until then, what only one feature needs stays in the base or is an
+ordinary call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from codriver.repls.contract.extras import NO_HOOKS as NO_ADAPTER_HOOKS
+from codriver.repls.contract.extras import AdapterHooks
+from codriver.tools.calls.base import NO_HOOKS, AddedArguments, CallHooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from anyio.abc import TaskGroup
+
+    from codriver.log.query_sources import Queryable, QuerySource
+    from codriver.tools.calls.base import Services, Tool
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """State that lives as long as a server, reached from a call as `call.services.part(kind)`."""
+
+    kind: type[T]
+    make: Callable[[Services, TaskGroup], T]
+    """Called when the server is built, before it listens."""
+    run: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    """A task that starts with the server and is cancelled when it ends."""
+    stop: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    """Awaited when the server stops, before its REPLs end. It must return within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Generic[T]):
+    """A report that REPLs make about evaluations: see `codriver.repls.contract.extras`."""
+
+    name: str
+    part: type[T]
+    """The kind of the part that takes it."""
+    take: Callable[[T, str, str], None]
+    """Called with the part, the evaluation's id, and the report as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHooks:
+    """What a feature adds to a running server."""
+
+    tools: tuple[Tool, ...] = ()
+    parts: tuple[Part[Any], ...] = ()
+    added_arguments: tuple[AddedArguments, ...] = ()
+    """Arguments for tools of the base."""
+    calls: CallHooks = NO_HOOKS
+    """What is done around calls of tools of the base."""
+    adapters: AdapterHooks = NO_ADAPTER_HOOKS
+    """What is added to the adapters of REPLs."""
+    reports: tuple[Report[Any], ...] = ()
+    query_sources: tuple[tuple[QuerySource, type[Queryable]], ...] = ()
+    """Sources of Datalog queries, each with the kind of the part that has its records."""

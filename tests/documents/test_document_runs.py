@@ -1,0 +1,72 @@
+"""Tests of exported Python documents, run as pytest runs them at the place of their file."""
+
+import sys
+
+import pytest
+from accepted import accept
+from python_projects import project
+
+from codriver.commands.fresh_runs import FreshRuns
+from codriver.documents.layout import Page
+
+pytestmark = pytest.mark.anyio
+
+DOCUMENT = """import shop
+
+
+def test_first():
+    shop.seen.append(1)
+    assert shop.seen == [1]
+
+
+def test_second():
+    assert shop.price() == 3
+"""
+
+
+def runs(folder, python=sys.executable, timeout_s=60):
+    return FreshRuns(folder, "python", timeout_s, python=str(python), file=folder / "tests" / "test_shop.py")
+
+
+async def failures(found, text=DOCUMENT):
+    page = Page()
+    page.write(text)
+    return [(one.test, one.lines, one.error.partition("\n")[0]) for one in await found.run_python_tests(page)]
+
+
+def write_shop(folder, price=3):
+    (folder / "shop.py").write_text(f"seen = []\n\n\ndef price():\n    return {price}\n")
+
+
+@pytest.mark.parametrize("has_pytest", [True, False])
+async def test_failures_have_their_test_and_line(tmp_path, has_pytest):
+    place = project(tmp_path, has_pytest=has_pytest)
+    write_shop(place, 4)
+    found = await failures(runs(place, place / ".venv" / "bin" / "python"))
+    ((name, lines, error),) = found
+    assert (name, lines) == ("test_second", (10,))
+    assert error == ("AssertionError: assert 4 == 3" if has_pytest else "AssertionError")
+    assert not (place / "tests").exists()
+
+
+async def test_conftest_of_an_accepted_project_takes_part(tmp_path):
+    write_shop(tmp_path)
+    (tmp_path / "conftest.py").write_text("import shop\nshop.price = lambda: 5\n")
+    assert await failures(runs(tmp_path)) == []
+    accept(tmp_path)
+    assert [name for name, _, _ in await failures(runs(tmp_path))] == ["test_second"]
+
+
+async def test_tests_run_in_reverse_order_too(tmp_path):
+    write_shop(tmp_path)
+    text = DOCUMENT.replace("shop.price() == 3", "shop.seen")
+    assert [name for name, _, _ in await failures(runs(tmp_path), text)] == ["test_second"]
+
+
+async def test_an_endless_test_is_ended(tmp_path):
+    text = "import time\n\n\ndef test_endless():\n    time.sleep(600)\n"
+    assert [error for _, _, error in await failures(runs(tmp_path, timeout_s=2), text)] == ["it did not end in time"]
+
+
+async def test_a_document_that_cannot_be_imported_fails_as_a_whole(tmp_path):
+    assert [one[:2] for one in await failures(runs(tmp_path), "import os\n\nos.missing()\n")] == [("", (3,))]
