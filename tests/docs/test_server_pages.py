@@ -40,12 +40,12 @@ class Copy:
         assert before in text
         (self.codriver / file).write_text(text.replace(before, line + before, 1))
 
-    def run(self, *words):
+    def run(self, *words, repl="none"):
         path = f"{self.codriver.parent}{os.pathsep}{ROOT / 'relay'}"
         command = [sys.executable, "-m", "codriver", *words, "--workspace", str(self.workspace)]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=COMMAND_S, check=False,
                               env={**environ(self.folder), "PYTHONPATH": path,
-                                   "CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_REPL": "none"})  # fmt: skip
+                                   "CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_REPL": repl})  # fmt: skip
 
 
 @pytest.fixture
@@ -64,6 +64,25 @@ def test_a_tool_added_as_the_page_says_is_listed_and_answers(copy):
     called = copy.run("call", "--start", "count_words", '{"text": "how many words"}')
     assert json.loads(called.stdout)["count"] == 3, called.stderr
     assert "count_words" in copy.run("tools").stdout
+
+
+def test_a_feature_added_as_the_page_says_adds_an_argument_and_a_tool_and_can_be_taken_away(copy):
+    package, listed = copy.codriver / "features" / "labels", copy.codriver / "app" / "features.py"
+    package.mkdir()
+    (package / "__init__.py").write_text(block("feature-declaration"))
+    (package / "hooks.py").write_text(block("feature-hooks"))
+    without = listed.read_text()
+    listed.write_text(without.replace('"try_code"', '"try_code", "labels"', 1))
+    arguments = json.dumps({"code": "1 + 1", "label": "first", "timeoutMs": 60_000})
+    answer = json.loads(copy.run("call", "--start", "evaluate_code", arguments, repl="python").stdout)
+    assert (answer["result"], answer["label"]) == ("2", "first")
+    rows = json.loads(copy.run("call", "list_labels", "{}").stdout)["labels"]
+    assert rows == [{"evaluationId": answer["evaluationId"], "label": "first"}]
+    copy.run("stop")
+    listed.write_text(without)
+    shutil.rmtree(package)
+    refused = json.loads(copy.run("call", "--start", "evaluate_code", arguments, repl="python").stdout)
+    assert refused["reason"] == "bad-arguments"
 
 
 @contextlib.contextmanager

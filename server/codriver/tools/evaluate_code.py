@@ -112,7 +112,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     notes = notes_of_choice(call, current, target)
     images = arguments.max_images
     answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=own)
-    return await completed(call, answer, current.id) if extras else answer
+    return answer if call.added is None else await completed(call, answer, current.id)
 
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
