@@ -53,6 +53,7 @@ SLOW = {
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
     "features/traces": "traces",
+    "features/clojuredocs": "clojuredocs",
     "features/try_code": "try_code",
     "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
@@ -70,7 +71,7 @@ SLOW = {
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "affected_tests background byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads "
+    "tools": "affected_tests background byte_budgets client_traits edit_acts edit_files edit_loads "
     "edit_python error_chains failure_places found_tests frames images interrupt_evaluation "
     "isolation lanes lean_toolset listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
     "symbol_answers symbol_info tests_of_other_repls wait_for watch_app what_changed "

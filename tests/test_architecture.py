@@ -60,7 +60,7 @@ MAY_IMPORT = {
         "core", "editing", "errors", "files", "log", "net", "repls", "settings", "systems", *WINGS_OF_TOOLS,
     },
     "protocol": {
-        "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "wire",
+        "core", "errors", "log", "net", "server_hooks", "skills", "tools", "tools/answers", "tools/calls", "wire",
     },
     "protocol/sdk": {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
@@ -68,8 +68,8 @@ MAY_IMPORT = {
     "page": {
         "core", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
     },
-    "feature": {"server_hooks"},
-    "server_hooks": {"log", "repls", "tools/calls"},
+    "feature": {"server_hooks", "settings"},
+    "server_hooks": {"log", "net", "repls", "tools/calls"},
     "features": set(),
     "app": {
         "core", "editing", "errors", "feature", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls",
@@ -109,6 +109,7 @@ DOORS = {
     "tinydb": {"log"},
     "transit": {"log"},
     "pydantic": {
+        "features/clojuredocs",
         "features/traces",
         "features/try_code",
         "settings",

@@ -20,6 +20,7 @@ import pytest
 import codriver_seam
 from codriver.app import features
 from codriver.app.features import server_hooks
+from codriver.app.workspace_settings import settings_model
 from codriver.commands import call, cli, log, mistaken_client, server
 from codriver.errors import Reason, StartError
 from codriver.files import own_folders
@@ -157,7 +158,7 @@ def variables() -> frozenset[str]:
     """Return the environment variables of Codriver that are no setting's."""
     texts = {text for file in files_with("CODRIVER_", SERVER, SEAM, RELAY) for text in literals(file)}
     named = {name for text in texts for name in re.findall(r"\bCODRIVER_[A-Z_]*[A-Z]\b", text)}
-    return frozenset(named - {model.variable(name) for name in model.Settings.model_fields})
+    return frozenset(named - {model.variable(name) for name in settings_model().model_fields})
 
 
 def settings_choices(name: str) -> frozenset[str]:
@@ -198,7 +199,10 @@ def seam_accessors() -> Iterator[str]:
 
 def uris() -> frozenset[str]:
     """Return the addresses of resources, and templates of such."""
-    return frozenset(value for value in vars(resources).values() if isinstance(value, str) and "://" in value[:20])
+    rows = (row.uri for family in features.resources() for row in (*family.listed, *family.templates))
+    return frozenset(value for value in vars(resources).values() if isinstance(value, str) and "://" in value[:20]) | {
+        *rows
+    }
 
 
 def worker_operations() -> frozenset[str]:
@@ -214,7 +218,11 @@ def worker_operations() -> frozenset[str]:
         for key in node.value.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
-    return frozenset(keys | {op for ops in probe.OP_NAMES.values() for op in ops})
+    return frozenset(
+        keys
+        | {op for ops in probe.OP_NAMES.values() for op in ops}
+        | {op for one in features.adapter_hooks().capabilities for op in one.ops}
+    )
 
 
 def state_files() -> frozenset[str]:
@@ -249,14 +257,17 @@ def derived() -> Names:
         "tools.arguments_by_other_names": {
             *argument_reading.OTHER_NAMES, *(name for kind in given_models() for name in kind.OTHER_NAMES)
         },
-        "tools.capabilities": {*adapter_values.CAPABILITIES, *(need for tool in TOOLS for need in tool.needs)},
+        "tools.capabilities": {
+            *adapter_values.CAPABILITIES, *(one.name for one in features.adapter_hooks().capabilities),
+            *(need for tool in TOOLS for need in tool.needs),
+        },
         "tools.dialects": {one for kind in kinds.KINDS for one in (kind.dialect, kind.file_dialect) if one},
         "tools.repl_words": (word for kind in kinds.KINDS for word in kind.words),
         "backseat_driver.tools": (name for tool in TOOLS for name in tool.other_names),
         "backseat_driver.arguments": {*manifest.ARGUMENTS, *manifest.WITHOUT_MEANING},
         "backseat_driver.skills": {*manifest.SKILLS, *manifest.PAGES},
         "callers.reserved": base.RESERVED - {""},
-        "settings.names": map(model.spelled, model.Settings.model_fields),
+        "settings.names": map(model.spelled, settings_model().model_fields),
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),
         "settings.kernels": {info.alias for info in model.NamedKernelEntry.model_fields.values()},

@@ -10,12 +10,13 @@ Every command reads the declarations, so they import nothing: what a feature add
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.server_hooks import ServerHooks
+    from codriver.settings.declared import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +44,4 @@ class Feature:
     """Import and return what the feature adds to a server."""
     requires: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    settings: tuple[Setting[Any], ...] = ()

@@ -14,11 +14,12 @@ from codriver.repls.contract.extras import AdapterHooks
 from codriver.tools.calls.base import NO_HOOKS, AddedArguments, CallHooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
     from codriver.log.query_sources import Queryable, QuerySource
+    from codriver.net.client_sessions import ClientSession
     from codriver.tools.calls.base import Services, Tool
 
 T = TypeVar("T")
@@ -49,6 +50,33 @@ class Report(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceRow:
+    """The address or template of a resource, as clients list it."""
+
+    uri: str
+    title: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFamily:
+    """The resources at `codriver://KIND`, with so many parts behind it: `codriver://KIND/PART/PART`."""
+
+    kind: str
+    parts: int
+    mime_type: str
+    read: Callable[[Services, ClientSession, Sequence[str], Mapping[str, str]], Awaitable[str]]
+    """Return the text of a resource, by the parts and the query of its address, for a client.
+
+    It may raise a `RefusedError`, after which there is no such resource.
+    """
+    listed: tuple[ResourceRow, ...] = ()
+    templates: tuple[ResourceRow, ...] = ()
+    has_plain_path: bool = False
+    """Whether `/KIND/PART` is understood too: the addresses of Backseat Driver have this form."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerHooks:
     """What a feature adds to a running server."""
 
@@ -61,5 +89,6 @@ class ServerHooks:
     adapters: AdapterHooks = NO_ADAPTER_HOOKS
     """What is added to the adapters of REPLs."""
     reports: tuple[Report[Any], ...] = ()
+    resources: tuple[ResourceFamily, ...] = ()
     query_sources: tuple[tuple[QuerySource, type[Queryable]], ...] = ()
     """Sources of Datalog queries, each with the kind of the part that has its records."""

@@ -365,7 +365,7 @@ def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
 
 
 def test_a_client_subscribes_to_what_there_is(client):
-    for uri in ("codriver://log", "skill://live-repl/SKILL.md", "codriver://clojuredocs/map"):
+    for uri in ("codriver://log", "skill://live-repl/SKILL.md", "codriver://symbol/lpy/user/map"):
         assert client.request("resources/subscribe", {"uri": uri})["result"] == {}
         assert client.request("resources/unsubscribe", {"uri": uri})["result"] == {}
 

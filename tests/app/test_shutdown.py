@@ -16,10 +16,11 @@ from codriver.app import shutdown
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
+from codriver.app.workspace_settings import load
 from codriver.log import history, logbook
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.net.registration import claim
-from codriver.settings.layers import Reloader, load
+from codriver.settings.layers import Reloader
 from codriver.settings.model import Durations
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,9 @@ import pytest
 from click import Context
 
 from codriver.app.features import manifest
+from codriver.app.workspace_settings import settings_model
 from codriver.commands.cli import cli
-from codriver.settings.model import settings_table
+from codriver.settings.model import settings_table as table_of
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -28,6 +29,10 @@ def tools_table():
     rows = ["| tool | does |", "| --- | --- |"]
     rows += [f"| `{tool.name}` | {tool.description} |" for tool in manifest().tools]
     return "\n".join(rows)
+
+
+def settings_table():
+    return table_of(settings_model())
 
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from all_tools import MANIFEST
 
+from codriver.app.workspace_settings import load
 from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import History
@@ -38,7 +39,7 @@ from codriver.protocol.sdk.sdk_server import SdkConnection
 from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.zmq_socket import Assembler, Signer
 from codriver.repls.nrepl import connection
-from codriver.settings.layers import SettingsError, as_rows, load
+from codriver.settings.layers import SettingsError, as_rows
 from codriver.setup import jsonc
 from codriver.wire import untrusted
 from codriver.wire import zmtp as zmtp_wire

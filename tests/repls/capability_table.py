@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import real_kernels
 import real_repls
 
+from codriver.app import features
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.nrepl.nrepl_adapter import connect
@@ -38,7 +39,10 @@ TITLES = {
     "bash": "bash_kernel",
 }
 KERNELS = tuple(TITLES)[-5:]
-ROWS = tuple(capability for capability in CAPABILITIES if capability not in ("restart", "seam"))
+HOOKS = features.adapter_hooks()
+ROWS = tuple(
+    one for one in (*CAPABILITIES, *(added.name for added in HOOKS.capabilities)) if one not in ("restart", "seam")
+)
 """`restart` depends on who started the REPL, `seam` on what runs in it, not on what it is."""
 MARKED = re.compile("(<!-- capabilities -->\n).*?(<!-- /capabilities -->)", re.DOTALL)
 MARKED_OF_KERNELS = re.compile("(<!-- kernels -->\n).*?(<!-- /kernels -->)", re.DOTALL)
@@ -57,7 +61,7 @@ async def marks(name):
         place = real_kernels.kernel(name).address.partition("://")[2]
         connected = connect_jupyter(place, listener=lambda _evaluation, _event: None, workspace=None, is_remote=False)
     else:
-        connected = connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None)
+        connected = connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None, hooks=HOOKS)
     async with connected as adapter:
         return {capability: mark(adapter.profile.capabilities.get(capability)) for capability in ROWS}
 

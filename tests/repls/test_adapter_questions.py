@@ -161,7 +161,7 @@ async def test_the_stack_of_the_last_error_is_told(name):
 
 async def test_what_the_profile_does_not_name_is_refused_with_its_line_on_what_would_help(name):
     async with adapter(name) as (opened, _):
-        operations = {**asked(opened, "main"), "clojuredocs": lambda: opened.clojuredocs("clojure.core/map")}
+        operations = asked(opened, "main")
         missing = [capability for capability in operations if capability not in opened.profile.capabilities]
         for capability in missing:
             with pytest.raises(CapabilityMissingError) as refused:

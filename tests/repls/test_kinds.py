@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from codriver.app.hot_reload import stamps
+from codriver.app.workspace_settings import load
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls import dialects, kinds
@@ -14,7 +15,6 @@ from codriver.repls.launch import processes
 from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.repls.launch.recipes import RecipeError, recipe
-from codriver.settings.layers import load
 from codriver.setup import doctor_checks
 from codriver.tools.calls.session_choice import server_of
 

@@ -3,8 +3,9 @@ import json
 import pytest
 from accepted import accept
 
+from codriver.app.workspace_settings import load
 from codriver.repls.jupyter.named_kernels import KernelUrl, TokenSource
-from codriver.settings.layers import SettingsError, as_rows, load
+from codriver.settings.layers import SettingsError, as_rows
 from codriver.settings.model import UnencryptedError, check_encrypted, named_kernels
 
 SECRET = "0123456789abcdef-secret"

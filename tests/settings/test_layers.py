@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from codriver.app.workspace_settings import load, settings_model
 from codriver.errors import StartError
 from codriver.settings import model
-from codriver.settings.layers import NOT_SETTINGS, SettingsError, as_rows, load
+from codriver.settings.layers import NOT_SETTINGS, SettingsError, as_rows
 from codriver.settings.model import Settings, settings_table, spelled, variable
 
 ADDRESSES = "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
@@ -28,7 +29,7 @@ def workspace(user_file, tmp_path):
 
 def test_without_any_layer_the_defaults_hold(workspace):
     loaded = load(workspace, environ={})
-    assert loaded.settings == Settings()
+    assert loaded.settings == settings_model()()
     assert loaded.warnings == ()
     assert {origin.layer for origin in loaded.origins.values()} == {"default"}
 
@@ -151,7 +152,7 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_name(workspace, user_file)
     user_file.write_text("mcpSocketServerPrt = 1\nmax-depth = 3\nzzzzz = 1\n")
     (workspace / "pyproject.toml").write_text("[tool.codriver]\nautoStartMcpServer = true\n")
     loaded = load(workspace, environ={"CODRIVER_MAXDEPTH": "1"})
-    assert loaded.settings == Settings()
+    assert loaded.settings == settings_model()()
     assert loaded.warnings == (
         f"{user_file}: there is no setting mcpSocketServerPrt; did you mean mcpSocketServerPort?",
         f"{user_file}: there is no setting max-depth; did you mean maxDepth?",
@@ -200,8 +201,8 @@ def test_the_names_carried_over_are_spelled_as_they_were():
 
 
 def test_every_setting_has_a_sentence_a_default_and_words_for_what_is_allowed():
-    table = settings_table()
-    for name, info in Settings.model_fields.items():
+    table = settings_table(settings_model())
+    for name, info in settings_model().model_fields.items():
         assert info.description
         assert info.description.endswith(".")
         assert info.default is not None
@@ -217,7 +218,7 @@ def test_every_value_is_shown_with_where_it_comes_from(workspace, user_file):
     assert rows["maxDepth"] == ("3", f"user ({user_file})")
     assert rows["repl"] == ('["hy"]', "environment (CODRIVER_REPL)")
     assert rows["watch"] == ("false", "default")
-    assert len(rows) == len(Settings.model_fields)
+    assert len(rows) == len(settings_model().model_fields)
 
 
 def test_values_shown_can_be_put_in_a_file(workspace):

@@ -7,10 +7,11 @@ import sys
 import pytest
 from live_server import WAIT_S, environ, serving
 
+from codriver.app.workspace_settings import load
 from codriver.commands.fresh_runs import FreshRuns
 from codriver.errors import StartError
 from codriver.settings import machine_policy
-from codriver.settings.layers import Reloader, as_rows, load
+from codriver.settings.layers import Reloader, as_rows
 from codriver.settings.machine_policy import SWITCHES, read
 
 EVERYTHING = tuple(SWITCHES.values())

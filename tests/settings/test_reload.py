@@ -4,7 +4,8 @@ import pytest
 from accepted import accept
 from linked_tree import git
 
-from codriver.settings.layers import Reloader, load
+from codriver.app.workspace_settings import load, settings_model
+from codriver.settings.layers import Reloader
 from codriver.settings.model import GROWING, NEED_RESTART, Settings
 
 
@@ -40,7 +41,7 @@ def test_a_setting_that_can_change_holds_at_once_and_is_told_with_its_origin(wor
     assert subject.look() is None
     (workspace / "codriver.toml").unlink()
     news = subject.look()
-    assert news.settings == Settings()
+    assert news.settings == settings_model()()
     assert news.said == ("setting maxDepth = 7 from default holds from now on",)
 
 

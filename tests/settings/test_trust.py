@@ -13,12 +13,13 @@ import pytest
 from accepted import accept
 from live_server import serving
 
+from codriver.app.workspace_settings import load
 from codriver.files import toml_file
 from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.kinds import by_word
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust
-from codriver.settings.layers import Reloader, SettingsError, held_back, load
+from codriver.settings.layers import Reloader, SettingsError, held_back
 from codriver.settings.model import Settings, spelled
 
 GRANTING = [
@@ -40,7 +41,6 @@ GRANTING = [
     ("skill_sources", ["workspace"]),
     ("port_files", ["../elsewhere/.nrepl-port"]),
     ("port_files", ["/home/other/.nrepl-port"]),
-    ("clojuredocs_url", "http://192.0.2.1/export.json"),
 ]
 HARMLESS = [
     *(("repl", [word]) for word in by_word()),

@@ -8,9 +8,9 @@ import forked
 import pytest
 from live_server import environ
 
+from codriver.app.workspace_settings import load
 from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.launch.projects import find_projects, running_repls
-from codriver.settings.layers import load
 from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
 from codriver.setup.init import InitOptions, run_init
 

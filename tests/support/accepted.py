@@ -1,7 +1,7 @@
 """Acceptance of workspaces, as their users give it by `codriver trust`."""
 
+from codriver.app.workspace_settings import load
 from codriver.settings.acceptance import accept_workspace
-from codriver.settings.layers import load
 
 
 def accept(workspace, environ=None):

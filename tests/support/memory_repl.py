@@ -39,7 +39,7 @@ PROTOCOL = "memory"
 HOME = "user"
 GIVEN = ("evaluate", "load-file", "interrupt", "complete", "lookup", "stdin", "sessions", "print-limits", "macroexpand",
          "stacktrace", "cells")  # fmt: skip
-MISSING = {"test": "this REPL is for tests, and runs none", "clojuredocs": "this is no Clojure"}
+MISSING = {"test": "this REPL is for tests, and runs none"}
 TOKEN = re.compile(r'\s*([()]|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
 
 LINES_AT_ONCE = 1000

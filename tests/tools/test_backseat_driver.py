@@ -6,13 +6,12 @@ import socket
 from pathlib import Path
 
 import pytest
-from all_tools import BY_NAME
 from live_server import WAIT_S, Bare, until
 from tools_in_memory import serving
 
-from codriver.tools.manifest import ARGUMENTS, SKILLS, WITHOUT_MEANING, address
+from codriver.tools.manifest import ARGUMENTS, BASE_TOOLS, SKILLS, WITHOUT_MEANING, address
 
-NAMES = {other: tool.name for tool in BY_NAME.values() for other in tool.other_names}
+NAMES = {other: tool.name for tool in BASE_TOOLS for other in tool.other_names}
 OURS = {
     "clojure_evaluate_code": "evaluate_code",
     "clojure_load_file": "load_file",
@@ -21,7 +20,6 @@ OURS = {
     "clojure_repl_output_log": "repl_output_log",
     "clojure_symbol_info": "symbol_info",
     "clojure_list_sessions": "list_sessions",
-    "clojuredocs_info": "clojuredocs_info",
 }
 """Source: Backseat Driver's `tools/list`."""
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-backseat-driver.md"
@@ -120,18 +118,19 @@ def test_a_symbol_is_read_at_its_address(client):
     [
         ("/symbol-info/clojure.core/map@clj@user", "codriver://symbol/clj/user/clojure.core%2Fmap"),
         ("/symbol-info/a%2Fb@clj@user", "codriver://symbol/clj/user/a%2Fb"),
-        ("/clojuredocs/clojure.core/map", "codriver://clojuredocs/clojure.core%2Fmap"),
+        ("/plain/clojure.core/map", "codriver://plain/clojure.core%2Fmap"),
         ("/skills/backseat-driver/references/output-log-queries.md", "skill://live-repl/REFERENCE.md"),
         ("skill://live-repl/SKILL.md", "skill://live-repl/SKILL.md"),
         ("codriver://log", "codriver://log"),
         ("/symbol-info/map", "/symbol-info/map"),
-        ("/clojuredocs/", "/clojuredocs/"),
+        ("/plain/", "/plain/"),
+        ("/other/map", "/other/map"),
         ("/", "/"),
         ("", ""),
     ],
 )
 def test_an_address_means_one_of_ours(theirs, ours):
-    assert address(theirs) == ours
+    assert address(theirs, {"plain"}) == ours
 
 
 @pytest.mark.parametrize("params", ["", ',"params":{}'])

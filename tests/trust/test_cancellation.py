@@ -19,8 +19,8 @@ from live_server import WAIT_S, Bare, until
 from mcp.shared.exceptions import MCPError
 
 from codriver.app import serve
+from codriver.app.workspace_settings import load
 from codriver.protocol import calls
-from codriver.settings.layers import load
 from codriver.settings.model import Durations
 from codriver.tools.calls import gate
 

@@ -9,18 +9,15 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.repls.contract.extras import AdapterHooks
-from codriver.tools.calls.hooks import merged
-from codriver.tools.manifest import manifest_with
-
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.feature import Feature
-    from codriver.server_hooks import Part, ServerHooks
+    from codriver.repls.contract.extras import AdapterHooks
+    from codriver.server_hooks import Part, ResourceFamily, ServerHooks
     from codriver.tools.calls.base import CallHooks, Manifest, Services
 
-NAMES: Final = ("traces", "try_code")
+NAMES: Final = ("traces", "try_code", "clojuredocs")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
 
@@ -38,6 +35,11 @@ def server_hooks() -> tuple[ServerHooks, ...]:
     return tuple(one.server() for one in features())
 
 
+def resources() -> tuple[ResourceFamily, ...]:
+    """Return the resources that features serve."""
+    return tuple(one for hooks in server_hooks() for one in hooks.resources)
+
+
 def parts() -> tuple[Part[Any], ...]:
     """Return the declarations of all state that features keep for the life of a server."""
     return tuple(part for hooks in server_hooks() for part in hooks.parts)
@@ -46,6 +48,8 @@ def parts() -> tuple[Part[Any], ...]:
 @cache
 def manifest() -> Manifest:
     """Return all tools: the base's, with the arguments that features add, and those of the features."""
+    from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # commands read only the declarations
+
     every = server_hooks()
     return manifest_with(
         tuple(tool for hooks in every for tool in hooks.tools),
@@ -57,16 +61,21 @@ def manifest() -> Manifest:
 @cache
 def call_hooks() -> CallHooks:
     """Return what all features add to calls of the base's tools."""
+    from codriver.tools.calls.hooks import merged  # noqa: PLC0415  # as above
+
     return merged(tuple(hooks.calls for hooks in server_hooks()))
 
 
 @cache
 def adapter_hooks() -> AdapterHooks:
     """Return what all features add to the adapters of REPLs."""
+    from codriver.repls.contract.extras import AdapterHooks  # noqa: PLC0415  # as above
+
     every = [hooks.adapters for hooks in server_hooks()]
     return AdapterHooks(
         reply_fields={key: name for hooks in every for key, name in hooks.reply_fields.items()},
         around={kind: make for hooks in every for kind, make in hooks.around.items()},
+        capabilities=tuple(one for hooks in every for one in hooks.capabilities),
     )
 
 

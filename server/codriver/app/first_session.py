@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import __version__
 from codriver.app import features, kept_lists
 from codriver.app.hot_reload import selection
+from codriver.app.workspace_settings import load
 from codriver.core.actions import LanguagesSeen, Start
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
@@ -32,7 +33,6 @@ from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.projects import repl_of_project
 from codriver.repls.launch.recipes import recipe
 from codriver.settings import trust
-from codriver.settings.layers import load
 from codriver.settings.model import named_kernels
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.calls.gate import to_name_one

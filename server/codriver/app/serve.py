@@ -30,6 +30,7 @@ from codriver.app.hot_reload import LiveSettings
 from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
+from codriver.app.workspace_settings import load
 from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChanged, Say, Start, Stop, Stopped
 from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
@@ -46,7 +47,7 @@ from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
-from codriver.settings.layers import Reloader, held_back, load
+from codriver.settings.layers import Reloader, held_back
 from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
 from codriver.systems import terminals
 from codriver.systems.machine import TELLS_USERS

@@ -39,7 +39,6 @@ from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.net.client_sessions import Clients, SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
-from codriver.repls.dialects.clojuredocs_export import Export
 from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
@@ -183,7 +182,7 @@ def build(
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
             core=core, tasks=tasks, connectors=connectors, workspace=workspace,
-            recipe_of=recipe_of, logbook=logbook, transcripts=transcripts,
+            recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, added=features.adapter_hooks().capabilities,
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
@@ -334,7 +333,6 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         may_run_files=may_run_files,
         now=now_ms,
         client_counters=clients.counters,
-        clojuredocs=Export(cache_folder()),
         query=logbook.query,
         history=logbook.history,
         remembered=logbook.remembered,
@@ -373,6 +371,7 @@ def _protocol(
         redactor=redactor,
         skills=skills,
         load_sdk=_load_sdk,
+        resources=features.resources(),
     )
 
 

@@ -215,7 +215,7 @@ def connected(workspace: Path, *, start: bool) -> client.Connection:
         with patience(lambda: f"a server is started for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
     except client.NoServerError:
-        from codriver.settings.layers import load  # noqa: PLC0415  # a running server is reached without it
+        from codriver.app.workspace_settings import load  # noqa: PLC0415  # a running server is reached without it
 
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise

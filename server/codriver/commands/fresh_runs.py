@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from codriver.app.wiring import CONNECTORS
+from codriver.app.workspace_settings import load
 from codriver.commands.terminal import say
 from codriver.core.values import PrintLimits
 from codriver.documents.document_check import Failed, SoundDocument, check_document
@@ -31,7 +32,6 @@ from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python_text
 from codriver.settings import machine_policy, trust
-from codriver.settings.layers import load
 from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import NO_TESTS_STATUS, ChosenTests, ReportBuilder, RunSpec
 

@@ -171,7 +171,8 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
 
 def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, ...]]:
     """Return the workspace's settings that await acceptance; if none can be read, None and the reasons."""
-    from codriver.settings.layers import SettingsError, load  # noqa: PLC0415  # only this command needs it
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only this command needs it
 
     try:
         return load(workspace, environ=os.environ).withheld, ()
@@ -190,8 +191,9 @@ def _take_back_acceptance(workspace: Path) -> None:
 
 def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
     """Accept what `init` leaves, unless older settings grant something and nobody accepted them."""
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import held_back, load  # noqa: PLC0415  # as above
+    from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
 
     for one in held or ():
         say(f"codriver: {held_back(one, workspace)}", err=True)
@@ -220,6 +222,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     Changes nothing, and starts nothing but the relay, for a moment. A note works and may surprise; what is wrong
     gives the exit status 1.
     """
+    from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
     from codriver.setup.doctor import diagnose  # noqa: PLC0415  # only this command needs it
     from codriver.setup.doctor_checks import NAME  # noqa: PLC0415  # as above
@@ -233,7 +236,8 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
 
     with patience(lambda: "looking at the installation: the relay, the interpreters and the clients are tried"):
         machine = Environment.here()
-        report = diagnose(Launch.here(workspace).with_shared(machine), ask, machine)
+        launch = Launch.here(workspace).with_shared(machine)
+        report = diagnose(launch, ask, machine, settings_model=settings_model())
     if as_json:
         say_json(report.to_json(), indent=2)
     else:
@@ -257,7 +261,8 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
 
     What was given to a running `codriver serve` on its command line is not seen here.
     """
-    from codriver.settings.layers import as_rows, held_back, load  # noqa: PLC0415  # only this command needs it
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import as_rows, held_back  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     loaded = load(workspace, environ=os.environ)
@@ -284,8 +289,9 @@ def config_check(*, workspace: Path) -> None:
 
     Exit status 1 when something is wrong.
     """
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
     from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import SettingsError, held_back, load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError, held_back  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     try:
@@ -347,8 +353,8 @@ def _list_accepted() -> None:
 
 
 def _accept_as_written(workspace: Path) -> None:
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import load  # noqa: PLC0415  # as above
 
     loaded = load(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)

@@ -36,12 +36,13 @@ from codriver.wire.framing import LineDecoder, LineRoom, LinesCrowdedError
 from codriver.wire.untrusted import Excess, excess, may_be_heavy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.net.fair_threads import Shares
     from codriver.protocol.results import About
+    from codriver.server_hooks import ResourceFamily
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 
@@ -89,19 +90,23 @@ class McpServer:
         redactor: Redactor,
         skills: SkillLibrary,
         load_sdk: Callable[[], MakesSdk],
+        resources: Sequence[ResourceFamily] = (),
     ) -> None:
-        """`load_sdk` imports the SDK, which takes a moment, and gives the maker of the SDK's side of this server."""
+        """`load_sdk` imports the SDK, which takes a moment, and gives the maker of the SDK's side of this server.
+
+        `resources`: those of features.
+        """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
-        subscriptions, resources = Subscriptions(), Resources(services, skills, redactor)
+        subscriptions, served = Subscriptions(), Resources(services, skills, redactor, resources)
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         self._questions = TrustQuestions(services)
         tell_of_log, ask = self.broadcast.log_grew_for, self._questions
         self.caller = Caller(services, redactor=redactor, tell_of_log=tell_of_log, questions=ask)
-        results = Results(services, clients, resources, self.broadcast, self.log_messages, about, redactor)
+        results = Results(services, clients, served, self.broadcast, self.log_messages, about, redactor)
         self._shared = Shared(
-            services, results, self.caller, resources, subscriptions, self.log_messages, skills, redactor
+            services, results, self.caller, served, subscriptions, self.log_messages, skills, redactor
         )
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.live.settings.max_line_bytes))
 

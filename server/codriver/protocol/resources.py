@@ -6,8 +6,9 @@
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
   of the whole text. Notes on dropped text, and on more text beyond the default limit, stand beside the text: in
   `_meta`, and for a model, which seldom sees that, as a second content `…#note`.
-* `codriver://symbol/SESSION/NAMESPACE/SYMBOL` and `codriver://clojuredocs/SYMBOL`: the answers of those tools.
-  Each part is percent-encoded by itself, slashes too, as names hold any character.
+* `codriver://symbol/SESSION/NAMESPACE/SYMBOL`: the answer of that tool. Each part is percent-encoded by itself, slashes
+  too, as names hold any character.
+* those of features
 
 Prompts for people to pick in their client: openings for an agent that has these tools.
 """
@@ -30,16 +31,16 @@ from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResou
 from codriver.skills import LIVE_APP, SCHEME
 from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import client_slug, slug
-from codriver.tools.clojuredocs_info import describe_docs
 from codriver.tools.manifest import address
 from codriver.tools.symbol_info import describe_symbol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from codriver.core.state import State
     from codriver.log.redaction import Redactor
     from codriver.log.transcripts import Part
+    from codriver.server_hooks import ResourceFamily, ResourceRow
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 
@@ -50,7 +51,6 @@ HANDOFF_URI = "codriver://handoff"
 HANDOFF_FOR = "codriver://handoff{?who}"
 EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
-DOCS = "codriver://clojuredocs/{symbol}"
 SKILL = "skill://{skill}/SKILL.md"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 LOG_ENTITIES = 500
@@ -106,12 +106,6 @@ TEMPLATES = (
         "What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
         "application/json",
     ),
-    (
-        DOCS,
-        "ClojureDocs",
-        "Examples, see-alsos and notes about a Clojure var. Percent-encode the symbol.",
-        "application/json",
-    ),
     (SKILL, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
 )
 """The families of resources, in rows of the same kind."""
@@ -136,21 +130,29 @@ class Found:
 class Resources:
     """The resources of one server."""
 
-    def __init__(self, services: Services, skills: SkillLibrary, redactor: Redactor) -> None:
+    def __init__(
+        self, services: Services, skills: SkillLibrary, redactor: Redactor, added: Sequence[ResourceFamily] = ()
+    ) -> None:
+        """`added`: the resources of features."""
+        self._added = {(one.kind, one.parts): one for one in added}
+        self._plain = frozenset(one.kind for one in added if one.has_plain_path)
+        self._rows = [(*_row(row), one.mime_type) for one in added for row in one.listed]
+        self._template_rows = [(*_row(row), one.mime_type) for one in added for row in one.templates]
         self._services = services
         self._library = skills
         self._skills = SkillResources(skills, redactor)
 
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
         """The resources that exist now: the log, and the skills on offer to this client."""
-        always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in RESOURCES]
+        always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *self._rows)]
         if not client.takes_skills:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
 
     def templates(self, client: ClientSession) -> list[dict[str, str]]:
         """The families of resources that are too many to list."""
-        families = TEMPLATES if client.takes_skills else [one for one in TEMPLATES if one[0] != SKILL]
+        every = (*TEMPLATES, *self._template_rows)
+        families = every if client.takes_skills else [one for one in every if one[0] != SKILL]
         return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
@@ -210,8 +212,9 @@ class Resources:
                     return await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
                     return _json(await describe_symbol(self._services, key, namespace, symbol))
-                case ("codriver", "clojuredocs", symbol):
-                    return _json(await describe_docs(self._services, None, symbol))
+                case ("codriver", kind, *given) if family := self._family(kind, given):
+                    text = await family.read(self._services, client, [one for one in given if one], query)
+                    return Found(family.mime_type, text)
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
         except ReplDisconnectedError as error:
@@ -225,7 +228,11 @@ class Resources:
     def _ours(self, uri: str) -> str:
         """The address that stands for one of Backseat Driver's; a skill on offer and any other keep theirs."""
         name = uri.removeprefix(SCHEME).partition("/")[0] if is_skill(uri) else ""
-        return uri if any(skill.id == name for skill in self._library.skills()) else address(uri)
+        return uri if any(skill.id == name for skill in self._library.skills()) else address(uri, self._plain)
+
+    def _family(self, kind: str, parts: Sequence[str]) -> ResourceFamily | None:
+        """Return the feature's resources that an address is one of; a last part may be empty."""
+        return self._added.get((kind, len(parts) - 1 if parts and not parts[-1] else len(parts)))
 
     async def check(self, uri: str, protocol: str, client: ClientSession) -> None:
         """Check that there is such a resource, without asking a REPL or the network. Skills are read from the disk.
@@ -242,7 +249,9 @@ class Resources:
             match (split.scheme, split.netloc, *split.path.split("/")[1:]):
                 case ("codriver", "log" | "handoff") | ("codriver", "log" | "handoff", ""):
                     return
-                case ("codriver", "symbol", _, _, _) | ("codriver", "clojuredocs", _):
+                case ("codriver", "symbol", _, _, _):
+                    return
+                case ("codriver", kind, *given) if self._family(kind, given):
                     return
                 case ("codriver", "evaluation", identity, part):
                     if part in PARTS and self._services.transcripts.get(unquote(identity)) is not None:
@@ -308,6 +317,10 @@ def hidden_skills(state: State) -> tuple[str, ...]:
 def is_skill(uri: str) -> bool:
     """Whether `uri` is that of a skill's file."""
     return uri.startswith(SCHEME)
+
+
+def _row(row: ResourceRow) -> tuple[str, str, str]:
+    return row.uri, row.title, row.description
 
 
 def _json(fields: Mapping[str, object]) -> Found:

@@ -30,6 +30,7 @@ from codriver.repls.contract.adapter import (
     ReplUnreachableError,
     StrangeListenerError,
 )
+from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.connection_files import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
@@ -37,7 +38,7 @@ from codriver.repls.runner import AppEventRecorder, AppStreamKeeper, EventRecord
 from codriver.systems.machine import give_back_large_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from anyio.abc import TaskGroup
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Profile
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
+    from codriver.repls.contract.adapter_values import ServerCapability
 
 E = TypeVar("E")
 logger = logging.getLogger(__name__)
@@ -63,6 +65,12 @@ def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
         return profile
     capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
     return replace(profile, capabilities=capabilities, missing={**profile.missing, **withheld})
+
+
+def with_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
+    """Return the profile with a hint for each capability of a feature that the REPL lacks."""
+    hints = {one.name: one.hint_for(profile.dialect) for one in added if one.name not in profile.capabilities}
+    return replace(profile, missing={**hints, **profile.missing}) if hints else profile
 
 
 @dataclass(slots=True)
@@ -84,8 +92,11 @@ class Repls:
         recipe_of: Callable[[str], recipes.Recipe],
         logbook: Logbook,
         transcripts: Transcripts,
+        added: Sequence[ServerCapability] = (),
     ) -> None:
         """`recipe_of` gives the recipe for the REPL that words name; it may wait for a disk.
+
+        `added`: the capabilities of features.
 
         Raises:
             LookupError: a kind of REPL has a protocol without a connector.
@@ -94,6 +105,9 @@ class Repls:
             raise LookupError(f"no connector for the protocols {sorted(strange)}; there are {sorted(connectors)}")
         self._tasks = tasks
         self._connectors = connectors
+        self._added = tuple(added)
+        self.capability_names = (*CAPABILITIES, *(one.name for one in added))
+        """All capabilities, in the order they are shown."""
         self._recipe_of = recipe_of
         self._workspace = workspace
         self._lives: dict[str, _Life] = {}
@@ -299,6 +313,7 @@ class Repls:
                 self._adapters[repl_id] = adapter
                 try:
                     profile = without(await self._placed(repl_id, adapter.profile), withheld)
+                    profile = with_hints(profile, self._added)
                     key = kinds.key_of(profile.dialect, profile.application)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
                     await anyio.to_thread.run_sync(give_back_large_blocks)

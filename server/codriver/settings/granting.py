@@ -17,6 +17,8 @@ from codriver.repls import kinds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from codriver.settings.declared import Grants
+
 SHOWN_CHARACTERS: Final = 120
 
 
@@ -59,24 +61,30 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
 )
 """For each switch, the value that grants something. A workspace may always take something away."""
 
-_GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url", "python"})
+_GRANTING_TEXTS: Final = frozenset({"host", "python"})
 
 
-def granting_items(name: str, value: object) -> tuple[object, ...]:
-    """Return the items of a setting's value that grant something: of a list some of its items, else the value."""
+def granting_items(name: str, value: object, grants: Grants = "nothing") -> tuple[object, ...]:
+    """Return the items of a setting's value that grant something: of a list some of its items, else the value.
+
+    `grants`: what the feature says that declares the setting.
+    """
     if name in _HARMLESS_ITEMS and isinstance(value, tuple):
         return tuple(item for item in value if not _HARMLESS_ITEMS[name](item))
     is_granting = name in _GRANTING_TEXTS or (name in _GRANTING_VALUES and value is _GRANTING_VALUES[name])
+    is_granting |= grants == "any value" or (isinstance(value, bool) and grants == json.dumps(value))
     return (value,) if is_granting else ()
 
 
-def split_granting(name: str, value: object, current: object, accepted: tuple[object, ...]) -> tuple[object, object]:
+def split_granting(
+    name: str, value: object, current: object, accepted: tuple[object, ...], grants: Grants = "nothing"
+) -> tuple[object, object]:
     """Split a value for the setting `name` from a workspace's file into the part that counts and the rest.
 
     Each part is None if it is empty. `current`: the value without that file, which needs no acceptance. `accepted`: the
-    granting items that the user has accepted.
+    granting items that the user has accepted. `grants`: what the feature says that declares the setting.
     """
-    granting = granting_items(name, value)
+    granting = granting_items(name, value, grants)
     if name in _HARMLESS_ITEMS and isinstance(value, tuple):
         known = (*(current if isinstance(current, tuple) else ()), *accepted)
         held = tuple(item for item in granting if item not in known)
@@ -96,11 +104,14 @@ _OF_ITEMS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def when_it_counts(name: str) -> str:
+def when_it_counts(name: str, grants: Grants = "nothing") -> str:
     """Describe the condition under which a workspace's file decides the setting `name`."""
     if name in _GRANTING_VALUES:
         return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
-    return _OF_ITEMS.get(name) or ("once accepted" if name in _GRANTING_TEXTS else "always")
+    if grants in {"true", "false"}:
+        return f"{grants} once accepted"
+    is_granting = name in _GRANTING_TEXTS or grants == "any value"
+    return _OF_ITEMS.get(name) or ("once accepted" if is_granting else "always")
 
 
 def shown_value(value: object) -> str:

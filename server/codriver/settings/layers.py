@@ -27,7 +27,6 @@ from codriver.files.working_trees import main_checkout
 from codriver.settings import granting, machine_policy, trust
 from codriver.settings.model import (
     GROWING,
-    NEED_RESTART,
     PREFIX,
     Settings,
     allowed,
@@ -173,8 +172,17 @@ class _Layer:
     """By the name given: the nearest existing name, spelled as this layer spells names."""
 
 
-def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
-    """The settings for a workspace. `overrides` come from the command line, by attribute name; None means not given.
+def load(
+    workspace: Path,
+    *,
+    environ: Mapping[str, str],
+    model: type[Settings],
+    overrides: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Load the settings of a workspace.
+
+    `model` has the settings of the base and of its features. `overrides` come from the command line, by attribute name;
+    None means not given.
 
     Raises:
         SettingsError: a value is wrong or a file cannot be read; the error names the place, the key and the allowed
@@ -182,13 +190,13 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
-    origins = {name: Origin("default") for name in Settings.model_fields}
+    origins = {name: Origin("default") for name in model.model_fields}
     warnings: list[str] = []
     withheld: list[Withheld] = []
     granted: dict[str, tuple[object, ...]] = {}
     tables = _read(read_tables, workspace)
     record = trust.read_record(workspace)
-    for layer in _layers(workspace, tables, environ, overrides or {}):
+    for layer in _layers(workspace, tables, environ, overrides or {}, model):
         for given, nearest in layer.unknown.items():
             hint = f"; did you mean {nearest}?" if nearest else ""
             warnings.append(f"{layer.origin.place}: there is no setting {given}{hint}")
@@ -197,16 +205,17 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
                 warnings.append(f"{layer.origin.place}: {spelled(name)} {USERS_ALONE[name]}")
                 continue
             try:
-                counting = _checked(name, value, layer.origin)
+                counting = _checked(name, value, layer.origin, model)
             except SettingsError as error:
                 errors.append(error)
                 continue
             if layer.origin.layer == "workspace":
-                if items := granting.granting_items(name, counting):
+                grants = model.grants_of(name)
+                if items := granting.granting_items(name, counting, grants):
                     granted[name] = (*granted.get(name, ()), *items)
-                current = values.get(name, Settings.model_fields[name].default)
+                current = values.get(name, model.model_fields[name].default)
                 accepted = record.settings.get(name, ())
-                counting, held = granting.split_granting(name, counting, current, accepted)
+                counting, held = granting.split_granting(name, counting, current, accepted, grants)
                 if held is not None:
                     place, setting = layer.origin.place, spelled(name)
                     withheld.append(Withheld(place, setting, held, accepted, record.is_there, record.problem))
@@ -218,7 +227,7 @@ def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str,
         raise SettingsError.of_all(errors, warnings)
     policy = machine_policy.read(machine_policy.policy_file())
     origins |= dict.fromkeys(policy.off, Origin("machine", str(policy.path)))
-    settings = Settings.model_validate(values).restricted(policy)
+    settings = model.model_validate(values).restricted(policy)
     return Loaded(
         settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted), policy
     )
@@ -238,7 +247,7 @@ def files(workspace: Path) -> tuple[Path, ...]:
 def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
     """Every setting for people to see: its name, its value as TOML spells it, and where the value comes from."""
     rows = []
-    for name in Settings.model_fields:
+    for name in type(loaded.settings).model_fields:
         origin = loaded.origins[name]
         whence = f"{origin.layer} ({origin.place})" if origin.place and origin.place != origin.layer else origin.layer
         rows.append((spelled(name), printed(getattr(loaded.settings, name)), whence))
@@ -246,13 +255,17 @@ def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
 
 
 def _layers(
-    workspace: Path, tables: WorkspaceTables, environ: Mapping[str, str], overrides: Mapping[str, object]
+    workspace: Path,
+    tables: WorkspaceTables,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object],
+    model: type[Settings],
 ) -> Iterator[_Layer]:
     user, project, own = files(workspace)
-    yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user))
-    yield _file_layer("workspace", project, tables.project)
-    yield _file_layer("workspace", own, tables.own)
-    by_variable = {variable(name): name for name in Settings.model_fields}
+    yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user), model)
+    yield _file_layer("workspace", project, tables.project, model)
+    yield _file_layer("workspace", own, tables.own, model)
+    by_variable = {variable(name): name for name in model.model_fields}
     for given, text in environ.items():
         if not given.startswith(PREFIX) or given in NOT_SETTINGS:
             continue
@@ -260,14 +273,16 @@ def _layers(
         name = by_variable.get(given)
         if name is None:
             yield _Layer(origin, {}, {given: _nearest(given, by_variable)})
-        elif text or is_list(name):  # a variable set to nothing counts as not set, but for a list it is an empty one
-            yield _Layer(origin, {name: _from_text(name, text)})
+        elif text or is_list(
+            name, model
+        ):  # a variable set to nothing counts as not set, but for a list it is an empty one
+            yield _Layer(origin, {name: _from_text(name, text, model)})
     given_values = {name: value for name, value in overrides.items() if value is not None}
     yield _Layer(Origin("command line", "command line"), given_values)
 
 
-def _file_layer(layer: str, path: Path, table: Mapping[str, object]) -> _Layer:
-    names = {spelled(name): name for name in Settings.model_fields}
+def _file_layer(layer: str, path: Path, table: Mapping[str, object], model: type[Settings]) -> _Layer:
+    names = {spelled(name): name for name in model.model_fields}
     known = {names[key]: value for key, value in table.items() if key in names}
     unknown = {key: _nearest(key, names) for key in table if key not in names}
     return _Layer(Origin(layer, str(path)), known, unknown)
@@ -293,12 +308,12 @@ def _read(read: Callable[[Path], T], path: Path) -> T:
         raise SettingsError(str(error.path), error.why) from error
 
 
-def _from_text(name: str, text: str) -> object:
+def _from_text(name: str, text: str, model: type[Settings]) -> object:
     """An environment variable's text as a value.
 
     A list is written as JSON, or with commas between its parts. JSON first, for a command line that has a comma.
     """
-    if not is_list(name):
+    if not is_list(name, model):
         return text
     try:
         listed = json.loads(text)
@@ -307,22 +322,22 @@ def _from_text(name: str, text: str) -> object:
     return listed if isinstance(listed, list) else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _checked(name: str, value: object, origin: Origin) -> object:
-    """`value` as the settings hold it. Types in files count: `"25"` is no number there; a variable is all text."""
+def _checked(name: str, value: object, origin: Origin, model: type[Settings]) -> object:
+    """Return the validated value. Types in files count: `"25"` is no number there. A variable is always text."""
     given = list(value) if isinstance(value, tuple) else value
     try:
         if origin.layer == "environment":
-            model = Settings.model_validate({name: given})
+            validated = model.model_validate({name: given})
         else:
-            model = Settings.model_validate_json(json.dumps({name: given}), strict=True)
+            validated = model.model_validate_json(json.dumps({name: given}), strict=True)
     except (ValidationError, TypeError) as error:
         if name == "kernels" and isinstance(error, ValidationError):
             raise SettingsError(origin.place, f"{name}: {problem_of(error)}") from None
         shown = given if isinstance(given, str | int | float | list) else str(given)
         raise SettingsError(
-            origin.place, f"{spelled(name)} = {printed(shown)} is wrong; allowed is {allowed(name)}"
+            origin.place, f"{spelled(name)} = {printed(shown)} is wrong; allowed is {allowed(name, model)}"
         ) from error
-    checked: object = getattr(model, name)
+    checked: object = getattr(validated, name)
     return checked
 
 
@@ -379,7 +394,7 @@ class Reloader:
             return None
         is_trust_news, self._seen = seen[-1] != self._seen[-1], seen
         try:
-            loaded = load(self._workspace, environ=self._environ, overrides=self._overrides)
+            loaded = load(self._workspace, environ=self._environ, model=type(self.settings), overrides=self._overrides)
         except SettingsError as error:
             return News(
                 self.settings, wrong=(f"the settings stay as they are: {'; '.join(error.problems)}",), refused=True
@@ -398,7 +413,7 @@ class Reloader:
                 kept[name] = (*current, *(item for item in value if item not in current))
                 if is_new:
                     said.append(f"setting {words}: {_grown(value, current)}")
-            elif name in NEED_RESTART:
+            elif self.settings.needs_restart(name):
                 kept[name] = current
                 if is_new and value != current:
                     said.append(f"setting {words} waits for a restart: {RESTART}")

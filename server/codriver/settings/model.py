@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar, get_args, get_origin
 from urllib.parse import quote
 
 from pydantic import (
@@ -25,6 +26,7 @@ from pydantic import (
     PrivateAttr,
     StringConstraints,
     ValidationError,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -41,11 +43,15 @@ from codriver.repls.jupyter.named_kernels import (
     split_key,
 )
 from codriver.settings import granting
+from codriver.settings.declared import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from codriver.settings.declared import Grants
     from codriver.settings.machine_policy import MachinePolicy
+
+T = TypeVar("T")
 
 
 GIVEN: Final = "CODRIVER_DURATIONS"
@@ -255,6 +261,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
 
+    DECLARED: ClassVar[Mapping[str, Setting[Any]]] = MappingProxyType({})
+    """By name the settings that features declare: see `settings_with`."""
+
     _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """For each setting that the machine's policy turns off, the path of that policy."""
 
@@ -263,6 +272,21 @@ class Settings(BaseModel):
         restricted = self.model_copy(update=dict.fromkeys(policy.off, False))
         restricted._turned_off = dict.fromkeys(policy.off, str(policy.path))  # noqa: SLF001  # of this class
         return restricted
+
+    def value_of(self, setting: Setting[T]) -> T:
+        """Return the value of a setting that a feature declares."""
+        found: T = getattr(self, setting.name)
+        return found
+
+    @classmethod
+    def grants_of(cls, name: str) -> Grants:
+        """Return which values grant something, of a setting that a feature declares."""
+        return cls.DECLARED[name].grants if name in cls.DECLARED else "nothing"
+
+    @classmethod
+    def needs_restart(cls, name: str) -> bool:
+        """Return whether a running server keeps the value that a setting had at its start."""
+        return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in NEED_RESTART
 
     def policy_of(self, name: str) -> str | None:
         """Return the path of the machine's policy if that turns a setting off."""
@@ -359,13 +383,6 @@ class Settings(BaseModel):
         2, ge=0, le=20, description="Lines around an edit's line that are searched."
     )
     line_context_response_padding: int = Field(10, ge=0, le=100, description="Lines shown around a line not found.")
-    clojuredocs_url: Text = Field(
-        "https://clojuredocs.org/clojuredocs-export.json",
-        description="Where the ClojureDocs export is fetched from; none means never.",
-    )
-    clojuredocs_max_age_days: int = Field(
-        30, ge=1, le=3650, description="When a kept ClojureDocs export is fetched anew."
-    )
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
         "auto", description="What the server's event loop is: auto takes uvloop where it is installed."
     )
@@ -392,25 +409,42 @@ GROWING = frozenset({"repl", "nrepl", "kernels"})
 """The settings whose new members a running server adds; members that were taken out stay until a restart."""
 
 
-def settings_table() -> str:
-    """A Markdown table of all settings."""
+@cache
+def settings_with(declared: tuple[Setting[Any], ...]) -> type[Settings]:
+    """Return the model of the base's settings and of those that features declare. Called once by each program."""
+    added: dict[str, Any] = {
+        one.name: (_type_of(one), Field(one.default, ge=one.least, le=one.most, description=one.description))
+        for one in declared
+    }
+    model = create_model("Settings", __base__=Settings, __module__=__name__, **added)
+    model.DECLARED = MappingProxyType({one.name: one for one in declared})
+    return model
+
+
+def _type_of(setting: Setting[Any]) -> Any:
+    kind = type(setting.default)
+    return Text if kind is str else kind
+
+
+def settings_table(model: type[Settings]) -> str:
+    """Return a Markdown table of all settings."""
     rows = [
         "| setting | default | allowed | what it is for | from a workspace's file | a change |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, info in Settings.model_fields.items():
-        change = "at a restart" if name in NEED_RESTART else "at once"
+    for name, info in model.model_fields.items():
+        change = "at a restart" if model.needs_restart(name) else "at once"
         if name in GROWING:
             change = "what is added: at once"
-        default, whence = f"`{printed(info.default)}`", granting.when_it_counts(name)
-        cells = (f"`{spelled(name)}`", default, allowed(name), info.description or "", whence, change)
+        default, whence = f"`{printed(info.default)}`", granting.when_it_counts(name, model.grants_of(name))
+        cells = (f"`{spelled(name)}`", default, allowed(name, model), info.description or "", whence, change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def allowed(name: str) -> str:
-    """The values that a setting may have, in words."""
-    info = Settings.model_fields[name]
+def allowed(name: str, model: type[Settings]) -> str:
+    """Describe the values that a setting may have."""
+    info = model.model_fields[name]
     if info.annotation is bool:
         return "true or false"
     if info.annotation is int:
@@ -423,7 +457,7 @@ def allowed(name: str) -> str:
         return "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
     if name == "kernels":
         return ALLOWED
-    return "a text that is not empty" if info.annotation is str else "a list of texts, none empty"
+    return "a text that is not empty" if isinstance(info.default, str) else "a list of texts, none empty"
 
 
 def printed(value: object) -> str:
@@ -432,6 +466,6 @@ def printed(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
-def is_list(name: str) -> bool:
-    """Whether a setting is a list of texts."""
-    return isinstance(Settings.model_fields[name].default, tuple)
+def is_list(name: str, model: type[Settings]) -> bool:
+    """Return whether a setting is a list of texts."""
+    return isinstance(model.model_fields[name].default, tuple)

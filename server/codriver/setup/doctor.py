@@ -32,6 +32,7 @@ from codriver.repls.launch.recipes import lapse_of
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.settings.machine_policy import SWITCHES
+from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     NAME,
     SEAM,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from codriver.net.server_record import ServerRecord
-    from codriver.settings.model import Settings
     from codriver.setup.clients import Environment, Launch
     from codriver.setup.doctor_checks import State, Support
 
@@ -76,13 +76,22 @@ INSTALL: Final = install_extra("jupyter")
 COMING: Final = frozenset({"connecting", "starting"})
 
 
-def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = obstacle) -> Report:
-    """Look at the workspace `launch.workspace`: versions, settings, skills, server, relay, clients, permissions, REPLs.
+def diagnose(
+    launch: Launch,
+    ask: Ask,
+    environment: Environment,
+    reach: Reach = obstacle,
+    *,
+    settings_model: type[Settings] = Settings,
+) -> Report:
+    """Check the workspace `launch.workspace`: versions, settings, skills, server, relay, clients, permissions, REPLs.
+
+    `settings_model` has the settings of the base and of its features.
 
     Changes nothing, and starts nothing but the relay, for a moment, when a server runs.
     """
     workspace = launch.workspace
-    checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment)]
+    checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment, settings_model)]
     health = _try(ask, "server_health")
     sessions = _rows(_try(ask, "list_sessions"), "sessions") if isinstance(health, dict) else []
     checks += _check_server(workspace, health)
@@ -96,7 +105,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     checks += _check_homes(sessions)
     if not isinstance(health, dict):
         checks += _check_kernels(workspace, environment)
-        checks += _check_python(workspace, environment)
+        checks += _check_python(workspace, environment, settings_model)
     return Report(tuple(checks), tuple(_repl_report(session, ask) for session in sessions))
 
 
@@ -130,9 +139,9 @@ def _check_programs() -> Iterator[Check]:
         yield Check("programs", "ok", text)
 
 
-def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check]:
+def _check_settings(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
     try:
-        loaded = load(workspace, environ=environment.variables)
+        loaded = load(workspace, environ=environment.variables, model=model)
     except SettingsError as error:
         for place, problem in error.faults:
             yield Check("settings", "wrong", problem, f"correct it in {place}")
@@ -377,10 +386,10 @@ def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]
         yield Check("REPLs", "note", f"{whose} runs, known by {kernel.origin.text}", cure)
 
 
-def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
+def _check_python(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
     """The interpreter that a server would take, if it may lack the project's packages; a running server says so."""
     with contextlib.suppress(SettingsError):
-        chosen = load(workspace, environ=environment.variables).settings.python
+        chosen = load(workspace, environ=environment.variables, model=model).settings.python
         found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
         if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
             text = f"a server that a client starts runs code in {found.path}, not in the project's own environment"

@@ -32,14 +32,14 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Every REPL session, with the abilities of its REPL."""
     who = call.who(arguments.who)
     seams = await _seams(call)
-    state, rows = call.state, []
+    state, rows, names = call.state, [], call.services.repls.capability_names
     is_lean = not traits_of(call.client_name).wants_detail
     for repl in state.repls.values():
         own = (call.client, who)
         for session in repl.sessions.values():
             if session.lane is None:
                 lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
-                row = session_row(state, repl, session) | ({"lanes": lanes} if lanes else {})
+                row = session_row(state, repl, session, names) | ({"lanes": lanes} if lanes else {})
                 row = _lean(state, repl, row, who) if is_lean else row
                 is_of_app = session.name == MAIN_SESSION and repl.id in seams
                 rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))

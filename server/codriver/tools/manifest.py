@@ -18,7 +18,6 @@ from codriver.core.values import LISP
 from codriver.errors import refused
 from codriver.tools import (
     balance_brackets,
-    clojuredocs_info,
     complete_symbol,
     connect_repl,
     edit_files,
@@ -49,7 +48,7 @@ from codriver.tools.calls.gate import on_offer, refusal, run
 from codriver.tools.get_evaluation import GetArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from codriver.core.state import State
     from codriver.settings.model import Settings
@@ -65,7 +64,6 @@ BASE_TOOLS: tuple[Tool, ...] = (
     symbol_info.TOOL,
     complete_symbol.TOOL,
     macroexpand.TOOL,
-    clojuredocs_info.TOOL,
     run_tests.TOOL,
     stacktrace.TOOL,
     what_changed.TOOL,
@@ -284,11 +282,11 @@ def translated(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, An
     return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in WITHOUT_MEANING}
 
 
-def address(uri: str) -> str:
-    """The address of ours that one of Backseat Driver means; any other unchanged.
+def address(uri: str, plain_kinds: Collection[str] = ()) -> str:
+    """Return the address of Codriver that one of Backseat Driver means; any other unchanged.
 
-    Source: Backseat Driver, `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`,
-    `/clojuredocs/{symbol}`, `/skills/{name}/{file}`.
+    `plain_kinds`: the resources of features that have the address `/KIND/PART` there. Source: Backseat Driver,
+    `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`, `/skills/{name}/{file}`.
     """
     scheme, _, rest = uri.partition("://")
     if scheme == "skill":
@@ -299,8 +297,8 @@ def address(uri: str) -> str:
     kind, _, rest = uri.removeprefix("/").partition("/") if uri.startswith("/") else ("", "", "")
     if kind == "skills":
         return address(f"skill://{rest}")
-    if kind == "clojuredocs" and rest:
-        return f"codriver://clojuredocs/{_part(rest)}"
+    if kind in plain_kinds and rest:
+        return f"codriver://{kind}/{_part(rest)}"
     if kind == "symbol-info":
         parts = rest.rsplit("@", 2)
         if len(parts) == SYMBOL_PARTS:

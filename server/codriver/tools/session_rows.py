@@ -10,6 +10,8 @@ from codriver.core.values import HELD
 from codriver.repls.contract.adapter_values import CAPABILITIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Profile
 
@@ -43,7 +45,7 @@ def repl_row(repl: Repl) -> dict[str, object]:
     return row
 
 
-def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
+def session_row(state: State, repl: Repl, session: Session, names: Sequence[str] = CAPABILITIES) -> dict[str, object]:
     """A session, with the abilities of its REPL and those that cannot be had."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
@@ -58,7 +60,7 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
         row["note"] = "its client is gone: it ends with what still runs in it"
     row |= running_field(running_evaluation(state, repl, session))
     if repl.profile is not None:
-        row |= _abilities(repl, repl.profile)
+        row |= _abilities(repl, repl.profile, names)
         if stray(state, repl):
             row["elsewhere"] = True
         notes = [*cautions(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
@@ -67,10 +69,10 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
     return row
 
 
-def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
+def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, object]:
     """The part of a session's row that its REPL showed when it was connected."""
     capabilities: dict[str, dict[str, object]] = {}
-    for name in CAPABILITIES:
+    for name in names:
         if name == "restart" and repl.owned:
             capabilities[name] = {"support": "native", "op": "codriver"}
         elif name in profile.capabilities:

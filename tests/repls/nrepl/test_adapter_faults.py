@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 CIDER = json.loads((Path(__file__).parents[2] / "cases" / "cider_answers.json").read_text("utf-8"))
 CIDER_OPS = (
-    *OPS, "info", "complete", "macroexpand", "test", "stacktrace", "analyze-last-stacktrace", "clojuredocs-lookup",
+    *OPS, "info", "complete", "macroexpand", "test", "stacktrace", "analyze-last-stacktrace",
 )  # fmt: skip
 CLOJURE_FACTS = {"value": json.dumps('{"root":"/project","java":"17"}'), "ns": "user"}
 DONE = {"status": ["done"]}
@@ -576,9 +576,9 @@ async def test_java_that_needs_a_flag_to_be_interrupted_says_so():
 
 async def test_what_is_missing_names_what_would_provide_it():
     async with adapter() as (opened, _, _):
-        assert "cider-nrepl" in opened.profile.missing["clojuredocs"]
+        assert "cider-nrepl" in opened.profile.missing["lookup"]
         with pytest.raises(CapabilityMissingError) as caught:
-            await opened.clojuredocs("clojure.core/map")
+            await opened.ask(Lookup("map"))
         assert "cider-nrepl" in caught.value.hint
 
 
@@ -663,15 +663,6 @@ async def test_no_error_is_no_stack():
     answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         assert await opened.ask(LastError()) is None
-
-
-async def test_clojuredocs_as_cider_gives_it():
-    async with adapter({"clojuredocs-lookup": CIDER["clojuredocs"]}, ops=CIDER_OPS) as (opened, _, server):
-        entry = await opened.clojuredocs("clojure.core/map")
-        assert entry.examples[0].startswith("(map inc [1 2 3 4 5])")
-        assert (server.seen("clojuredocs-lookup")[0]["sym"], server.seen("clojuredocs-lookup")[0]["ns"]) == (
-            "map", "clojure.core"
-        )  # fmt: skip
 
 
 @pytest.mark.parametrize("has_library", [True, False])

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter_values import (
         CellRun,
-        ClojureDocs,
         Ended,
         Endpoint,
         Interruption,
@@ -343,14 +342,6 @@ class Adapter(KernelOperations, Protocol):
             EvaluationFailedError: the value cannot be printed.
         """
         return "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
-
-    async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
-        """The entry of ClojureDocs on the qualified `symbol`; None without one.
-
-        Raises:
-            CapabilityMissingError: this REPL does not know ClojureDocs.
-        """
-        _refuse(self.profile, "clojuredocs")
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a separate session under `name` (namespace, `*1`). `MAIN_SESSION` always exists; twice is harmless.

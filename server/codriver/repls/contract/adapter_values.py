@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.core.records import dataclass
@@ -99,7 +100,6 @@ CAPABILITIES = (
     "restart",
     "complete",
     "lookup",
-    "clojuredocs",
     "stdin",
     "sessions",
     "print-limits",
@@ -111,9 +111,25 @@ CAPABILITIES = (
     "restore",
     "seam",
 )
-"""All capability names, in the order they are shown. The supervisor of the process gives `restart`, an application in
-it gives `seam`.
+"""The names of the base's capabilities, in the order they are shown. The supervisor of the process gives `restart`, an
+application in it gives `seam`.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCapability:
+    """A capability that a feature adds. A REPL has it if its server has one of the operations `ops`, the best first."""
+
+    name: str
+    ops: tuple[str, ...]
+    missing: str
+    """How to get the capability, or what to do without it, in one line."""
+    missing_by_dialect: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The lines for the dialects in which that differs."""
+
+    def hint_for(self, dialect: str) -> str:
+        """Return how a REPL of a dialect gets the capability."""
+        return self.missing_by_dialect.get(dialect, self.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,17 +467,3 @@ class TestRun:
     skipped: int = 0
     xfailed: int = 0
     xpassed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ClojureDocs:
-    """The entry of a var on ClojureDocs: examples, notes, related vars."""
-
-    name: str
-    namespace: str
-    examples: tuple[str, ...] = ()
-    see_alsos: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    doc: str | None = None
-    href: str | None = None
-    """The path of its page on the site."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from codriver.repls.contract.adapter_values import ServerCapability
+
 Rewrite = Callable[[dict[str, Any]], dict[str, Any]]
 """Change the wire fields of one request."""
 
@@ -63,6 +65,8 @@ class AdapterHooks:
     around: Mapping[type, Callable[..., Around]] = field(default_factory=lambda: MappingProxyType({}))
     """The makers of programs for nREPL servers, by the type of the extra that needs them. They are called as
     `make(sessions, probed, listener, workspace)`."""
+    capabilities: Sequence[ServerCapability] = ()
+    """The capabilities that REPLs have by operations of their servers."""
 
 
 NO_HOOKS = AdapterHooks()

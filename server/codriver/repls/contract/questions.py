@@ -127,6 +127,8 @@ class Question(Generic[Answer]):
     """The question's word in ops, programs and kernels."""
     capability: ClassVar[str] = ""
     """The capability without which the question is refused; empty if other REPLs simply tell nothing."""
+    is_for_server: ClassVar[bool] = False
+    """Whether the operation of the server that gives the capability is asked, instead of Codriver's own."""
     timeout_s: ClassVar[float] = 0.0
     """The time that an answer may take, if it is longer than the usual one."""
     namespace: str | None = None

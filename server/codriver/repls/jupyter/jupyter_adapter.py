@@ -322,7 +322,6 @@ MISSING: Final = {
     "restart": RESTART,
     "sessions": ONE_NAMESPACE,
     "print-limits": "a kernel prints its values itself: they are cut at maxValueBytes",
-    "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
     "macroexpand": "kernels have no way to expand macros",
     "frame": "only Python kernels keep the frames of an error",
     "drift": "only Python kernels tell what they loaded: load the file again to be sure",

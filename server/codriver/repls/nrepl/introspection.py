@@ -24,7 +24,6 @@ from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
 from codriver.repls.contract.adapter_values import (
     AppEvents,
-    ClojureDocs,
     Listener,
     Output,
     SeamShown,
@@ -172,6 +171,10 @@ class Introspection:
 
     async def _by_own_op(self, question: Question[Any], target: NreplSession, where: str) -> Told:
         """The answer of Codriver's worker, whose ops have the names of the questions; nothing without such an op."""
+        if question.is_for_server:
+            support = require(self._profile, question.capability)
+            messages = await self._send(support.op, target, **question.asked(where))
+            return {name: value for message in messages for name, value in message.fields.items()}
         op = f"{WORKER_OPS}{question.name}"
         if op not in self._ops:
             return NOTHING
@@ -304,14 +307,6 @@ class Introspection:
                     await self._ask("tidy", session=target.id)
         except CodriverError as error:
             logger.info("what evaluations leave behind could not be tidied up: %s", error)
-
-    async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
-        """The entry of ClojureDocs."""
-        support = require(self._profile, "clojuredocs")
-        namespace, _, name = symbol.rpartition("/")
-        target = self._sessions.get(MAIN_SESSION)
-        answer = await self._send(support.op, target, ns=namespace or "clojure.core", sym=name or symbol)
-        return responses.read_clojuredocs(answer)
 
     def _mark(self, trace: StackTrace) -> StackTrace:
         """`trace` with the frames in files of the workspace marked as the user's, wherever the workspace lies."""

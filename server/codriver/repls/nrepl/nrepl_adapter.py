@@ -71,7 +71,7 @@ def connect_nrepl(
 
 
 @asynccontextmanager
-async def connect(
+async def connect(  # all but the first are optional
     endpoint: Endpoint,
     *,
     listener: Listener,
@@ -104,7 +104,9 @@ async def connect(
 
         sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s, record=record)
         try:
-            probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
+            probed = await _shake_hands(
+                sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s, hooks=hooks
+            )
             adapter = NreplAdapter(
                 sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace, hooks=hooks
             )
@@ -120,7 +122,9 @@ async def connect(
                     await adapter.end()
 
 
-async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_timeout_s: float) -> ProbeResult:
+async def _shake_hands(
+    sessions: SessionPool, *, connect_timeout_s: float, op_timeout_s: float, hooks: AdapterHooks
+) -> ProbeResult:
     main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
     connection = main.connection
     try:
@@ -135,7 +139,7 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
             await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
         if "close" in ops:
             await sessions.close_left()
-        probed = await probe(connection, answer, sessions.opened, ops=ops)
+        probed = await probe(connection, answer, sessions.opened, ops=ops, added=hooks.capabilities)
         sessions.dialect = probed.dialect
         if probed.honours_print_limits:
             sessions.prints_by = probed.dialect.print_fields(NO_LIMITS)
@@ -182,7 +186,6 @@ class NreplAdapter(KernelOperations):
         self.tests_so_far = self._tests.so_far
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
-        self.clojuredocs = introspection.clojuredocs
         self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
             sessions, probed, listener, introspection, holds, programs, looks=self._seam, op_timeout_s=op_timeout_s

@@ -22,6 +22,7 @@ from codriver.wire.untrusted import as_int, as_map, as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.repls.contract.adapter_values import ServerCapability
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import Message, NreplConnection
     from codriver.repls.nrepl.session_pool import OpenedSessions
@@ -43,7 +44,6 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "interrupt": ("interrupt",),
     "complete": ("completions", "complete", "cider/complete"),
     "lookup": ("info", "lookup", "cider/info"),
-    "clojuredocs": ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
     "stdin": ("stdin",),
     "macroexpand": ("macroexpand", "cider/macroexpand"),
     "test": ("test", "cider/test"),
@@ -59,7 +59,6 @@ MISSING: Final[Mapping[str, str]] = {
     "interrupt": "its server has no op `interrupt`; a REPL that codriver started can be restarted instead",
     "complete": "its server has no op for it: look at names by evaluating code",
     "lookup": "its server has no op for it: ask by evaluating code, or read the source",
-    "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
     "stdin": "its server has no op `stdin`: give the code its input as a value",
     "sessions": "its server keeps nothing apart: start another REPL for work of its own",
     "print-limits": "its server ignores limits: long values are cut after they were printed",
@@ -80,7 +79,6 @@ BY_CIDER: Final[Mapping[str, str]] = {
     "complete": CIDER,
     "lookup": CIDER,
     "macroexpand": CIDER,
-    "clojuredocs": f"{CIDER}; without it clojuredocs_info tells from the export",
     "test": f"run the project's test command in a shell, or {CIDER}",
 }
 MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
@@ -201,11 +199,16 @@ def read_application(answer: Sequence[Message]) -> Application | None:
 
 
 async def probe(
-    connection: NreplConnection, answer: Sequence[Message], opened: OpenedSessions, *, ops: frozenset[str]
+    connection: NreplConnection,
+    answer: Sequence[Message],
+    opened: OpenedSessions,
+    *,
+    ops: frozenset[str],
+    added: Sequence[ServerCapability] = (),
 ) -> ProbeResult:
     """Find out the dialect and the abilities of the server behind `connection`. `answer` is its answer to `describe`.
 
-    The sessions used for this are in `opened` while they exist.
+    The sessions used for this are in `opened` while they exist. `added`: the capabilities of features.
 
     Raises:
         ReplDisconnectedError: the connection ended first.
@@ -221,6 +224,7 @@ async def probe(
     isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
+    support |= {one.name: Capability(op) for one in added if (op := next((op for op in one.ops if op in ops), None))}
     support = {name: how for name, how in support.items() if name not in lacking}
     outside, application = read_outside(answer), read_application(answer)
     notes = (

@@ -17,7 +17,6 @@ from codriver.repls.contract import adapter_values
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import (
     AppEvents,
-    ClojureDocs,
     InputNeeded,
     Listener,
     Output,
@@ -33,7 +32,7 @@ from codriver.repls.nrepl.connection import FAILED, Message
 from codriver.repls.nrepl.failures import SentFailure, read_failure
 from codriver.repls.test_runs import result_of, run_of
 from codriver.wire.bencode import CutText
-from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text, as_texts
+from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -279,22 +278,6 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
                 ms = as_int(as_map(as_map(elapsed).get("elapsed-time")).get("ms"))
                 times += [TestTime(namespace, test, ms / 1000)] if ms is not None else []
     return replace(run_of(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
-
-
-def read_clojuredocs(answer: Sequence[Message]) -> ClojureDocs | None:
-    """The entry in an answer of cider-nrepl's `clojuredocs-lookup`; None without one."""
-    for message in answer:
-        if fields := as_map(message.fields.get("clojuredocs")):
-            return ClojureDocs(
-                name=as_text(fields.get("name")) or "?",
-                namespace=as_text(fields.get("ns")) or "?",
-                examples=as_texts(fields.get("examples")),
-                see_alsos=as_texts(fields.get("see-alsos")),
-                notes=as_texts(fields.get("notes")),
-                doc=as_text(fields.get("doc")),
-                href=as_text(fields.get("href")),
-            )
-    return None
 
 
 def require(profile: Profile, capability: str) -> Capability:

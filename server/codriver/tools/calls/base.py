@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from codriver.log.picture_files import PictureFiles
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.dialects.clojuredocs_export import Export
     from codriver.repls.launch.recipes import Recipe
     from codriver.repls.supervisor import Repls
     from codriver.settings.interpreter_grants import InterpreterGrants
@@ -257,7 +256,6 @@ class Services:
     """Epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
     """One row a connected client: its queue, its losses."""
-    clojuredocs: Export
     query: Callable[[Question], QueryAnswer]
     """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `RefusedError`."""
     history: History

@@ -1,7 +1,7 @@
-"""The public export of ClojureDocs: fetched once, kept in a file of the user's, fetched anew when it is old.
+"""The public export of ClojureDocs: fetched once, cached in a file of the user, fetched again when it is old.
 
-The file has one line a var, `NAMESPACE/NAME`, a tab, and its entry as JSON, so that one entry is found without reading
-ten megabytes of JSON at every question. Its first line names the format and where it came from; its age is the file's.
+The file has a line for each var: `NAMESPACE/NAME`, a tab, and its entry as JSON. So an entry is found without parsing
+ten megabytes of JSON. The first line names the format and the address; the age of the export is that of the file.
 Source: https://clojuredocs.org/clojuredocs-export.json, an object with `vars`.
 """
 
@@ -18,8 +18,8 @@ from anyio import to_thread
 
 from codriver import files
 from codriver.errors import refused
+from codriver.features.clojuredocs.entries import Entry
 from codriver.files import Links, Rules
-from codriver.repls.contract.adapter_values import ClojureDocs
 from codriver.wire.untrusted import as_maps
 
 if TYPE_CHECKING:
@@ -29,47 +29,47 @@ if TYPE_CHECKING:
 FORMAT: Final = "codriver-clojuredocs-1"
 FILE: Final = "clojuredocs.lines"
 FETCH_S: Final = 20.0
-"""A fetch ends before the clients give up on the call that waits for it, which is at 30 s."""
+"""Maximum duration of a fetch: clients give up on the call that waits for it after 30 s."""
 SILENCE_S: Final = 10.0
 MAX_BYTES: Final = 128 * 2**20
-"""The export has about 10 MB; far beyond it, it is something else."""
+"""Maximum size of an export, which has about 10 MB."""
 CHUNK_BYTES: Final = 2**18
 AGAIN_S: Final = 60.0
-"""After a fetch that failed the next one is tried no sooner: offline, a question should not wait each time."""
+"""Time after a failed fetch before the next attempt, so that offline not every call waits."""
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 NEVER: Final = "none"
-"""The address that stands for: do not fetch."""
+"""The address that turns fetching off."""
 
 
 class FetchError(Exception):
-    """Why the export could not be fetched, in words."""
+    """The export could not be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The entry found in the export. `others`: vars of that name in other namespaces, when none was named exactly."""
+    """The entry found in the export. `others`: vars of that name in other namespaces, if there is no exact match."""
 
-    docs: ClojureDocs | None
+    entry: Entry | None
     fetched_at: float
-    """The time at which the export was fetched: epoch seconds."""
+    """When the export was fetched, in epoch seconds."""
     others: tuple[str, ...] = ()
     note: str | None = None
 
 
 class Export:
-    """The export, for the life of one server."""
+    """The export. Lives as long as the server."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._fetching = anyio.Lock()
         self._failed: tuple[str, float, str] | None = None
-        """The address, time (monotonic) and cause of the last failure."""
+        """The address, monotonic time and cause of the last failure."""
 
     async def find(self, symbol: str, *, url: str, max_age_s: float) -> Found:
-        """The entry of the qualified `symbol`.
+        """Find the entry of the qualified `symbol`.
 
         Raises:
-            RefusedError: there is no export, and it could not be fetched.
+            RefusedError: there is no cached export, and none could be fetched.
         """
         async with self._fetching:
             age_s = await to_thread.run_sync(_age_s, self._file, url)
@@ -79,18 +79,18 @@ class Export:
         if problem is not None and age_s is None:
             raise refused(
                 "docs-unavailable",
-                f"the ClojureDocs export is not at hand and cannot be fetched from {url}: {problem}",
-                hint="without it use symbol_info for the docstring; it is tried again after a minute; behind a proxy "
-                "set https_proxy, or let the setting clojuredocsUrl name a copy that can be reached",
+                f"the ClojureDocs export is not cached and cannot be fetched from {url}: {problem}",
+                hint="use symbol_info for the docstring, or try again in a minute; behind a proxy set https_proxy, or "
+                "let the setting clojuredocsUrl name a copy that can be reached",
             )
         found = await to_thread.run_sync(_scan, self._file, symbol)
         if problem is None:
             return found
         days = round((age_s or 0) / 86400)
-        return Found(found.docs, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {problem}")
+        return Found(found.entry, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {problem}")
 
     async def _refresh(self, url: str) -> str | None:
-        """Fetch the export; why it could not be, None when it was."""
+        """Fetch the export. Return why that failed, or None."""
         if url == NEVER:
             return "the setting clojuredocsUrl is none"
         if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < AGAIN_S:
@@ -110,10 +110,10 @@ class Export:
 
 
 def fetch(url: str, file: Path) -> None:
-    """Fetch the export and write it to `file`, whole or not at all.
+    """Fetch the export and replace `file` with it.
 
     Raises:
-        FetchError: it could not be fetched, is no export, or cannot be written.
+        FetchError: the export could not be fetched, is malformed, or cannot be written.
     """
     import http.client  # noqa: PLC0415  # with the next two a third of a megabyte, for one fetch a week
     import urllib.error  # noqa: PLC0415
@@ -143,19 +143,19 @@ def fetch(url: str, file: Path) -> None:
 
 
 def _entries(data: bytes) -> list[tuple[str, str]]:
-    """The vars of an export, each as its qualified name and its entry in one line of JSON."""
+    """Return the vars of an export, each as its qualified name and its entry in one line of JSON."""
     try:
         listed = json.loads(data)["vars"]
-        entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry(var), ensure_ascii=False)) for var in listed]
+        entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry_json(var), ensure_ascii=False)) for var in listed]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FetchError("what it sent is no ClojureDocs export") from error
+        raise FetchError("its content is not a ClojureDocs export") from error
     if not entries:
         raise FetchError("the export is empty")
     return [(name, text) for name, text in entries if not {"\t", "\n"} & set(name)]
 
 
-def _entry(var: Mapping[str, object]) -> dict[str, object]:
-    """The parts of a var that are shown."""
+def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
+    """Return the parts of a var that answers have."""
     also = [item["to-var"] for item in as_maps(var.get("see-alsos"))]
     return {
         "ns": var["ns"],
@@ -169,13 +169,13 @@ def _entry(var: Mapping[str, object]) -> dict[str, object]:
 
 
 def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
-    """Replace `file` at once, so that another server that reads it sees the old or the new one."""
+    """Replace `file` atomically: other servers may be reading it."""
     lines = [_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
     try:
         data = "".join(lines).encode("utf-8", "replace")
         files.replace(file, data, links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
     except OSError as error:
-        raise FetchError(f"it cannot be kept in {file.parent}: {error.strerror}") from error
+        raise FetchError(f"it cannot be written to {file.parent}: {error.strerror}") from error
 
 
 def _header(url: str) -> str:
@@ -183,7 +183,7 @@ def _header(url: str) -> str:
 
 
 def _age_s(file: Path, url: str) -> float | None:
-    """The age of the kept export in seconds; None when there is none that can be used, of that address."""
+    """Return the age in seconds of the cached export from that address; None if there is none that is usable."""
     try:
         with _opened(file) as lines:
             header = lines.readline(MAX_HEADER_CHARACTERS)
@@ -201,7 +201,7 @@ def _opened(file: Path) -> TextIO:
 
 
 def _scan(file: Path, symbol: str) -> Found:
-    """Look for a symbol line by line."""
+    """Search the file for a symbol, line by line."""
     name = symbol.rpartition("/")[2] or "/"
     others: list[str] = []
     with _opened(file) as lines:
@@ -210,20 +210,20 @@ def _scan(file: Path, symbol: str) -> Found:
         for line in lines:
             key = line[: line.index("\t")]
             if key == symbol:
-                return Found(_docs(json.loads(line[len(key) + 1 :])), fetched_at)
+                return Found(_entry(json.loads(line[len(key) + 1 :])), fetched_at)
             if key.endswith(f"/{name}"):
                 others.append(key)
     return Found(None, fetched_at, tuple(others))
 
 
-def _docs(entry: Mapping[str, object]) -> ClojureDocs:
+def _entry(fields: Mapping[str, object]) -> Entry:
     def texts(key: str) -> tuple[str, ...]:
-        return tuple(str(text) for text in cast("list[object]", entry[key]))
+        return tuple(str(text) for text in cast("list[object]", fields[key]))
 
-    doc, href = entry["doc"], entry["href"]
-    return ClojureDocs(
-        name=str(entry["name"]),
-        namespace=str(entry["ns"]),
+    doc, href = fields["doc"], fields["href"]
+    return Entry(
+        name=str(fields["name"]),
+        namespace=str(fields["ns"]),
         examples=texts("examples"),
         see_alsos=texts("see-alsos"),
         notes=texts("notes"),

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import anyio
 import posix_only
@@ -17,7 +18,16 @@ from real_repls import repl
 from scripted_nrepl import OPS, scripted
 from tools_in_memory import serving
 
-from codriver.tools.clojuredocs_info import clojure_name
+from codriver.app.workspace_settings import load
+from codriver.features.clojuredocs.entries import CAPABILITY, LookupEntry
+from codriver.features.clojuredocs.lookup import clojure_name
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS, URL
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.nrepl.nrepl_adapter import connect
+
+HOOKS = AdapterHooks(capabilities=(CAPABILITY,))
+CIDER = json.loads((Path(__file__).parents[2] / "cases" / "cider_answers.json").read_text("utf-8"))
 
 
 def var(namespace, name, **parts):
@@ -87,10 +97,13 @@ def site():
 
 
 @contextlib.contextmanager
-def asking(folder, url, *nrepl):
+def asking(folder, url, *nrepl, name="opencode"):
     """A client of a server whose ClojureDocs are at `url`, and who has these REPLs."""
     settings, variables = {"clojuredocs_url": url, "nrepl": nrepl}, {"XDG_CACHE_HOME": str(folder / "cache")}
-    with serving(folder, has_repl=False, settings=settings, variables=variables) as live, live.client() as client:
+    with (
+        serving(folder, has_repl=False, settings=settings, variables=variables) as live,
+        live.client(name=name) as client,
+    ):
         yield client
 
 
@@ -231,6 +244,64 @@ def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
         answer = ask(client, "map")
         assert sum(len(text.encode()) for text in answer["examples"]) <= 50 * 1024
         assert (answer["count"], answer["omitted"]) == (1, 3)
+
+
+def test_the_address_of_backseat_driver_is_understood(tmp_path, site):
+    with asking(tmp_path, site.url) as client:
+        ours, theirs = (
+            client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
+            for uri in ("codriver://clojuredocs/clojure.core%2Fmap", "/clojuredocs/clojure.core/map")
+        )
+        assert ours == theirs
+        assert BY_NAME["clojuredocs_info"].other_names == ("clojuredocs_info",)
+
+
+def test_an_address_in_a_checkout_waits_for_its_user(tmp_path, monkeypatch):
+    for name in ("CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    (tmp_path / "codriver.toml").write_text(
+        'clojuredocsUrl = "http://192.0.2.1/export.json"\nclojuredocsMaxAgeDays = 1\n'
+    )
+    loaded = load(tmp_path, environ={})
+    assert [one.setting for one in loaded.withheld] == ["clojuredocsUrl"]
+    assert loaded.settings.value_of(URL) == URL.default
+    assert loaded.settings.value_of(MAX_AGE_DAYS) == 1
+
+
+@pytest.mark.anyio
+async def test_an_entry_is_read_as_cider_gives_it():
+    answers = {"clojuredocs-lookup": CIDER["clojuredocs"]}
+    async with (
+        scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as server,
+        connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
+    ):
+        assert adapter.profile.capabilities[CAPABILITY.name].op == "clojuredocs-lookup"
+        entry = await adapter.ask(LookupEntry(symbol="clojure.core/map"))
+    assert entry.examples[0].startswith("(map inc [1 2 3 4 5])")
+    assert [(seen["sym"], seen["ns"]) for seen in server.seen("clojuredocs-lookup")] == [("map", "clojure.core")]
+
+
+@pytest.mark.anyio
+async def test_a_repl_without_the_operation_is_not_asked():
+    async with (
+        scripted({}) as server,
+        connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
+    ):
+        with pytest.raises(CapabilityMissingError):
+            await adapter.ask(LookupEntry(symbol="clojure.core/map"))
+
+
+@pytest.mark.anyio
+async def test_a_repl_without_the_operation_says_how_to_get_it(tmp_path):
+    def listed(address):
+        with asking(tmp_path, "none", f"r={address}", name="codriver-test") as client:
+            rows = lambda: client.call("list_sessions")["sessions"]  # noqa: E731
+            until(lambda: [row["phase"] for row in rows()] == ["connected"], "the REPL")
+            return rows()
+
+    async with scripted({}) as repl_without:
+        (row,) = await anyio.to_thread.run_sync(listed, repl_without.endpoint)
+    assert "cider-nrepl" in row["missing"][CAPABILITY.name]
 
 
 @pytest.mark.anyio

@@ -1,0 +1,32 @@
+"""The settings of a workspace: those of the base, and those that features declare."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from codriver.app.features import features
+from codriver.settings import layers
+from codriver.settings.model import settings_with
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.settings.layers import Loaded
+    from codriver.settings.model import Settings
+
+
+@cache
+def settings_model() -> type[Settings]:
+    """Return the model of all settings."""
+    return settings_with(tuple(setting for one in features() for setting in one.settings))
+
+
+def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
+    """Load the settings of a workspace: see `codriver.settings.layers.load`.
+
+    Raises:
+        SettingsError: a value is wrong or a file cannot be read.
+    """
+    return layers.load(workspace, environ=environ, model=settings_model(), overrides=overrides)

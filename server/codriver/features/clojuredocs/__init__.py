@@ -1,0 +1,20 @@
+"""ClojureDocs: the community's examples, notes and see-alsos about the vars of Clojure, as a tool and as resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.feature import Feature
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS, URL
+
+if TYPE_CHECKING:
+    from codriver.server_hooks import ServerHooks
+
+
+def _server() -> ServerHooks:
+    from codriver.features.clojuredocs import hooks  # noqa: PLC0415  # a command reads only the declaration
+
+    return hooks.SERVER
+
+
+FEATURE = Feature("clojuredocs", settings=(URL, MAX_AGE_DAYS), server=_server)

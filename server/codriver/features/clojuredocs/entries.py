@@ -1,0 +1,69 @@
+"""The entry of a var on ClojureDocs, and the question by which a REPL with cider-nrepl is asked for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from codriver.repls.contract.adapter_values import ServerCapability
+from codriver.repls.contract.questions import Question
+from codriver.repls.nrepl.probe import CIDER
+from codriver.wire.untrusted import as_map, as_text, as_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BY_CIDER: Final = f"{CIDER}; without it clojuredocs_info reads the public export"
+CAPABILITY: Final = ServerCapability(
+    "clojuredocs",
+    ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
+    missing="it is about Clojure: clojuredocs_info reads the public export for names that Clojure has too",
+    missing_by_dialect=MappingProxyType({"clojure": _BY_CIDER, "unknown": _BY_CIDER}),
+)
+"""Source: cider-nrepl documentation, "Ops"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The entry of a var on ClojureDocs: examples, notes, related vars."""
+
+    name: str
+    namespace: str
+    examples: tuple[str, ...] = ()
+    see_alsos: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doc: str | None = None
+    href: str | None = None
+    """The path of its page on the site."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupEntry(Question[Entry | None]):
+    """The entry on the var that the qualified `symbol` names; None without one."""
+
+    name: ClassVar[str] = "clojuredocs"
+    capability: ClassVar[str] = CAPABILITY.name
+    is_for_server: ClassVar[bool] = True
+    symbol: str
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """Return the namespace and the name of the var."""
+        del namespace
+        space, _, name = self.symbol.rpartition("/")
+        return {"ns": space or "clojure.core", "sym": name or self.symbol}
+
+    def read(self, told: Mapping[str, object]) -> Entry | None:
+        """Return the entry in `clojuredocs`."""
+        fields = as_map(told.get("clojuredocs"))
+        if not fields:
+            return None
+        return Entry(
+            name=as_text(fields.get("name")) or "?",
+            namespace=as_text(fields.get("ns")) or "?",
+            examples=as_texts(fields.get("examples")),
+            see_alsos=as_texts(fields.get("see-alsos")),
+            notes=as_texts(fields.get("notes")),
+            doc=as_text(fields.get("doc")),
+            href=as_text(fields.get("href")),
+        )

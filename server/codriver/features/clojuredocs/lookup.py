@@ -1,0 +1,125 @@
+"""The look-up of an entry: by the REPL's own operation, else in the public export."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from codriver.errors import CodriverError, RefusedError, refused
+from codriver.features.clojuredocs.entries import CAPABILITY, LookupEntry
+from codriver.features.clojuredocs.export import Export
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS, URL
+from codriver.repls.contract.questions import Lookup
+from codriver.tools.answers.answer_budget import head
+from codriver.tools.calls.session_choice import resolve
+
+if TYPE_CHECKING:
+    from codriver.features.clojuredocs.entries import Entry
+    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.session_choice import Target
+
+SITE: Final = "https://clojuredocs.org"
+CORE: Final = "clojure.core"
+SAME: Final = {"cljs.core": CORE, "basilisp.": "clojure.", "cljs.": "clojure."}
+"""Beginnings of namespaces whose vars are those of Clojure under another name; the first that fits counts."""
+DAY_S: Final = 86_400
+
+
+async def describe_entry(services: Services, key: str | None, symbol: str) -> dict[str, object]:
+    """Return the entry on `symbol` under the keys of an answer.
+
+    A symbol without a namespace, or with an alias, is first looked up in the session `key`. Without a key that is the
+    only session, if there is just one.
+
+    Raises:
+        RefusedError: there is no entry, or the export is not available.
+    """
+    target = _session(services, key)
+    qualified = clojure_name(await _qualified(services, target, symbol))
+    settings = services.live.settings
+    if target is not None and CAPABILITY.name in _capabilities(target):
+        with suppress(CodriverError):  # the export may have what the operation cannot give
+            entry = await services.repls.adapter(target.repl.id).ask(LookupEntry(symbol=qualified))
+            if entry is not None:
+                return {**entry_json(entry, settings.max_text_bytes), "source": "repl"}
+    max_age_s = settings.value_of(MAX_AGE_DAYS) * DAY_S
+    found = await services.part(Export).find(qualified, url=settings.value_of(URL), max_age_s=max_age_s)
+    if found.entry is None:
+        hint = "ClojureDocs covers Clojure and its own libraries; use symbol_info for everything else"
+        if found.others:
+            hint = f"call again with one of: {', '.join(found.others)}"
+        raise refused(
+            "unknown-symbol",
+            f"ClojureDocs has nothing about {qualified!r}",
+            hint=hint,
+            details={"others": list(found.others)},
+        )
+    fetched_at = datetime.fromtimestamp(found.fetched_at, UTC).isoformat(timespec="seconds")
+    fields = {**entry_json(found.entry, settings.max_text_bytes), "source": "export", "fetchedAt": fetched_at}
+    return {**fields, "note": found.note} if found.note else fields
+
+
+def clojure_name(qualified: str) -> str:
+    """Return ClojureDocs' name for the symbol that `qualified` names in a dialect of Clojure."""
+    namespace, slash, name = qualified.rpartition("/")
+    if not slash or not namespace:
+        return f"{CORE}/{qualified}"
+    # The symbol of division ends with the slash that is also the separator.
+    if not name:
+        namespace, name = namespace.removesuffix("/"), "/"
+    for start, clojure in SAME.items():
+        if namespace.startswith(start):
+            namespace = clojure + namespace.removeprefix(start)
+            break
+    return f"{namespace}/{name}"
+
+
+def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
+    """Return an entry under the keys of an answer; what does not fit into `max_bytes` is left out and counted."""
+    left = max_bytes
+    fitting: dict[str, list[str]] = {"examples": [], "notes": []}
+    omitted = 0
+    for key, texts in (("examples", entry.examples), ("notes", entry.notes)):
+        for text in texts:
+            kept = head(text, max(0, left)).text
+            left -= len(text.encode("utf-8", "replace"))
+            if kept:
+                fitting[key].append(kept)
+            else:
+                omitted += 1
+    fields: dict[str, object] = {
+        "name": entry.name,
+        "ns": entry.namespace,
+        **({"doc": entry.doc} if entry.doc else {}),
+        "examples": fitting["examples"],
+        "seeAlsos": list(entry.see_alsos),
+        "notes": fitting["notes"],
+        "count": len(fitting["examples"]),
+    }
+    if entry.href and entry.href.startswith("/"):
+        fields["url"] = f"{SITE}{entry.href}"
+    return {**fields, "omitted": omitted} if omitted else fields
+
+
+def _session(services: Services, key: str | None) -> Target | None:
+    """Return the session that is named, or the only one; None without a name if there is not exactly one."""
+    if key is not None:
+        return resolve(services.core.state, key)
+    with suppress(RefusedError):
+        return resolve(services.core.state, None)
+    return None
+
+
+async def _qualified(services: Services, target: Target | None, symbol: str) -> str:
+    if target is None or Lookup.capability not in _capabilities(target) or target.repl.dialect == "python":
+        return symbol
+    with suppress(CodriverError):
+        found = await services.repls.adapter(target.repl.id).ask(Lookup(symbol=symbol, session=target.session.name))
+        if found is not None and found.namespace:
+            return f"{found.namespace}/{found.name.rpartition('/')[2] or '/'}"
+    return symbol
+
+
+def _capabilities(target: Target) -> frozenset[str]:
+    return frozenset(target.repl.profile.capabilities) if target.repl.profile else frozenset()

@@ -1,0 +1,17 @@
+"""The settings of ClojureDocs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codriver.settings.declared import Setting
+
+URL: Final = Setting(
+    "clojuredocs_url",
+    "https://clojuredocs.org/clojuredocs-export.json",
+    "Where the ClojureDocs export is fetched from; none means never.",
+    grants="any value",
+)
+MAX_AGE_DAYS: Final = Setting(
+    "clojuredocs_max_age_days", 30, "Days after which the ClojureDocs export is fetched again.", least=1, most=3650
+)

@@ -1,0 +1,59 @@
+"""`clojuredocs_info`: examples, see-alsos and notes about a var of Clojure."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from pydantic import Field
+
+from codriver.core.values import LISP
+from codriver.errors import RefusedError
+from codriver.features.clojuredocs.lookup import describe_entry
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import own
+
+
+class DocsArguments(Arguments):
+    """Arguments of `clojuredocs_info`."""
+
+    symbol: str = Field(min_length=1, max_length=300)
+    repl_session_key: str | None = None
+
+
+async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
+    """Return examples, see-alsos and notes of a var."""
+    key = arguments.repl_session_key
+    with suppress(RefusedError):
+        key = own(call, key, call.who(arguments.who)).key
+    return Answer(await describe_entry(call.services, key, arguments.symbol))
+
+
+TOOLS = (
+    Tool(
+        name="clojuredocs_info",
+        other_names=("clojuredocs_info",),
+        title="ClojureDocs",
+        description="Examples, see-alsos and notes about a Clojure var from ClojureDocs.",
+        arguments=DocsArguments,
+        output=answer_schema(
+            name="string",
+            ns="string",
+            doc="string",
+            examples=TEXTS,
+            seeAlsos=TEXTS,
+            notes=TEXTS,
+            count="integer",
+            omitted="integer",
+            url="string",
+            source={"enum": ["repl", "export"]},
+            fetchedAt="string",
+            note="string",
+        ),
+        run=clojuredocs_info,
+        read_only=True,
+        idempotent=True,
+        open_world=True,
+        languages=(LISP,),
+        search_hint="examples of Clojure functions",
+    ),
+)
