@@ -14,7 +14,6 @@ from codriver.core.values import PYTHON
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools import (
-    clojuredocs_info,
     complete_symbol,
     list_cells,
     list_sessions,
@@ -53,7 +52,6 @@ TOOLS_BEHIND: Final = {
         symbol_info.TOOL,
         complete_symbol.TOOL,
         macroexpand.TOOL,
-        clojuredocs_info.TOOL,
         list_cells.TOOL,
     )
 }
