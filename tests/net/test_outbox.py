@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from codriver.net.client_sessions import Outbox
+from codriver.net.outbox import Outbox
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ import pytest
 from live_server import serving, until
 
 from codriver.files.own_folders import state_folder
-from codriver.net import client_sessions
-from codriver.net.client_sessions import MAX_CLIENTS, RECORD
+from codriver.net import seen_clients
+from codriver.net.seen_clients import MAX_CLIENTS, RECORD
 
 
 @pytest.fixture
@@ -22,15 +22,15 @@ def test_a_client_that_connected_is_recorded_by_the_name_of_its_callers(tmp_path
             with live.client(name=name) as client:
                 client.request("tools/list", {})
         if sys.platform == "win32":  # which ends a server at once, with what it has not written yet
-            until(lambda: len(client_sessions.read()) >= 2, "the record of both")
-    assert set(client_sessions.read()) == {"qwen", "some-client"}
+            until(lambda: len(seen_clients.read()) >= 2, "the record of both")
+    assert set(seen_clients.read()) == {"qwen", "some-client"}
 
 
 def test_of_too_many_clients_the_newest_are_kept(own_state):
     for number in range(MAX_CLIENTS + 3):
-        client_sessions.write(f"client-{number}", 1000 + number)
-    client_sessions.write("client-3", 5000)
-    seen = client_sessions.read()
+        seen_clients.write(f"client-{number}", 1000 + number)
+    seen_clients.write("client-3", 5000)
+    seen = seen_clients.read()
     assert len(seen) == MAX_CLIENTS
     assert seen["client-3"] == 5000
     assert "client-2" not in seen
@@ -41,12 +41,12 @@ def test_of_too_many_clients_the_newest_are_kept(own_state):
 def test_a_record_of_another_shape_is_read_as_far_as_it_makes_sense(own_state, text):
     state_folder().mkdir(parents=True, mode=0o700)
     (state_folder() / RECORD).write_text(text)
-    assert set(client_sessions.read()) <= {"e"}
-    client_sessions.write("codex", 7)
+    assert set(seen_clients.read()) <= {"e"}
+    seen_clients.write("codex", 7)
     assert json.loads((state_folder() / RECORD).read_text())["codex"] == 7
 
 
 def test_a_record_that_cannot_be_written_is_left_out(tmp_path, own_state):
     (tmp_path / "state").write_text("no folder")
-    client_sessions.write("codex", 7)
-    assert client_sessions.read() == {}
+    seen_clients.write("codex", 7)
+    assert seen_clients.read() == {}

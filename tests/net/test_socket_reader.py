@@ -7,8 +7,9 @@ import anyio
 import pytest
 from anyio.abc import SocketListener
 
-from codriver.net.client_sessions import ClientSession, Outbox
-from codriver.net.listener import MOST_WAITING_BYTES, READ_BYTES, SocketReader, receiving
+from codriver.net.client_sessions import ClientSession
+from codriver.net.outbox import Outbox
+from codriver.net.socket_reader import MOST_WAITING_BYTES, READ_BYTES, SocketReader, receiving
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 20

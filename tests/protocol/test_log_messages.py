@@ -10,7 +10,7 @@ from live_server import serving, until
 from mcp_versions import MODERN, OLDER, Versioned, check, speaking
 
 from codriver.log.redaction import Redactor
-from codriver.net.client_sessions import Outbox
+from codriver.net.outbox import Outbox
 from codriver.protocol.broadcast import BURST, KEPT, LogMessages
 
 NEVER = '[:find ?l :where [?l :output/text "never"]]'

@@ -10,7 +10,8 @@ from all_tools import BY_NAME
 from live_server import until
 from mcp_types.jsonrpc import INTERNAL_ERROR
 
-from codriver.net.client_sessions import ClientSession, Outbox
+from codriver.net.client_sessions import ClientSession
+from codriver.net.outbox import Outbox
 from codriver.protocol import plain_requests
 from codriver.protocol.calls import Answered, Replies
 from codriver.protocol.error_messages import FAULT, TOO_MANY

@@ -12,7 +12,8 @@ from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile
-from codriver.net.client_sessions import ClientSession, Outbox
+from codriver.net.client_sessions import ClientSession
+from codriver.net.outbox import Outbox
 from codriver.protocol.trust_question import ASK, TrustQuestions
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Settings

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from codriver.commands.setup import init_command
-from codriver.net import client_sessions
+from codriver.net import seen_clients
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients, printed_clients
 from codriver.setup.init import client_list
@@ -63,7 +63,7 @@ def test_listing_changes_nothing(tmp_path, monkeypatch):
     for name in ("CONFIG", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
-    client_sessions.write("codex", 1_700_000_000)
+    seen_clients.write("codex", 1_700_000_000)
     before = sorted(tmp_path.rglob("*"))
     (tmp_path / "app").mkdir()
     done = CliRunner().invoke(init_command, ["--workspace", str(tmp_path / "app"), "--list"])

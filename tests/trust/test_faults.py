@@ -19,7 +19,7 @@ from live_server import WAIT_S, Bare, Live, serving, until
 from needs import do_without
 from process_states import stopped
 
-from codriver.net import listener
+from codriver.net import keepalive
 from codriver.repls.launch import recipes
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc, or needs what only Linux has")
@@ -229,10 +229,10 @@ def connection_to(listener):
 def test_a_connection_that_is_half_open_is_noticed_though_nobody_speaks(monkeypatch):
     if not posix_only.is_root():
         pytest.skip("only root can drop one end of a connection silently: run as root to include this test")
-    monkeypatch.setattr(listener, "KEEPALIVE_IDLE_S", 1)
-    monkeypatch.setattr(listener, "KEEPALIVE_INTERVAL_S", 1)
+    monkeypatch.setattr(keepalive, "KEEPALIVE_IDLE_S", 1)
+    monkeypatch.setattr(keepalive, "KEEPALIVE_INTERVAL_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as door, connection_to(door) as (near, far):
-        listener.keep_alive(far)
+        keepalive.keep_alive(far)
         # A socket under repair is closed without a word to its peer, as when a machine loses its power.
         near.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         near.close()

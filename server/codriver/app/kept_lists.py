@@ -20,7 +20,7 @@ import codriver
 from codriver import files
 from codriver.files.own_folders import state_folder
 from codriver.net.background_writes import BackgroundWrites
-from codriver.net.client_sessions import OWN_NAMES
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.settings import layers, machine_policy, trust
 
 if TYPE_CHECKING:

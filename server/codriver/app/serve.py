@@ -41,7 +41,8 @@ from codriver.log.control_characters import one_line, visible
 from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
-from codriver.net.listener import Listener, ListenerLimits, listen
+from codriver.net.listener import Listener, ListenerLimits
+from codriver.net.listening_sockets import listen
 from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS

@@ -36,14 +36,15 @@ from codriver.log.picture_files import PictureFiles
 from codriver.log.redaction import Redactor
 from codriver.log.remarks import Remarks
 from codriver.log.transcripts import SpillRoom, Transcripts
-from codriver.net.client_sessions import Clients, SeenClients
+from codriver.net.client_sessions import Clients
+from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
 from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
-from codriver.repls.nrepl.session_pool import SessionRecord
+from codriver.repls.nrepl.session_record import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
 from codriver.settings.interpreter_grants import InterpreterGrants

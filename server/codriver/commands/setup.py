@@ -130,14 +130,14 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
-    from codriver.net import client_sessions  # noqa: PLC0415  # only this command needs it
+    from codriver.net import seen_clients  # noqa: PLC0415  # only this command needs it
     from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, check_is_project, client_list  # noqa: PLC0415  # as above
 
     machine = Environment.here()
     launch = Launch.here(workspace).with_shared(machine)
     if is_listing:
-        say(client_list(launch, machine, client_sessions.read()))
+        say(client_list(launch, machine, seen_clients.read()))
         return
     if not (force or remove):
         check_is_project(workspace.resolve(), machine.home)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from anyio.abc import SocketListener
 
 from codriver.errors import StartError
-from codriver.net.listener import PatientListener
+from codriver.net.listening_sockets import PatientListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

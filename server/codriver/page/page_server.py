@@ -15,8 +15,8 @@ import anyio
 from anyio.streams.stapled import MultiListener
 
 from codriver.net.admission import ASKING, comes_from_user
-from codriver.net.client_sessions import Outbox
 from codriver.net.loopback_listeners import listen_on_loopback
+from codriver.net.outbox import Outbox
 from codriver.net.page_redirect import remove_redirect
 from codriver.net.refusal_log import RefusalLog
 from codriver.page.connections import Connections, TooManyConnectionsError

@@ -25,7 +25,7 @@ import anyio
 
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.log.transcripts import read as read_texts
-from codriver.net.client_sessions import OWN_NAMES, ClientSession
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResources
 from codriver.skills import LIVE_APP, SCHEME
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.log.transcripts import Part
     from codriver.server_hooks import ResourceFamily, ResourceRow
+    from codriver.net.client_sessions import ClientSession
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 

@@ -23,7 +23,7 @@ from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
 from codriver.log.facts import EDIT, edit_facts
 from codriver.log.handoff_report import MOST_BYTES
-from codriver.net.client_sessions import OWN_NAMES
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import fault_of, is_lisp, read_edited
 from codriver.tools.answers.conflicts import note_of_write

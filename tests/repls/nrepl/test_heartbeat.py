@@ -10,8 +10,8 @@ from scripted_nrepl import scripted
 
 from codriver.core.values import Request
 from codriver.errors import ReplDisconnectedError
+from codriver.repls.nrepl.heartbeat import Heartbeat
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.session_pool import Heartbeat
 
 pytestmark = pytest.mark.anyio
 QUICK = Heartbeat(silence_s=0.05, answer_s=0.2)

@@ -13,16 +13,11 @@ from scripted_nrepl import scripted
 
 from codriver.core.values import Request
 from codriver.repls.contract.adapter_values import Endpoint
-from codriver.repls.nrepl import session_pool
+from codriver.repls.nrepl import opened_sessions
 from codriver.repls.nrepl.connection import dial
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.session_pool import (
-    MOST_REPLS,
-    MOST_SESSIONS,
-    MOST_SILENT,
-    OpenedSessions,
-    SessionRecord,
-)
+from codriver.repls.nrepl.opened_sessions import MOST_SILENT, OpenedSessions
+from codriver.repls.nrepl.session_record import MOST_REPLS, MOST_SESSIONS, SessionRecord
 
 pytestmark = pytest.mark.anyio
 TIMES = {"connect_timeout_s": 5, "op_timeout_s": 5}
@@ -195,7 +190,7 @@ async def test_a_record_that_cannot_be_written_disturbs_no_evaluation(tmp_path):
 async def left_open(record, closing, monkeypatch, **durations):
     """Of six sessions at a server that closes so: how many it was asked to close, and how many stay in the record."""
     for name, value in durations.items():
-        monkeypatch.setattr(session_pool, name, value)
+        monkeypatch.setattr(opened_sessions, name, value)
     async with scripted({"close": closing}) as server, anyio.create_task_group() as tasks:
         connection = await dial(server.endpoint, nobody, timeout_s=5)
         tasks.start_soon(connection.read)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from codriver.repls.nrepl.session_pool import Turn
+from codriver.repls.nrepl.session_turns import Turn
 
 pytestmark = pytest.mark.anyio
 

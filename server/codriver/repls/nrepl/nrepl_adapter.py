@@ -20,10 +20,11 @@ from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, Ker
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
 from codriver.repls.nrepl.evaluator import Evaluator
+from codriver.repls.nrepl.heartbeat import Heartbeat, keep_watch
 from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection, SeamQuestions
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, Reply, read_sensitive
-from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
+from codriver.repls.nrepl.session_pool import OURS, SessionPool
 from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Capability, PrintLimits, Profile, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.connection import Message
-    from codriver.repls.nrepl.session_pool import SessionRecord
+    from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import ServerCapability
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import Message, NreplConnection
-    from codriver.repls.nrepl.session_pool import OpenedSessions
+    from codriver.repls.nrepl.opened_sessions import OpenedSessions
     from codriver.wire.bencode import Value
 
 PROBE_S: Final = 10.0

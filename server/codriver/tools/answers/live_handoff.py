@@ -11,7 +11,7 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.log.handoff_report import MOST_BYTES, Present, Story, compose, names_on_disk, read_story
-from codriver.net.client_sessions import OWN_NAMES
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.drift_notes import drift_lines, drift_of
 from codriver.tools.calls.base import Onlooker, client_slug

@@ -14,7 +14,7 @@ from codriver.core.records import dataclass
 from codriver.core.state import Session, free_name
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
-from codriver.net.client_sessions import OWN_NAMES
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.gate import LOOK_S, to_name_one

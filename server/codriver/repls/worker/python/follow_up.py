@@ -1,7 +1,7 @@
 """What follows from a change: statements that were evaluated with something that a load has changed.
 
-Each of them is looked at in the order of the text, once what stands before it has run. Where evaluating it again has no
-effect outside, it is, and values that come out equal stay the objects that they are. Collections change in place, so
+Each of them is checked in the order of the text, once what precedes it has run. Where evaluating it again has no effect
+outside, it is evaluated, and values that come out equal stay the objects that they are. Collections change in place, so
 that whoever holds them has the new contents. What fills a renewed object runs again after it. Anything else is reported
 by its name and line.
 """
@@ -10,37 +10,24 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import gc
-import re
 import sys
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from .bound_names import is_plain
 from .class_renewal import creates_freely, is_plain_class
+from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike
 from .import_effects import Analysis
 from .living_code import is_enum
-from .pure_calls import is_immutable_kind
+from .module_text import Text
 from .python_names import space_of_module
-from .renewal import is_same_code
-from .statements import (
-    CLASS,
-    FUNCTION,
-    FUNCTIONS,
-    GUARDS,
-    UNPARSABLE,
-    VALUE,
-    SourceText,
-    imported,
-    is_plain,
-    span_of,
-    targets,
-)
+from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, span_of, targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any, Dict, Tuple
+    from typing import Any, Dict
 
     from ..basics.held_definitions import Held
     from .import_effects import Effects
@@ -48,117 +35,12 @@ if TYPE_CHECKING:
     from .minimal_load import MinimalLoad
     from .python_drift import Drift
 
-    Place = Tuple[str, str, int]
-    Node = Any
     Spaces = Dict[str, Dict[str, Any]]
 
-WORD = re.compile(r"\w+")
-MOST_DEEP = 50
 MOST_STEPS = 5
 """Steps from a decorated value to its function."""
-MOST_COMPARED = 20_000
+
 CONTAINERS = (list, dict, set)
-
-
-class Text:
-    """The text of a loaded module, by the statements at its top."""
-
-    def __init__(self, name: str, module: types.ModuleType, file: str, source: SourceText) -> None:
-        self.name, self.module, self.file, self.source = name, module, file, source
-        self.space: dict[str, Any] = module.__dict__
-        self.body: list[Any] = source.tree.body
-        self._words: list[frozenset[str]] | None = None
-        self._functions: dict[tuple[str, int], Any] | None = None
-        self._imports: frozenset[str] | None = None
-
-    @property
-    def words(self) -> list[frozenset[str]]:
-        """The words of each statement."""
-        if self._words is None:
-            lines = self.source.lines
-            spans = [span_of(node) for node in self.body]
-            self._words = [frozenset(WORD.findall("".join(lines[first - 1 : last]))) for first, last in spans]
-        return self._words
-
-    @property
-    def imports(self) -> frozenset[str]:
-        """The names of the modules that the text may import at its top, and of those in packages that it names."""
-        if self._imports is None:
-            found: set[str] = set()
-            for source, name, _ in imported(self.source.tree, self.name, is_package=self.is_package):
-                found.update((source, f"{source}.{name}"))
-            waiting: list[Any] = list(self.body)
-            while waiting:
-                node = waiting.pop()
-                if isinstance(node, ast.Import):
-                    for one in node.names:
-                        parts = one.name.split(".")
-                        found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
-                elif type(node) in GUARDS:
-                    waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
-            self._imports = frozenset(found)
-        return self._imports
-
-    @property
-    def is_package(self) -> bool:
-        """True for the text of a package."""
-        return self.file.endswith("__init__.py")
-
-    def function(self, code: types.CodeType) -> Any:
-        """The statement or lambda that a code was compiled from."""
-        if self._functions is None:
-            self._functions = {}
-            for node in ast.walk(self.source.tree):
-                if isinstance(node, FUNCTIONS):
-                    self._functions[node.name, span_of(node)[0]] = node
-                elif isinstance(node, ast.Lambda):
-                    key = "<lambda>", node.lineno
-                    self._functions[key] = None if key in self._functions else node
-        return self._functions.get((code.co_name, code.co_firstlineno))
-
-    def mentioning(self, names: set[str]) -> list[int]:
-        """The statements that may have read one of some names, directly or through others; the names grow."""
-        found: set[int] = set()
-        is_growing = True
-        while is_growing:
-            is_growing = False
-            for number, words in enumerate(self.words):
-                if number not in found and not names.isdisjoint(words):
-                    found.add(number)
-                    more = set(self._bound_in(self.body[number], names))
-                    is_growing = is_growing or not more <= names
-                    names |= more
-        return sorted(found)
-
-    def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # a case each
-        one: Any
-        if isinstance(node, FUNCTIONS):
-            yield node.name
-        elif isinstance(node, ast.ClassDef):
-            yield node.name
-            lines = self.source.lines
-            for one in node.body:
-                first, last = span_of(one)
-                if not names.isdisjoint(WORD.findall("".join(lines[first - 1 : last]))):
-                    yield from self._bound_in(one, names)
-        elif isinstance(node, GUARDS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
-            for part in ast.walk(node):
-                one = part
-                if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
-                    yield one.name
-                elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
-                    yield one.id
-        else:
-            for name in targets(node):
-                yield name.partition(".")[0]
-            for part in ast.walk(node):
-                one = part
-                if isinstance(one, ast.NamedExpr):
-                    yield one.target.id
-                elif isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
-                    yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
-                elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
-                    yield one.id  # a call may fill what it names
 
 
 class Followers:
@@ -883,7 +765,7 @@ class Followers:
 
     def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
         found = []
-        is_plain_object = not objects or all(one in _PLAIN_IDS for one in objects)
+        is_plain_object = not objects or all(one in PLAIN_IDS for one in objects)
         for top in text.mentioning(set(words)):
             node = text.body[top]
             if (
@@ -1008,7 +890,7 @@ class Followers:
             for bound in _names_bound_by(node):
                 value = owner.space.get(bound, ABSENT)
                 is_definition = type(value) is types.FunctionType or is_class(value)
-                if bound != name and not is_definition and id(value) not in _PLAIN_IDS:
+                if bound != name and not is_definition and id(value) not in PLAIN_IDS:
                     more = self._chain_in(owner, {bound}, {id(value)}, {bound})
                     known = {(one.name, place) for one, place in chain}
                     objects.add(id(value))
@@ -1183,9 +1065,6 @@ class Followers:
         self._report(self.text, node, why, name)
 
 
-_PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
-
-
 def _names_bound_by(node: Any) -> list[str]:
     """The names of its module that a statement binds, with those within its blocks and expressions."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -1269,50 +1148,3 @@ def _refill(old: Any, new: Any) -> None:
         held = new.copy()
         old.clear()
         old.update(held)
-
-
-def is_alike(one: Any, other: Any, depth: int = 0) -> bool:  # noqa: C901, PLR0912  # a case each
-    """True if two values are equal by the interpreter's own types, without asking user code."""
-    if one is other:
-        return True
-    kind = type(one)
-    if kind is not type(other) or depth > MOST_DEEP:
-        return False
-    if is_plain(one):
-        return repr(one) == repr(other)
-    if kind in (list, tuple):
-        return (
-            len(one) == len(other)
-            and len(one) < MOST_COMPARED
-            and all(is_alike(a, b, depth + 1) for a, b in zip(one, other))
-        )
-    if kind is dict:
-        return (
-            len(one) == len(other)
-            and len(one) < MOST_COMPARED
-            and all(is_alike(a, b, depth + 1) and is_alike(one[a], other[b], depth + 1) for a, b in zip(one, other))
-        )
-    if kind in (set, frozenset):
-        return all(map(is_plain, one)) and all(map(is_plain, other)) and bool(one == other)
-    if kind is types.FunctionType:
-        return (
-            is_same_code(one.__code__, other.__code__)
-            and not one.__closure__ and not other.__closure__
-            and is_alike(one.__defaults__, other.__defaults__, depth + 1)
-            and is_alike(one.__kwdefaults__, other.__kwdefaults__, depth + 1)
-        )  # fmt: skip
-    if kind in (staticmethod, classmethod):
-        return is_alike(one.__func__, other.__func__, depth + 1)
-    if kind is functools.partial:
-        return one.func is other.func and is_alike((one.args, one.keywords), (other.args, other.keywords), depth + 1)
-    if is_class(one) or kind is types.ModuleType:
-        return False
-    if issubclass(kind, tuple):
-        return is_alike(tuple(tuple.__iter__(one)), tuple(tuple.__iter__(other)), depth + 1)
-    if is_immutable_kind(kind):
-        try:
-            return bool(one == other)
-        except Exception:  # of a comparison that is not defined
-            return False
-    own, fresh = getattr(one, "__dict__", None), getattr(other, "__dict__", None)
-    return type(own) is dict and type(fresh) is dict and bool(own) and is_alike(own, fresh, depth + 1)

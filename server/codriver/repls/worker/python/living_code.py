@@ -14,9 +14,10 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, space_of
+from .bound_names import is_plain
 from .python_names import own_space
 from .renewal import are_all, is_same_code, own_code, referring
-from .statements import CLASS, GUARD, is_plain, span_of
+from .statements import CLASS, GUARD, span_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

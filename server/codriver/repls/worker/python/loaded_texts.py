@@ -26,17 +26,18 @@ from importlib.machinery import ModuleSpec
 from ..basics.dialect import bytes_of
 from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
 from ..basics.systems import began_ns, status_ns
+from .bound_names import BoundNames, Names
 from .python_names import space_of_module
 from .recorded_calls import mark_of
 from .renewal import is_same_code
-from .statements import UNPARSABLE, BoundNames, Names, SourceText, text_of
+from .statements import UNPARSABLE, SourceText, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .statements import Kept
+    from .bound_names import Kept
 
     Stamp = Tuple[int, int, int, int]
 

@@ -12,6 +12,7 @@ import ast
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
+from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
 from .living_code import FileCodes, LivingCode, is_enum, keeping, successors, take_members
 from .python_names import own_space
@@ -27,13 +28,12 @@ from .statements import (
     OTHER,
     SIGNATURE,
     VALUE,
-    BoundNames,
     SourceText,
     compare,
     dump,
     span_of,
     targets,
-)  # fmt: skip
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

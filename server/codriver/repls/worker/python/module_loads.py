@@ -9,13 +9,14 @@ import sys
 
 from ..basics.held_definitions import ABSENT, Held, Snapshot, home_of, is_class
 from ..basics.sensitive_texts import FILE, NAME
+from .bound_names import DEFINITION, BoundNames
 from .class_renewal import update_abstract_methods
 from .follow_up import Followers
 from .living_code import is_enum
 from .loaded_texts import MOST_TEXT
 from .minimal_load import MinimalLoad, Step
 from .renewal import forget, renew
-from .statements import DEFINITION, UNPARSABLE, BoundNames, SourceText
+from .statements import UNPARSABLE, SourceText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .bound_names import Kept
     from .python_drift import Drift
-    from .statements import Kept
 
 
 OF_MODULES = frozenset({

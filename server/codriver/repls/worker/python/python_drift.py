@@ -14,30 +14,19 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
+from .bound_names import DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
 from .python_names import space_of_module
 from .renewal import FormerClosures, is_same_code
-from .statements import (
-    DEFINITION,
-    UNPARSABLE,
-    BoundNames,
-    SourceText,
-    code_file,
-    compare,
-    differing,
-    imported,
-    is_evaluated,
-    rows_of,
-    stores,
-)
+from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
+    from .bound_names import Kept
     from .loaded_texts import Load, Stamp
-    from .statements import Kept
 
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]

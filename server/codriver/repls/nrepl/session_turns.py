@@ -1,0 +1,52 @@
+"""The turn at a session: one evaluation at a time has it, in the order of requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Turn:
+    """The right to use a session: one evaluation at a time has it, in the order of requests.
+
+    Unlike a lock of anyio, a turn has no owning task: an evaluation takes it outside of any task, and may give it back
+    in one.
+    """
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take_at_once(self) -> bool:
+        """Take the session if free; whether it was."""
+        was_free = not self.is_taken
+        self.is_taken = True
+        return was_free
+
+    async def take(self) -> None:
+        """Wait for the turn, and take it."""
+        if self.take_at_once():
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # the turn was handed over in the same moment
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Hand the turn over to the longest waiting caller, or free it."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self.is_taken = False
+
+    async def __aenter__(self) -> None:
+        await self.take()
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.give_back()

@@ -1,0 +1,255 @@
+"""The names that somebody bound again after a module was loaded.
+
+A name counts as bound again if a statement of the loaded text binds it and it has another value since. Values that the
+project's own functions rebind do not count. A new name counts only if its function came from an evaluation: libraries
+put many names into modules as they go.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import types
+import weakref
+
+from ..basics.held_definitions import (
+    ABSENT,
+    function_in,
+    home_of,
+    is_class,
+    qualname_of,
+    qualname_of_class,
+    space_of,
+    unwrapped,
+)
+from .statements import FUNCTIONS, targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None))
+EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\/](ipykernel|xpython)_\d+[\\/]")
+"""Names of the seeming files of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
+DEFINITION, OTHER_BINDING = "definition", "other"
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+class Kept:
+    """A value remembered without keeping it alive: a plain one as it is, any other by a weak reference or id."""
+
+    __slots__ = ("_held", "_is_weak")
+
+    def __init__(self, value: object) -> None:
+        self._is_weak = False
+        self._held: Any = value
+        if not is_plain(value):
+            try:
+                self._held, self._is_weak = weakref.ref(value), True
+            except TypeError:
+                self._held = _Identity(value)
+
+    def is_still(self, value: object) -> bool:
+        """True if a value is the remembered one, or an equal plain one."""
+        held = self._held
+        if self._is_weak:
+            return held() is value
+        if type(held) is _Identity:
+            return bool(held.number == id(value))
+        return held is value or (type(held) is type(value) and is_plain(value) and repr(held) == repr(value))
+
+    def living(self) -> object:
+        """The remembered object; None for a plain value, or an object that may be gone."""
+        return self._held() if self._is_weak else None
+
+    @property
+    def was_none(self) -> bool:
+        """True if the value was None: a place for a later value."""
+        return self._held is None
+
+
+class _Identity:
+    __slots__ = ("number",)
+
+    def __init__(self, value: object) -> None:
+        self.number = id(value)
+
+
+class Names:
+    """The names of a module and, dotted, of its classes, at one moment."""
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self._raw: dict[str, Any] | None = dict(space)
+        module = space.get("__name__")
+        # `_is_own_class`, without its calls: of thousands of names few are classes, and most of those are imported.
+        self._classes = [
+            (name, dict(space_of(value)))
+            for name, value in self._raw.items()
+            if issubclass(type(value), type)
+            and space_of(value).get("__module__") == module
+            and qualname_of_class(value) == name
+            and not _is_dunder(name)
+        ]
+        for owner, inner in self._classes:  # the list grows by the classes within
+            self._classes += [
+                (f"{owner}.{name}", dict(space_of(value)))
+                for name, value in inner.items()
+                if issubclass(type(value), type)
+                and space_of(value).get("__module__") == module
+                and qualname_of_class(value) == f"{owner}.{name}"
+                and not _is_dunder(name)
+            ]
+        self._kept: dict[str, Kept] = {}
+
+    def settle(self) -> dict[str, Kept]:
+        """Keep no value alive from now on; the remembered values."""
+        if self._raw is not None:
+            raw, self._raw = self._raw, None
+            # An evaluated value was made by no load, even if a load ran around the evaluation.
+            self._kept = {
+                name: Kept(value) for name, value in raw.items() if not _is_dunder(name) and not is_evaluated(value)
+            }
+            for owner, space in self._classes:
+                for name, value in space.items():
+                    if (not _is_dunder(name) or _is_method(value)) and not is_evaluated(value):
+                        self._kept[owner + "." + name] = Kept(value)
+            self._classes = []
+        return self._kept
+
+    def keep(self, name: str, value: object = ABSENT) -> None:
+        """Remember that a load gave a dotted name another value, or none."""
+        kept = self.settle()
+        if _is_dunder(name):
+            return
+        if value is ABSENT:
+            kept.pop(name, None)
+        else:
+            kept[name] = Kept(value)
+        for inner in [one for one in kept if one.startswith(name + ".")]:
+            del kept[inner]
+        if is_class(value):
+            for own, held in list(space_of(value).items()):
+                if not _is_dunder(own) or _is_method(held):
+                    kept[name + "." + own] = Kept(held)
+
+    def put_back(self, name: str, kept: Kept | None) -> None:
+        """Restore the remembered value of a name."""
+        if kept is None:
+            self.settle().pop(name, None)
+        else:
+            self.settle()[name] = kept
+
+
+def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Kept | None]]:
+    """The present value of each differing dotted name, ABSENT for none, and the loaded one, None for a new name."""
+    kept, found = left.settle(), {}
+    live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
+    waiting = list(live.items())
+    for name, value in waiting:  # the list grows by the classes within
+        known = kept.get(name)
+        if "." not in name and (known is None or not known.is_still(value)):
+            found[name] = value, known
+        if _is_own_class(space, name, value) and known is not None and known.is_still(value):
+            for own, held in list(space_of(value).items()):
+                if not _is_dunder(own) or _is_method(held):
+                    live[name + "." + own] = held
+                    before = kept.get(name + "." + own)
+                    if before is None or not before.is_still(held):
+                        found[name + "." + own] = held, before
+                    waiting.append((name + "." + own, held))
+    for name, known in kept.items():
+        if name not in live and name.rpartition(".")[0] not in found:
+            found[name] = ABSENT, known
+    return found
+
+
+class BoundNames:
+    """The names that the statements of a text bind, by dotted name, and those that its functions rebind as they run."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.kinds: dict[str, str] = {}
+        self.rebound: set[str] = set()
+        self._read(tree.body, "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                self.rebound.update(node.names)
+            elif isinstance(node, FUNCTIONS):
+                self._read_stores(node)
+
+    def _read(self, body: Iterable[Any], scope: str) -> None:
+        for node in body:
+            is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef))
+            for name in targets(node) if not isinstance(node, ast.excepthandler) else ():
+                own = name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
+                self.kinds[scope + own] = DEFINITION if is_definition else OTHER_BINDING
+            for place in _places_in(node):
+                self.kinds.update(
+                    (scope + one.id, OTHER_BINDING) for one in ast.walk(place) if isinstance(one, ast.Name)
+                )
+            if isinstance(node, ast.ClassDef):
+                self._read(node.body, scope + node.name + ".")
+            elif not is_definition:
+                for field in BLOCKS:
+                    self._read(getattr(node, field, None) or (), scope)
+
+    def _read_stores(self, function: ast.AST) -> None:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                self.rebound.add(node.attr)
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr"):
+                named = node.args[1] if len(node.args) > 1 else None
+                if isinstance(named, ast.Constant) and isinstance(named.value, str):
+                    self.rebound.add(named.value)
+
+
+def stores(name: str) -> re.Pattern[str]:
+    """The pattern of code that assigns to an attribute or global of a name; it may find too much."""
+    own = re.escape(name)
+    assigned = rf"\.{own}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
+    return re.compile(rf"{assigned}|attr\([^\n]*[\"']{own}[\"']|\bdel\b[^\n]*\.{own}\b|\bglobal\b[^\n]*\b{own}\b")
+
+
+def code_file(value: object) -> str:
+    """The seeming file of a function, a wrapper, or a class' first function; empty if unknown."""
+    if type(value) is types.FunctionType:
+        return value.__code__.co_filename
+    found = [function_in(one) for one in list(space_of(value).values())] if is_class(value) else [function_in(value)]
+    for one in found:
+        for function in unwrapped(one):
+            return function.__code__.co_filename
+    return ""
+
+
+def is_evaluated(value: object) -> bool:
+    """True if evaluated code made a function or class."""
+    return EVALUATED.match(code_file(value)) is not None
+
+
+def is_plain(value: object) -> bool:
+    """True if a value is a number, a text, a flag, None, or a tuple of such."""
+    return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
+
+
+def _places_in(node: Any) -> list[ast.AST]:
+    """The places to which a loop or a `with` gives its values."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return [node.target]
+    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ()
+    return [one.optional_vars for one in items if one.optional_vars is not None]
+
+
+def _is_own_class(space: dict[str, Any], name: str, value: object) -> bool:
+    return is_class(value) and (home_of(value), qualname_of(value)) == (space.get("__name__"), name)
+
+
+def _is_dunder(name: object) -> bool:
+    return not isinstance(name, str) or name[:2] == name[-2:] == "__"
+
+
+def _is_method(value: object) -> bool:
+    return type(value) in (types.FunctionType, staticmethod, classmethod, property)
+
+
+def _has_alias(node: ast.Import, name: str) -> bool:
+    return any(one.asname == name for one in node.names)

@@ -1,0 +1,117 @@
+"""The text of a loaded module, by the statements at its top."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from .statements import FUNCTIONS, GUARDS, SourceText, imported, span_of, targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterator
+    from typing import Any
+
+WORD = re.compile(r"\w+")
+
+
+class Text:
+    """The text of a loaded module, by the statements at its top."""
+
+    def __init__(self, name: str, module: types.ModuleType, file: str, source: SourceText) -> None:
+        self.name, self.module, self.file, self.source = name, module, file, source
+        self.space: dict[str, Any] = module.__dict__
+        self.body: list[Any] = source.tree.body
+        self._words: list[frozenset[str]] | None = None
+        self._functions: dict[tuple[str, int], Any] | None = None
+        self._imports: frozenset[str] | None = None
+
+    @property
+    def words(self) -> list[frozenset[str]]:
+        """The words of each statement."""
+        if self._words is None:
+            lines = self.source.lines
+            spans = [span_of(node) for node in self.body]
+            self._words = [frozenset(WORD.findall("".join(lines[first - 1 : last]))) for first, last in spans]
+        return self._words
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """The names of the modules that the text may import at its top, and of those in packages that it names."""
+        if self._imports is None:
+            found: set[str] = set()
+            for source, name, _ in imported(self.source.tree, self.name, is_package=self.is_package):
+                found.update((source, f"{source}.{name}"))
+            waiting: list[Any] = list(self.body)
+            while waiting:
+                node = waiting.pop()
+                if isinstance(node, ast.Import):
+                    for one in node.names:
+                        parts = one.name.split(".")
+                        found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
+                elif type(node) in GUARDS:
+                    waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
+            self._imports = frozenset(found)
+        return self._imports
+
+    @property
+    def is_package(self) -> bool:
+        """True for the text of a package."""
+        return self.file.endswith("__init__.py")
+
+    def function(self, code: types.CodeType) -> Any:
+        """The statement or lambda that a code was compiled from."""
+        if self._functions is None:
+            self._functions = {}
+            for node in ast.walk(self.source.tree):
+                if isinstance(node, FUNCTIONS):
+                    self._functions[node.name, span_of(node)[0]] = node
+                elif isinstance(node, ast.Lambda):
+                    key = "<lambda>", node.lineno
+                    self._functions[key] = None if key in self._functions else node
+        return self._functions.get((code.co_name, code.co_firstlineno))
+
+    def mentioning(self, names: set[str]) -> list[int]:
+        """The statements that may have read one of some names, directly or through others; the names grow."""
+        found: set[int] = set()
+        is_growing = True
+        while is_growing:
+            is_growing = False
+            for number, words in enumerate(self.words):
+                if number not in found and not names.isdisjoint(words):
+                    found.add(number)
+                    more = set(self._bound_in(self.body[number], names))
+                    is_growing = is_growing or not more <= names
+                    names |= more
+        return sorted(found)
+
+    def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # a case each
+        one: Any
+        if isinstance(node, FUNCTIONS):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield node.name
+            lines = self.source.lines
+            for one in node.body:
+                first, last = span_of(one)
+                if not names.isdisjoint(WORD.findall("".join(lines[first - 1 : last]))):
+                    yield from self._bound_in(one, names)
+        elif isinstance(node, GUARDS) or type(node).__name__ in ("Match", "match_case", "ExceptHandler"):
+            for part in ast.walk(node):
+                one = part
+                if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+                    yield one.name
+                elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+                    yield one.id
+        else:
+            for name in targets(node):
+                yield name.partition(".")[0]
+            for part in ast.walk(node):
+                one = part
+                if isinstance(one, ast.NamedExpr):
+                    yield one.target.id
+                elif isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
+                    yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
+                elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
+                    yield one.id  # a call may fill what it names
