@@ -302,7 +302,9 @@ def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it
 
 # The wings of a large room, or its modules, and those that each may import. The modules at the door may import all of
 # them, and nothing here imports from the door.
-OF_ALL_ADAPTERS = {"stack_traces", "namespace_failures", "form_positions", "evaluation_tasks", "test_runs"}
+OF_ALL_ADAPTERS = {
+    "stack_traces", "namespace_failures", "form_positions", "evaluation_tasks", "test_runs", "test_results",
+}  # fmt: skip
 WINGS = {
     "repls": {
         "contract": set(),
@@ -314,7 +316,8 @@ WINGS = {
         "namespace_failures": {"contract"},
         "form_positions": {"contract", "stack_traces"},
         "evaluation_tasks": {"contract"},
-        "test_runs": {"contract", "dialects", "evaluation_tasks", "stack_traces"},
+        "test_results": {"contract", "dialects", "stack_traces"},
+        "test_runs": {"contract", "dialects", "evaluation_tasks"},
         "nrepl": {"contract", "dialects", *OF_ALL_ADAPTERS},
         "jupyter": {"contract", "dialects", "kinds", "programs", *OF_ALL_ADAPTERS},
         "launch": {"contract", "jupyter", "kinds"},

@@ -33,8 +33,8 @@ from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
-from codriver.protocol.calls import Replies
 from codriver.protocol.mcp_server import MessageStream
+from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_server import SdkConnection
 from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.zmq_socket import Assembler, Signer

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from live_server import RELAY, Relayed
 
-from codriver.protocol.calls import has_halves, without_halves
+from codriver.protocol.lone_surrogates import has_halves, without_halves
 
 BOM = b"\xef\xbb\xbf"
 ABOUT = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "modern", "version": "1"}, "clientCapabilities": {}}

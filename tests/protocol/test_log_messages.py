@@ -11,7 +11,7 @@ from mcp_versions import MODERN, OLDER, Versioned, check, speaking
 
 from codriver.log.redaction import Redactor
 from codriver.net.outbox import Outbox
-from codriver.protocol.broadcast import BURST, KEPT, LogMessages
+from codriver.protocol.log_messages import BURST, KEPT, LogMessages
 
 NEVER = '[:find ?l :where [?l :output/text "never"]]'
 SECRET = "correct-horse-battery"

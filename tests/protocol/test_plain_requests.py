@@ -13,9 +13,10 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
 from codriver.protocol import plain_requests
-from codriver.protocol.calls import Answered, Replies
+from codriver.protocol.calls import Answered
 from codriver.protocol.error_messages import FAULT, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
+from codriver.protocol.replies import Replies
 
 pytestmark = pytest.mark.served("memory", durations="progress_s=0.3")
 

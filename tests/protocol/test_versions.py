@@ -6,7 +6,7 @@ import mcp_types
 from mcp.shared.subscriptions import LISTEN_STREAM_METHODS, SUBSCRIPTION_ID_META_KEY
 from mcp_types import jsonrpc, version
 
-from codriver.protocol import broadcast, error_messages
+from codriver.protocol import error_messages, subscriptions
 
 
 def test_the_versions_are_all_that_the_sdk_speaks():
@@ -36,4 +36,4 @@ def test_levels_codes_and_changes_are_the_sdks():
     assert get_args(mcp_types.LoggingLevel) == error_messages.LEVELS
     names = ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR")
     assert [getattr(error_messages, name) for name in names] == [getattr(jsonrpc, name) for name in names]
-    assert {method for _, method in broadcast.CHANGES.values()} | {broadcast.UPDATED} == LISTEN_STREAM_METHODS
+    assert {method for _, method in subscriptions.CHANGES.values()} | {subscriptions.UPDATED} == LISTEN_STREAM_METHODS

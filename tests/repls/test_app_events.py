@@ -15,9 +15,10 @@ from codriver.core.state import AppStream, Life, Origin, State
 from codriver.core.values import Profile
 from codriver.log.logbook import AppLog
 from codriver.log.output_log import OutputLog
+from codriver.repls.app_event_recorder import MOST_IN_WINDOW, AppEventRecorder
+from codriver.repls.app_stream_keeper import AppStreamKeeper
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.runner import MOST_IN_WINDOW, AppEventRecorder, AppStreamKeeper
 from codriver.settings.model import Settings
 
 PROFILE = Profile(dialect="python")
@@ -123,7 +124,7 @@ async def test_an_event_that_several_streams_bring_is_recorded_once_in_each_life
 
 @pytest.mark.anyio
 async def test_of_more_than_so_many_a_second_the_rest_is_one_line(recording, monkeypatch):
-    monkeypatch.setattr("codriver.repls.runner.WINDOW_S", 0)
+    monkeypatch.setattr("codriver.repls.app_event_recorder.WINDOW_S", 0)
     recording.heard(*map(event, range(MOST_IN_WINDOW + 30)), dropped=7)
     assert len(recording.rows) == MOST_IN_WINDOW
     await recording.second()
@@ -150,7 +151,7 @@ def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
 async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_to_be_over(
     recording, worker, monkeypatch
 ):
-    monkeypatch.setattr("codriver.repls.runner.RENEW_S", 0)
+    monkeypatch.setattr("codriver.repls.app_stream_keeper.RENEW_S", 0)
     core, begun, over = recording.core, [], []
     recording.performers |= {dispatch.TellAppStreamOver: over.append, dispatch.RenewAppStream: begun.append}
     async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:

@@ -23,7 +23,7 @@ from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State, cautions
 from codriver.core.values import LISP, NOTEBOOK, PYTHON
-from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
+from codriver.editing.editable_paths import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.working_trees import kinds_held
 from codriver.log.redaction import Redactor

@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.editing.editable_paths import show
 from codriver.editing.file_changes import (
     FilesChangedError,
     FilesUnwritableError,
@@ -37,7 +38,6 @@ from codriver.editing.file_changes import (
     UnreadableError,
     content_of,
     locate_file,
-    show,
 )
 from codriver.errors import few
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, put_on_disk, remove, temporary_name

@@ -7,16 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.editing.file_changes import (
-    MAX_FILE_BYTES,
-    Change,
-    NotEditableError,
-    UnreadableError,
-    check_is_source,
-    fault_of_lines,
-    read,
-    show,
-)
+from codriver.editing.editable_paths import NotEditableError, check_is_source, show
+from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, fault_of_lines, read
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
 from codriver.errors import refused
 from codriver_lisp.edit import Done, Refused

@@ -19,16 +19,14 @@ import anyio.to_thread
 
 from codriver.editing.atomic_batch import commit
 from codriver.editing.batch import Create, FileResult, Limits, Wanted, edits_refused, plan, unified
+from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.editing.file_changes import (
     MISSING,
     Change,
     FilesChangedError,
     FilesUnwritableError,
-    NotEditableError,
     UnreadableError,
-    editable_path,
     read,
-    show,
 )
 from codriver.editing.references import Elsewhere, find_elsewhere, renamed_by
 from codriver.errors import refused

@@ -1,20 +1,13 @@
-"""Source files that an edit may change: the suffixes, the present text of a file, and its text after the edit."""
+"""Changes of files: the content of a file before and after an edit, and what went wrong in writing it."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import RefusedError
-from codriver.files import (
-    MEBIBYTE,
-    Links,
-    Rules,
-    locate,
-)
-from codriver.systems.file_system import as_spelled, mode_of
+from codriver.files import MEBIBYTE, Links, Rules, locate
+from codriver.systems.file_system import mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,106 +15,12 @@ if TYPE_CHECKING:
 
     from codriver.files import Place
 
-SUFFIXES = (
-    ".clj", ".cljs", ".cljc", ".cljd", ".cljr", ".cljx", ".bb", ".edn", ".lpy", ".hy", ".hl", ".boot", ".joke",
-)  # fmt: skip
-"""The endings of Lisp files' names."""
-PYTHON_SUFFIXES = (".py", ".pyi")
-
-VERSION_CONTROL = frozenset(
-    {".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", ".pijul", ".fossil", ".fslckout", "_fossil_"}
-)
-"""Folders and files in which a version control system keeps a project's history and the commands that it runs."""
-
-_SHORT_NAME = re.compile(r"git~\d+")
-"""A name that Windows gives to `.git` beside it."""
-
-_SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
-"""The first line of a script without an ending to its name."""
-
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """No source file is as large, and reading such a file takes a second."""
 MAX_LINES: Final = 400_000
 """Nor has any so many lines, each of which is an object of its own: two million hold up all other work for seconds."""
 MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
 """A notebook holds its pictures. So much of it is looked at and gets outputs; its text is edited as any other."""
-
-
-class NotEditableError(Exception):
-    """The file cannot be edited here, for the reason said."""
-
-
-def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
-    """The file that `given` means, absolute or relative to the resolved `workspace`, with all links resolved.
-
-    Raises:
-        NotEditableError: `given` is no path, lies outside the workspace where that is not allowed, or belongs to a
-            version control system.
-    """
-    if not given.strip():
-        raise NotEditableError("filePath is blank")
-    try:
-        path = as_spelled((workspace / given).resolve())
-    except (OSError, RuntimeError, ValueError) as error:
-        raise NotEditableError(f"{given!r} is no path that can be followed: {error}") from error
-    if not allow_outside and not path.is_relative_to(workspace):
-        words = f"{given} lies outside the workspace {workspace}"
-        if path != workspace / given:
-            words += f", at {path}"
-        raise NotEditableError(f"{words}; only the setting allowEditsOutsideWorkspace lets edits go there")
-    for part in (*_parts(workspace, path), *_parts(workspace, workspace / given)):
-        if is_version_control(part):
-            raise NotEditableError(
-                f"{given} belongs to version control ({part}), which alone may write there: its files name commands "
-                "that are run; edit a file of the project, or use the version control system's own command"
-            )
-    return path
-
-
-def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """The names of a path; of a path in the workspace only the names below it."""
-    return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
-
-
-def plain_name(name: str) -> str:
-    """The name, in small letters, that a file system may take `name` for.
-
-    File systems of macOS and Windows see no difference of case. Those of macOS ignore invisible characters; those of
-    Windows ignore dots and spaces at the end, and all that follows a colon.
-    """
-    visible = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
-    return visible.casefold().partition(":")[0].rstrip(" .")
-
-
-def is_version_control(name: str) -> bool:
-    """Whether a file system may take `name` for a version control system's folder or file."""
-    plain = plain_name(name)
-    return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
-
-
-def show(workspace: Path, path: Path) -> str:
-    """The path as answers show it: relative for a path in the workspace."""
-    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
-
-
-def check_is_source(path: Path, data: bytes | None, *contents: str) -> None:
-    """Check by its name, or by these contents, that the file holds Lisp or Python.
-
-    A name without an ending says nothing; then the first line must name an interpreter of Lisp.
-
-    Raises:
-        NotEditableError: the file holds neither.
-    """
-    known = path.suffix.lower() in (*SUFFIXES, *PYTHON_SUFFIXES)
-    if not path.suffix:
-        texts = contents if data is None else (data[:200].decode(errors="replace"), *contents)
-        known = bool(texts) and all(_SCRIPT.match(text) for text in texts)
-    if not known:
-        kinds = ", ".join(SUFFIXES)
-        raise NotEditableError(
-            f"{path.name} is no Python or Lisp file (.py, {kinds}): change it as text, "
-            "with your client's own editing tool"
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing import python_edits
-from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
+from codriver.editing.editable_paths import PYTHON_SUFFIXES, SUFFIXES
 from codriver.editing.notebooks import notebook_in, with_source
 from codriver.editing.python_edits import InsertDef, Piece, PythonEdit, PythonSource, ReplaceDef, parsed, words_of
 from codriver.errors import RefusedError, cut

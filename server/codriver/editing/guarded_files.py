@@ -11,7 +11,7 @@ import json
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.file_changes import plain_name
+from codriver.editing.editable_paths import plain_name
 
 if TYPE_CHECKING:
     from pathlib import Path

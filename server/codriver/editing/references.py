@@ -11,7 +11,8 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, show
+from codriver.editing.editable_paths import SUFFIXES, show
+from codriver.editing.file_changes import MAX_FILE_BYTES
 from codriver.files import MEBIBYTE, Links, Rules, read
 from codriver.files.working_trees import files_of
 from codriver_lisp.binding_forms import namespace_of, occurrences

@@ -1,14 +1,9 @@
-"""Tool calls and replies: a tool run for its client, its answer as JSON without secrets, and each reply put on its way.
-
-A reply goes by itself, or with the other replies of its request's batch. Lone surrogates, which JSON can say and UTF-8
-cannot, are replaced in text and renamed in ids.
-"""
+"""Tool calls: a tool runs for its client, and its answer becomes JSON without secrets."""
 
 from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,190 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pydantic_core import PydanticSerializationError, to_json
 
 from codriver.core.records import dataclass
-from codriver.protocol.error_messages import INVALID_REQUEST, MODERN, Refusal
 from codriver.tools.calls.base import Answer, Call, Image, Json, Lasting, LastingCall, Services, Tool, traits_of
 from codriver.tools.calls.gate import answer
 from codriver.tools.manifest import tool_called
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
 
     Progress = Callable[[float, str], Awaitable[None]]
-
-
-WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
-"""Versions in whose schema an error about an unknown id has no `id`. In all others, as in JSON-RPC, that id is null."""
-
-
-class Batch:
-    """The answers to messages that came as one array. They go as one line, when the last of them is there."""
-
-    def __init__(self) -> None:
-        self._waiting: set[str | int] = set()
-        self._answers: list[bytes] = []
-        self._is_whole = False
-
-    def expect(self, identity: str | int) -> None:
-        """Expect the answer to one more request of the batch."""
-        self._waiting.add(identity)
-
-    def add(self, line: bytes) -> None:
-        """Add an answer of the batch, or an error about one of its messages."""
-        self._answers.append(line.strip())
-
-    def strike_out(self, identity: str | int) -> None:
-        """Stop waiting for a request: it is answered, or will not be."""
-        self._waiting.discard(identity)
-
-    def end(self) -> None:
-        """Note that all messages of the batch were read."""
-        self._is_whole = True
-
-    def take(self) -> bytes | None:
-        """The line that answers the batch; None before the last answer is there, and for a batch without answers."""
-        if not self._is_whole or self._waiting or not self._answers:
-            return None
-        answers, self._answers = self._answers, []
-        return b"[" + b",".join(answers) + b"]\n"
-
-
-class Replies:
-    """The answers of one connection."""
-
-    def __init__(self, session: ClientSession) -> None:
-        self._session = session
-        self._batches: dict[str | int, Batch] = {}
-        """By request that is not answered yet: its batch."""
-        self._reading: Batch | None = None
-        self._spelt: dict[str | int, str] = {}
-        """By the names that stand for them: the original ids; see `codriver.protocol.calls`."""
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Gather in one batch the requests that are read within this context."""
-        self._reading = batch = Batch()
-        try:
-            yield
-        finally:
-            self._reading = None
-            batch.end()
-            self._send(batch)
-
-    def name(self, names: dict[str, str]) -> None:
-        """Remember the ids that these names stand for."""
-        self._spelt.update(names)
-
-    def expect(self, identity: str | int, size: int) -> None:
-        """Note that a request of so many bytes was read, and will be answered."""
-        self._session.open_requests.add(identity, size)
-        if self._reading is not None:
-            self._reading.expect(identity)
-            self._batches[identity] = self._reading
-
-    def put(self, identity: str | int, line: bytes) -> None:
-        """Put the answer to a request on its way."""
-        if identity in self._spelt:
-            line = with_original_id(line, str(identity), self._spelt.pop(identity))
-        batch = self._batches.pop(identity, None)
-        if batch is None:
-            self._session.outbox.put(line)
-        else:
-            batch.add(line)
-            batch.strike_out(identity)
-            self._send(batch)
-        self._session.open_requests.remove(identity)
-
-    def forget(self, identity: object) -> None:
-        """Give a cancelled request no answer. An id without an open request is passed over, whatever it is."""
-        if not isinstance(identity, str | int) or identity not in self._session.open_requests:
-            return
-        self._spelt.pop(identity, None)
-        if batch := self._batches.pop(identity, None):
-            batch.strike_out(identity)
-            self._send(batch)
-        self._session.open_requests.remove(identity)
-
-    def refuse(self, refused: Refusal) -> None:
-        """Answer the message read just now with an error."""
-        identity = refused.identity
-        if identity in self._spelt and identity not in self._session.open_requests:
-            identity = self._spelt.pop(identity)
-        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": identity}
-        if identity is None and self._version() in WITHOUT_NULL:
-            del answer["id"]
-        answer["error"] = {"code": refused.code, "message": refused.text}
-        line = json.dumps(answer).encode() + b"\n"
-        if self._reading is not None:
-            self._reading.add(line)
-        else:
-            self._session.outbox.put(line)
-
-    def refuse_line(self, text: str) -> None:
-        """Answer a line whose id cannot be known."""
-        self.refuse(Refusal(None, INVALID_REQUEST, text))
-
-    def _version(self) -> str:
-        """Return the protocol version of a message that answers no known request; empty before the client named one."""
-        return self._session.handshake_version or (MODERN if self._session.sends_envelopes else "")
-
-    def _send(self, batch: Batch) -> None:
-        line = batch.take()
-        if line is not None:
-            self._session.outbox.put(line)
-
-
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-ESCAPE = re.compile(
-    rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    rb"|\\."
-)
-"""Escapes in order, so that none begins in the middle of another. JSON has backslashes in strings alone."""
-REPLACEMENT = rb"\ufffd"
-HALF = re.compile("[\ud800-\udfff]")
-
-
-def has_halves(line: bytes) -> bool:
-    """Whether a line of JSON has half of a surrogate pair."""
-    if not SURROGATE.search(line):
-        return False
-    return any(found["half"] for found in ESCAPE.finditer(line))
-
-
-def without_halves(line: bytes) -> bytes:
-    """The line with U+FFFD for each half."""
-    return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
-
-
-def name_for(identity: object) -> str | None:
-    """The name that stands for an id with halves of a character pair, always the same; None for any other id."""
-    if not isinstance(identity, str) or not HALF.search(identity):
-        return None
-    return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
-
-
-def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The message with names for such ids, its own and that of the request it cancels; and its own id by its name."""
-    renamed_ids: dict[str, str] = {}
-    if name := name_for(message.get("id")):
-        renamed_ids[name] = message["id"]
-        message = {**message, "id": name}
-    params = message.get("params")
-    if isinstance(params, dict) and message.get("method") == "notifications/cancelled":
-        message = {
-            **message,
-            "params": {**params, "requestId": name_for(params.get("requestId")) or params.get("requestId")},
-        }
-    return message, renamed_ids
-
-
-def with_original_id(line: bytes, name: str, identity: str) -> bytes:
-    """The answer with its original id in place of the name, which is the first such text in it."""
-    return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)
-
 
 MOST_WITHHELD = 5
 """Settings that do not count, named in a first answer: a longer list would drown the answer."""

@@ -17,8 +17,8 @@ import anyio
 from pydantic_core import from_json
 
 from codriver.errors import PeerError
-from codriver.protocol.broadcast import Broadcast, LogMessages, Subscriptions
-from codriver.protocol.calls import Caller, Replies, has_halves, with_plain_ids, without_halves
+from codriver.protocol.broadcast import Broadcast
+from codriver.protocol.calls import Caller
 from codriver.protocol.error_messages import (
     BATCHED,
     CALL,
@@ -28,9 +28,13 @@ from codriver.protocol.error_messages import (
     Refusal,
     read_json,
 )
+from codriver.protocol.log_messages import LogMessages
+from codriver.protocol.lone_surrogates import has_halves, with_plain_ids, without_halves
 from codriver.protocol.plain_requests import PlainRequests
+from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
+from codriver.protocol.subscriptions import Subscriptions
 from codriver.protocol.trust_question import TrustQuestions
 from codriver.wire.framing import LineDecoder, LineRoom, LinesCrowdedError
 from codriver.wire.untrusted import Excess, excess, may_be_heavy

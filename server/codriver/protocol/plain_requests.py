@@ -22,7 +22,7 @@ from pydantic_core import from_json
 
 from codriver.core.records import dataclass
 from codriver.net.task_set import TaskSet
-from codriver.protocol.calls import Caller, Replies, as_json, result_of
+from codriver.protocol.calls import Caller, as_json, result_of
 from codriver.protocol.error_messages import (
     CALL,
     CANCELLED,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from codriver.net.client_sessions import ClientSession
+    from codriver.protocol.replies import Replies
     from codriver.tools.calls.base import Tool
 
     Params: TypeAlias = dict[str, Any]

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from codriver.core.state import State
     from codriver.log.redaction import Redactor
     from codriver.log.transcripts import Part
-    from codriver.server_hooks import ResourceFamily, ResourceRow
     from codriver.net.client_sessions import ClientSession
+    from codriver.server_hooks import ResourceFamily, ResourceRow
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.protocol.broadcast import Broadcast, LogMessages
+    from codriver.protocol.broadcast import Broadcast
+    from codriver.protocol.log_messages import LogMessages
     from codriver.protocol.resources import Resources
     from codriver.tools.calls.base import Manifest
 

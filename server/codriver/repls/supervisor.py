@@ -22,6 +22,8 @@ from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
+from codriver.repls.app_event_recorder import AppEventRecorder
+from codriver.repls.app_stream_keeper import AppStreamKeeper
 from codriver.repls.contract.adapter import (
     Adapter,
     Connector,
@@ -31,10 +33,12 @@ from codriver.repls.contract.adapter import (
     StrangeListenerError,
 )
 from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.event_recorder import EventRecorder
+from codriver.repls.fault_latch import Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.connection_files import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
-from codriver.repls.runner import AppEventRecorder, AppStreamKeeper, EventRecorder, Faults, Runner
+from codriver.repls.runner import Runner
 from codriver.systems.machine import give_back_large_blocks
 
 if TYPE_CHECKING:

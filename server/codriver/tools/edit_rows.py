@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.editing import HY
 from codriver.editing.batch import cut
-from codriver.editing.file_changes import SUFFIXES
+from codriver.editing.editable_paths import SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

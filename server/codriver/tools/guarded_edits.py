@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
+from codriver.editing.editable_paths import PYTHON_SUFFIXES, SUFFIXES, plain_name
 from codriver.editing.guarded_files import guard_reason
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.kernel_discovery import where_open

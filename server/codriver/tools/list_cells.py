@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver import files
 from codriver.core.values import NOTEBOOK
-from codriver.editing.file_changes import NotEditableError, editable_path
+from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit

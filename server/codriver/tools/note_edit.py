@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from codriver.core.actions import Say
-from codriver.editing.file_changes import NotEditableError, editable_path, show
+from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.log.facts import EDIT, edit_facts
 from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES

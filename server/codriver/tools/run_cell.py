@@ -14,7 +14,8 @@ from pydantic import Field, model_validator
 
 from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
-from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
+from codriver.editing.editable_paths import NotEditableError, editable_path, show
+from codriver.editing.file_changes import UnreadableError, read
 from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.editing.vscode import editor_with
 from codriver.errors import RefusedError, refused

@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.file_changes import NotEditableError, UnreadableError
+from codriver.editing.editable_paths import NotEditableError
+from codriver.editing.file_changes import UnreadableError
 from codriver.errors import CodriverError
 from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
 from codriver.features.traces.trace_answers import difference_line, differences

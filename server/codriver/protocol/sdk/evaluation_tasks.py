@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from codriver.net.client_sessions import ClientSession
-    from codriver.protocol.broadcast import Subscriptions
+    from codriver.protocol.subscriptions import Subscriptions
 
     Context = ServerRequestContext[ClientSession]
 

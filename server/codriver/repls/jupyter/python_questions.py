@@ -60,7 +60,8 @@ from codriver.repls.jupyter.kernel_questions import (
 )
 from codriver.repls.programs import python_text
 from codriver.repls.stack_traces import frames_of, marked, read_trace, with_locals
-from codriver.repls.test_runs import TestEvaluations, alternatives, tests_of
+from codriver.repls.test_results import tests_of
+from codriver.repls.test_runs import TestEvaluations, alternatives
 from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text, mapping_of, text_of
 
 if TYPE_CHECKING:

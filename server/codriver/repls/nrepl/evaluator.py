@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
-    from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value

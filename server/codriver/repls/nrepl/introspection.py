@@ -1,17 +1,12 @@
-"""Introspection of code and of the application that runs it: by an op of the server, else by evaluation.
+"""Introspection of code in a REPL: by an op of the server, else by evaluation.
 
-Code is asked for completion, symbols, expansion and stack traces. Such evaluations run in a session of ours, so the
-caller's `*1`, `*e` and namespace stay as they are, and answers come while the caller's session is busy, if the server
-can do two things at once. The former state of definitions that a load changed is held in the REPL, so that it can be
-put back.
-
-The application is asked by its seam. An application that was missing at the connection is looked for after code that
-may have loaded it, before that code's end is told: so it is known when the caller reads on.
+Code is asked for completion, symbols, expansion and stack traces. Such evaluations run in a session of Codriver's own,
+so the caller's `*1`, `*e` and namespace stay as they are, and answers come while the caller's session is busy, if the
+server can do two things at once.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from contextlib import suppress
 from dataclasses import replace
@@ -19,17 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Failure, PrintLimits, Request, ValuePart
+from codriver.core.values import MAIN_SESSION, Failure, PrintLimits, ValuePart
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.contract.adapter_values import (
-    AppEvents,
-    Listener,
-    Output,
-    SeamShown,
-    StackTrace,
-    ThreadDump,
-)
 from codriver.repls.contract.questions import (
     Answer,
     Complete,
@@ -42,22 +28,23 @@ from codriver.repls.contract.questions import (
     Restore,
     candidate_of,
 )
-from codriver.repls.dialects import WORKER_OPS, seam_providers
-from codriver.repls.dialects.seam_providers import LOOK_S, FrameReader, Provider, learn_sensitive
+from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.dialects.server_dialect import Thread, Words, dump_of, read_loaded, read_python
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
-from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data, require
+from codriver.repls.nrepl.responses import check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
 from codriver.repls.stack_traces import marked, with_locals
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from codriver.repls.contract import adapter_values
-    from codriver.repls.nrepl.connection import Message, NreplConnection
+    from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
+    from codriver.repls.nrepl.connection import Message
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.wire.bencode import Value
 
@@ -66,7 +53,6 @@ if TYPE_CHECKING:
     Way = Callable[[Any, NreplSession, str], Awaitable[Told]]
 
     """A way to put a question, in a session and with the namespace in which its names are read."""
-
 
 logger = logging.getLogger(__name__)
 
@@ -342,229 +328,3 @@ def _is_of(trace: StackTrace, error: Failure) -> bool:
 def _thread(fields: Mapping[str, object]) -> Thread:
     frames = tuple(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
     return Thread(f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})", frames)
-
-
-RESTORE: Final = f"{WORKER_OPS}restore"
-"""The op by which codriver's worker puts back the definitions that it kept."""
-HOLD: Final = f"{WORKER_OPS}hold"
-"""The field of a loading request with the id under which the worker keeps changed definitions."""
-
-
-class DefinitionHolds:
-    """The holds of one REPL. Lives as long as its adapter."""
-
-    def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
-        self._sessions = sessions
-        self._ops = probed.ops
-        self._dialect = probed.dialect
-        self._is_prepared = False
-        """Whether the REPL has our own code for it."""
-
-    def fields(self, hold: str) -> dict[str, Value]:
-        """The fields by which a loading request names its hold."""
-        return {HOLD: hold} if hold and RESTORE in self._ops else {}
-
-    async def note(self, hold: str, step: str) -> None:
-        """Have a REPL without holds of its own note its definitions `before` or `after` a load."""
-        if hold and "restore" in self._dialect.ask:
-            await self._ask(hold, step)
-
-    async def put_back(self, hold: str, *, keep: bool) -> object:
-        """Put back the definitions that loads changed, or keep them, by our own code; the names that stay."""
-        return await self._ask(hold, "keep" if keep else "restore")
-
-    async def _ask(self, hold: str, step: str) -> object:
-        if not self._is_prepared:
-            await self._evaluate(self._dialect.expression("hold"))
-            self._is_prepared = True
-        return await self._evaluate(self._dialect.expression("restore", hold=hold, step=step))
-
-    async def _evaluate(self, code: str) -> object:
-        return read_data("the restoration", await self._sessions.ask(TOOL_SESSION, code), self._dialect)
-
-
-SEAM: Final = "the application's seam"
-_SHOW_MESSAGES: Final = frozenset({"clojure", "hy"})
-
-
-class SeamQuestions:
-    """The questions to the seam of the application in one REPL. Lives as long as its adapter."""
-
-    def __init__(self, sessions: SessionPool, probed: ProbeResult, listener: Listener, *, op_timeout_s: float) -> None:
-        self._sessions = sessions
-        self._profile = probed.profile
-        self._dialect = probed.dialect
-        self._is_native = SEAM_OP in probed.ops
-        self._question = None if self._is_native else seam_providers.question(probed.dialect.name)
-        self._found = probed.seam
-        self._streams: dict[str, _Stream] = {}
-        """The event streams, by the id of their subscription."""
-        self._listener = listener
-        self._op_timeout_s = op_timeout_s
-
-    async def ask(self, accessor: str, arguments: str) -> str:
-        """The answer to an accessor, as JSON."""
-        if self._is_native:
-            return await self._ask_op(accessor, arguments)
-        if self._found is None:
-            await self.look()
-        if self._found is None:
-            raise self._missing()
-        if refused := seam_providers.refusal(self._found.provider, accessor, self._found.lacking):
-            return json.dumps(refused)
-        provider, asked = self._found.provider, json.loads(arguments)
-        code = seam_providers.form(provider, self._dialect.name, accessor, asked)
-        if accessor == "subscribe":
-            return await self._subscribe(provider, code)
-        told = self._read(provider, accessor, await self._evaluate(code))
-        for identity in seam_providers.over(accessor, asked, json.loads(told), self._streams):
-            self._streams.pop(identity).end()
-        return told
-
-    def laid_in(self, request: Request) -> Request:
-        """The request to load a file; for our package in a REPL that loads no Python, the code that loads it."""
-        code = seam_providers.laying_in(self._dialect.name, request.file)
-        if code is None:
-            return request
-        return replace(request, code=code, forms=(), file=None, kind="evaluate")
-
-    @property
-    def takes_origin(self) -> bool:
-        """True on the JVM and in Hy: their nREPLs show the message to evaluated code, and our seam reads it there."""
-        found = self._found
-        return (
-            found is not None
-            and self._dialect.name in _SHOW_MESSAGES
-            and seam_providers.tells_sensitive(found.provider)
-        )
-
-    @property
-    def is_first(self) -> bool:
-        """True if sensitive texts are asked for before code runs: our worker tells them by itself."""
-        found = self._found
-        return found is not None and not self._is_native and seam_providers.tells_sensitive(found.provider)
-
-    async def before(self) -> None:
-        """Learn the texts at sensitive paths, before code that may show them. Never raises."""
-        if self.is_first and not self._is_busy:
-            await learn_sensitive(self.ask, self._listener)
-
-    def is_last(self, request: Request) -> bool:
-        """True if an application is looked for after a request: none is known, and its code may have loaded one.
-
-        The effect of a file is not visible in the request that loads it.
-        """
-        if self._found is not None or self._question is None:
-            return False
-        return request.kind != "evaluate" or seam_providers.may_bring(self._dialect.name, request.code)
-
-    async def after(self) -> None:
-        """Look for an application after code that may have loaded one. Never raises."""
-        with suppress(CodriverError), anyio.move_on_after(LOOK_S):
-            await self.look()
-
-    async def look(self) -> None:
-        """Ask whether an application shows itself, unless the REPL is busy and would not answer.
-
-        Raises:
-            EvaluationFailedError: the REPL failed in answering.
-        """
-        if self._question is None or self._is_busy:
-            return
-        answer = await self._evaluate(self._dialect.as_json(self._question))
-        told = read_data("the question for an application", answer, self._dialect)
-        self._found = seam_providers.found(self._dialect.name, told)
-        if self._found:
-            self._listener(None, SeamShown(self._found.session_id, self._found.provider.name))
-
-    @property
-    def _is_busy(self) -> bool:
-        """True while the REPL runs code and would not answer."""
-        connection = self._sessions.get(MAIN_SESSION).connection
-        return connection.is_waiting and not self._dialect.answers_while_busy
-
-    async def _ask_op(self, accessor: str, arguments: str) -> str:
-        main = self._sessions.get(MAIN_SESSION)
-        fields: dict[str, Value] = {"name": accessor, "args": arguments, **main.address()}
-        answer = await main.connection.ask(SEAM_OP, timeout_s=self._op_timeout_s, **fields)
-        check(SEAM, answer, self._dialect)
-        told = next((text for message in answer if (text := message.text("answer"))), None)
-        if told is None:
-            raise self._missing()
-        for message in answer:
-            Reply(None, self._listener).take(message)
-        return told
-
-    async def _subscribe(self, provider: Provider, code: str) -> str:
-        """Subscribe by evaluating a form, whose output brings the frames as long as the subscription stands."""
-        tool = await self._sessions.open(TOOL_SESSION)
-        stream = _Stream(tool.connection, self._listener)
-        try:
-            fields: dict[str, Value] = {**tool.address(), "code": f"{self._dialect.keeps_last}{code}"}
-            answer = await stream.begin(fields, timeout_s=self._op_timeout_s)
-            told = self._read(provider, "subscribe", answer)
-            stream.frames.subscription = identity = json.loads(told).get("subId")
-        except BaseException:
-            stream.end()
-            raise
-        if identity is None:
-            stream.end()
-        else:
-            self._streams[identity] = stream
-        return told
-
-    async def _evaluate(self, code: str) -> list[Message]:
-        return await self._sessions.ask(TOOL_SESSION, f"{self._dialect.keeps_last}{code}")
-
-    def _read(self, provider: Provider, accessor: str, answer: Sequence[Message]) -> str:
-        check(SEAM, answer, self._dialect)
-        printed = next((text for message in reversed(answer) if (text := message.text("value"))), "")
-        try:
-            return seam_providers.answer(provider, accessor, seam_providers.unquoted(self._dialect.name, printed))
-        except (ValueError, SyntaxError) as error:
-            fault = Failure("unreadable", f"it answered {printed[:200]!r}")
-            raise EvaluationFailedError(SEAM, fault) from error
-
-    def _missing(self) -> CapabilityMissingError:
-        return CapabilityMissingError("seam", self._profile.missing.get("seam"))
-
-
-class _Stream:
-    """The output of a subscribing form, in which frames of events come, also after its evaluation."""
-
-    def __init__(self, connection: NreplConnection, listener: Listener) -> None:
-        self.frames = FrameReader()
-        self._connection = connection
-        self._listener = listener
-        self._answer: list[Message] = []
-        self._exchange = connection.begin(self._take)
-
-    async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
-        """Send the form; the messages that answer it.
-
-        Raises:
-            OpTimedOutError: no answer came in time.
-        """
-        connection, exchange = self._connection, self._exchange
-        connection.keep(exchange)
-        with anyio.move_on_after(timeout_s):
-            await connection.send(exchange, "eval", fields)
-            await exchange.wait_over()
-            connection.check_open()
-            return self._answer
-        raise OpTimedOutError("eval", timeout_s)
-
-    def end(self) -> None:
-        """Treat later messages like those of any ended evaluation."""
-        self._connection.end(self._exchange)
-        self._connection.forget(self._exchange)
-
-    def _take(self, message: Message) -> None:
-        """Pass on frames, and other output as nobody's; all else is the form's answer."""
-        text = message.text("out")
-        for found in self.frames.feed(text) if text else ():
-            self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))
-        if err := message.text("err"):
-            self._listener(None, Output("err", err))
-        if not self._exchange.is_over:
-            self._answer.append(message)

@@ -19,11 +19,13 @@ from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
+from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.heartbeat import Heartbeat, keep_watch
-from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection, SeamQuestions
+from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, Reply, read_sensitive
+from codriver.repls.nrepl.seam_questions import SeamQuestions
 from codriver.repls.nrepl.session_pool import OURS, SessionPool
 from codriver.repls.nrepl.test_runner import TestRunner
 

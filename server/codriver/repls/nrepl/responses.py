@@ -30,7 +30,7 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, read_finding
 from codriver.repls.nrepl.connection import FAILED, Message
 from codriver.repls.nrepl.failures import SentFailure, read_failure
-from codriver.repls.test_runs import result_of, run_of
+from codriver.repls.test_results import result_of, run_of
 from codriver.wire.bencode import CutText
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 

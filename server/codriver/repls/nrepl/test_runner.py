@@ -39,7 +39,8 @@ from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.responses import Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
 from codriver.repls.stack_traces import frames_of, marked
-from codriver.repls.test_runs import TestEvaluations, alternatives, tests_of
+from codriver.repls.test_results import tests_of
+from codriver.repls.test_runs import TestEvaluations, alternatives
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES
+from codriver.editing.editable_paths import SUFFIXES
+from codriver.editing.file_changes import MAX_FILE_BYTES
 from codriver.files import Links, Rules
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver_lisp.errors import TooManyFormsError

@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core import evaluation_queue
 from codriver.core.values import PYTHON, Request, TestSelection
-from codriver.editing.file_changes import PYTHON_SUFFIXES
+from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.log.transcripts import read
 from codriver.repls.contract.adapter import CapabilityMissingError

@@ -1,8 +1,8 @@
 """The program that runs the tests of a Python REPL: by pytest if the interpreter has it, else by `unittest`.
 
 The program runs in the project's interpreter, with the standard library, and the project's own pytest, if installed.
-Its answer is JSON in the shape of `codriver.repls.test_runs.tests_of`. pytest runs files. `unittest` runs tests outside
-of files, and without pytest all tests: its own classes, and plain functions named `test…`.
+Its answer is JSON in the shape of `codriver.repls.test_results.tests_of`. pytest runs files. `unittest` runs tests
+outside of files, and without pytest all tests: its own classes, and plain functions named `test…`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,129 @@
+"""The recorder of applications' events: into the app log, up to a number of events per second for each REPL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.app_streams import OPS
+from codriver.core.records import Recent
+from codriver.log.logbook import AppEvent, AppLog, near
+from codriver.wire import untrusted
+from codriver.wire.untrusted import as_int, as_list, as_number, mapping_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from codriver.core.dispatch import Core, TellAppStreamOver
+    from codriver.core.state import Repl
+
+    Later = Callable[[str, Callable[[str], Awaitable[None]], str], None]
+
+MOST_IN_WINDOW: Final = 200
+WINDOW_S: Final = 1.0
+KNOWN: Final = 2000
+"""The number of a REPL's events that are recognised in another stream: as many as the app log holds."""
+
+
+@dataclass(slots=True)
+class _Intake:
+    """The events taken from one connection of a REPL: their number in this second, and their ids."""
+
+    generation: int
+    known: Recent[int, None] = field(default_factory=partial(Recent, KNOWN))
+    is_open: bool = False
+    kept: int = 0
+    unkept: Counter[str] = field(default_factory=Counter)
+
+
+class AppEventRecorder:
+    """Records the events of applications' streams, for the life of one server: so many events a second for each REPL.
+
+    One event tells the number of the rest, and of those lost from a queue in the application. An event that several
+    streams bring is recorded once.
+    """
+
+    def __init__(self, core: Core, log: AppLog, later: Later, workspace: Path) -> None:
+        """`later` runs a coroutine function with an argument, in a task of its own, named for its faults.
+
+        Files in the `workspace` are named from there.
+        """
+        self._core = core
+        self._log = log
+        self._later = later
+        self._workspace = workspace
+        self._intakes: dict[str, _Intake] = {}
+
+    def heard(self, repl: Repl, frame: Mapping[str, object]) -> None:
+        """Record a frame."""
+        intake = self._intakes.get(repl.id)
+        if intake is None or intake.generation != repl.generation:
+            intake = self._intakes[repl.id] = _Intake(repl.generation)
+        if not intake.is_open:
+            intake.is_open, intake.kept = True, 0
+            self._later("recording the events of an application", self._close, repl.id)
+        stream = str(frame.get("sub"))
+        intake.unkept[stream] += as_int(frame.get("dropped")) or 0
+        for told in as_list(frame.get("events")):
+            if (event := read_event(told, repl.key)) is not None:
+                self._take(intake, stream, replace(event, text=near(event.text, self._workspace)))
+
+    def _take(self, intake: _Intake, stream: str, event: AppEvent) -> None:
+        if event.app_id is not None and event.app_id in intake.known:
+            return
+        if intake.kept >= MOST_IN_WINDOW:
+            intake.unkept[stream] += 1
+            return
+        intake.kept += 1
+        if event.app_id is not None:
+            intake.known[event.app_id] = None
+        self._log.record(event)
+
+    async def _close(self, repl_id: str) -> None:
+        """At the end of a second, tell the number of events not kept."""
+        await anyio.sleep(WINDOW_S)
+        intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
+        intake.is_open = False
+        unkept, intake.unkept = intake.unkept, Counter()
+        last = next(reversed(intake.known), None)
+        for stream, count in unkept.items():
+            if count > 0:
+                self._log.drop(count)
+                text = f"{count} events of {stream} are not kept; the application's trace has the newest"
+                text += f": inspect_app trace, filter since {last}" if last is not None else ""
+                key = repl.key if repl else None
+                now = self._core.now()
+                self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
+
+    def over(self, effect: TellAppStreamOver) -> None:
+        """Record that a stream ended, as an event of its topic, which wakes all who wait for its events."""
+        stream, repl = effect.stream, self._core.state.repls.get(effect.stream.repl)
+        text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {effect.why}; watch_app again once it is back"
+        op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
+        key = repl.key if repl else None
+        self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))
+
+
+def read_event(told: object, session_key: str) -> AppEvent | None:
+    """The event in a REPL's words; None for other words. See `AppEvents` for the shape."""
+    if not isinstance(told, dict) or not isinstance(told.get("line"), str):
+        return None
+    by, time, cause = mapping_of(told, "origin"), as_number(told.get("time")), told.get("dispatchId")
+    return AppEvent(
+        told["line"],
+        round((time or 0) * 1000),
+        op=untrusted.text_of(told, "opType") or None,
+        name=untrusted.text_of(told, "operation") or None,
+        frame=untrusted.text_of(told, "frame") or None,
+        cause=cause if isinstance(cause, str) else as_int(cause),
+        ms=as_number(told.get("ms")),
+        app_id=as_int(told.get("id")),
+        who=untrusted.text_of(by, "who") or None,
+        evaluation=untrusted.text_of(by, "evaluation") or None,
+        session_key=session_key,
+    )

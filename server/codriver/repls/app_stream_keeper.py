@@ -1,0 +1,59 @@
+"""The keeper of the streams of applications' events: it renews and ends them in their REPLs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import CodriverError
+from codriver.repls.contract.adapter import Adapter, OpTimedOutError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.dispatch import Core, EndAppStream, RenewAppStream
+
+logger = logging.getLogger(__name__)
+
+RENEW_S: Final = 20.0
+"""A third of the lease that a stream has in the application: two renewals may come late."""
+
+
+class AppStreamKeeper:
+    """Performs the effects on streams, through the adapters of one server."""
+
+    def __init__(self, core: Core, adapters: Mapping[str, Adapter]) -> None:
+        self._core = core
+        self._adapters = adapters
+
+    async def renew(self, effect: RenewAppStream) -> None:
+        """Renew a stream after a while, and report whether the application still has it."""
+        await anyio.sleep(RENEW_S)
+        stream = effect.stream
+        if stream not in self._core.state.app_streams:
+            return
+        repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
+        is_there = False
+        if repl is not None and adapter is not None and repl.generation == stream.generation:
+            try:
+                told = json.loads(await adapter.ask_seam("subscriptions", json.dumps({"renew": [stream.id]})))
+                is_there = any(row["id"] == stream.id for row in told.get("subs", ()))
+            except OpTimedOutError:
+                is_there = True  # the REPL is busy, and is asked again
+            except (CodriverError, ValueError) as error:
+                logger.info("renewing the stream %s of %s: %s", stream.id, stream.repl, error)
+        self._core.resume(effect, is_there)
+
+    async def end(self, effect: EndAppStream) -> None:
+        """End a stream in the application, if the application can still be reached."""
+        stream = effect.stream
+        repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
+        if repl is None or adapter is None or repl.generation != stream.generation:
+            return
+        try:
+            await adapter.ask_seam("unsubscribe", json.dumps({"subId": stream.id}))
+        except CodriverError as error:
+            logger.info("ending the stream %s of %s: %s", stream.id, stream.repl, error)

@@ -1,0 +1,231 @@
+"""The recorder of the events of all REPLs: into the transcripts of evaluations and into the log."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.core import actions
+from codriver.core.evaluation_queue import next_id
+from codriver.core.records import Recent
+from codriver.core.values import TOLD_IN_WORDS, Evaluation, Failure
+from codriver.log.output_log import NO_LINE, Category, Entry
+from codriver.repls.contract.adapter_values import (
+    AppEvents,
+    Display,
+    Event,
+    InputNeeded,
+    OthersCode,
+    OthersEnding,
+    Output,
+    Reported,
+    SeamShown,
+    SensitiveSeen,
+    Value,
+    ValueKept,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.core.dispatch import Core, WakeWaiters
+    from codriver.core.state import Repl
+    from codriver.log.logbook import Logbook
+    from codriver.log.transcripts import Transcripts
+    from codriver.repls.app_event_recorder import AppEventRecorder
+
+KEPT_OTHERS: Final = 1000
+"""The number of others' evaluations that can still have output: an older one's output belongs to none."""
+
+LATE: Final = "a value came when this was over, and is in no result: "
+
+
+class EventRecorder:
+    """Records the events of all REPLs of one server, for its life."""
+
+    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts, app_events: AppEventRecorder) -> None:
+        self._core = core
+        self._logbook = logbook
+        self._transcripts = transcripts
+        self._app_events = app_events
+        self._others: Recent[tuple[str, str], str] = Recent(KEPT_OTHERS)
+        """Our evaluations that stand for others', by REPL and the id in its adapter's events."""
+        self._updates: dict[str, dict[str, Display]] = {}
+        """The last update of each display, by running evaluation."""
+        self.listeners: Mapping[str, Callable[[str, str], None]] = {}
+        """By name of a report: the function that takes an evaluation's id and the report, as JSON. Set once, before
+        the server listens."""
+
+    def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
+        """Take an event from a REPL: into the transcript of its evaluation, and into the log."""
+        told_as = evaluation_id
+        if self._others and (repl_id, told_as) in self._others:
+            evaluation_id = self._others[repl_id, str(told_as)]
+        state = self._core.state
+        evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
+        repl = state.repls.get(repl_id)
+        match event:
+            case Value():
+                if repl is not None:
+                    told = replace(event, text=text_of(event.bundle)) if event.bundle else event
+                    self._value(told, repl, evaluation)
+            case Output():
+                if repl is not None:
+                    self._output(event, repl, evaluation)
+            case Display():
+                if repl is not None:
+                    self._display(event, repl, evaluation)
+            case OthersCode():
+                self._others_began(repl_id, str(told_as), event.code)
+            case SeamShown() | AppEvents() | SensitiveSeen():
+                self._app_told(repl_id, event)
+            case _:
+                if evaluation is not None:
+                    self._happened(event, evaluation)
+
+    def _happened(self, event: InputNeeded | ValueKept | OthersEnding | Reported, evaluation: Evaluation) -> None:
+        """Report an evaluation's event without text for the log."""
+        if isinstance(event, InputNeeded):
+            self._core.report(actions.InputWanted(evaluation.id))
+        elif isinstance(event, Reported):
+            self.listeners[event.name](evaluation.id, event.text)
+        elif isinstance(event, ValueKept):
+            self._keep(evaluation, event.cut)
+        else:
+            failure = event.failure and self.cleared(event.failure)
+            self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=failure))
+
+    def cleared(self, failure: Failure) -> Failure:
+        """A failure without secrets: it is kept longer than an application's secrets are known."""
+
+        def clear(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(clear, value))
+            return self.cleared(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
+
+        return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
+
+    def _app_told(self, repl_id: str, event: SeamShown | AppEvents | SensitiveSeen) -> None:
+        """Take news of the application in a REPL, which belong to no evaluation."""
+        if isinstance(event, SensitiveSeen):
+            self._logbook.learn_sensitive(repl_id, event.texts)
+            return
+        repl = self._core.state.repls.get(repl_id)
+        if repl is None:
+            return
+        if isinstance(event, AppEvents):
+            self._app_events.heard(repl, event.frame)
+        # The end of each evaluation tells the seam: only a new one is news.
+        elif repl.profile is not None and repl.profile.seam != event.session_id:
+            self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
+
+    def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
+        """Note an evaluation in the REPL by somebody else, past this server; it is then treated like ours."""
+        evaluation = next_id(self._core.state)
+        self._others[repl_id, told_as] = evaluation
+        self._transcripts.open(evaluation, code=code)
+        self._core.report(actions.OthersEvaluation(repl_id, evaluation, code))
+
+    def _output(self, event: Output, repl: Repl, evaluation: Evaluation | None) -> None:
+        is_error = event.stream == "err"
+        transcript = self._transcripts.get(evaluation.id) if evaluation else None
+        if transcript is None:
+            text = self._logbook.clean_chunk(repl.id, event.stream, event.text)
+        else:
+            text = (transcript.err if is_error else transcript.out).append(event.text)
+        if text:
+            self._printed(text, repl, evaluation, is_error=is_error)
+
+    def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
+        text = event.text
+        if evaluation is not None and (event.is_late or evaluation.over):
+            # Its result was given, or is about to be: a second question gets the same answer.
+            self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
+            return
+        if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
+            text = transcript.add_value(text)
+            if evaluation.kind in TOLD_IN_WORDS:
+                return  # the log tells its end in words
+            transcript.server_cut |= event.truncated
+            if event.cut:
+                transcript.keep_cut(event.cut, is_kept=event.is_kept)
+        self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
+
+    def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
+        """Take display data as a value; of an updated display, such as a progress bar, only the last state."""
+        if evaluation is not None and evaluation.kind == "run-tests":
+            text = self._transcripts.cleared(text_of(event.bundle))
+            self._record("evaluationResults", str(text), repl, evaluation)
+        elif event.is_update and evaluation is not None and not evaluation.over:
+            self._updates.setdefault(evaluation.id, {})[event.display_id] = event
+        elif not event.is_update or evaluation is not None:
+            self._value(Value(text_of(event.bundle)), repl, evaluation)
+
+    def _keep(self, evaluation: Evaluation, cut: str) -> None:
+        """Note that the REPL keeps the last value."""
+        if (transcript := self._transcripts.get(evaluation.id)) is not None:
+            transcript.keep_cut(cut, is_kept=True)
+
+    def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
+        """Put output into the log, and note it if nobody waits for its evaluation any more."""
+        line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
+        if repl.phase == "connected" and (evaluation is None or evaluation.over):
+            source = evaluation.id if evaluation else repl.key
+            self._transcripts.late.add(source, text, line, is_evaluation=evaluation is not None)
+
+    def _record(
+        self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
+    ) -> int:
+        """Put a REPL's text into the log; its line there."""
+        now = self._core.now()
+        if evaluation is None:
+            return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
+        key = repl.session_key(evaluation.session)
+        return self._logbook.record(Entry(NO_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id))
+
+    def end(self, repl_id: str) -> None:
+        """Record the held-back output of a REPL that is gone."""
+        repl = self._core.state.repls.get(repl_id)
+        for stream, rest in self._logbook.flush_chunks(repl_id):
+            if rest and repl is not None:
+                self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
+
+    def forget(self, repl_id: str) -> None:
+        """Forget an application's sensitive texts: its REPL is gone, and its evaluations are over."""
+        self._logbook.forget_sensitive(repl_id)
+
+    def wake_waiters(self, effect: WakeWaiters) -> None:
+        """Wake all who wait for a changed evaluation; after its end, record its held-back output."""
+        transcript = self._transcripts.get(effect.evaluation)
+        if transcript is None:
+            return
+        evaluation = self._core.state.evaluations[effect.evaluation]
+        if evaluation.over:
+            repl = self._core.state.repls.get(evaluation.repl)
+            if effect.evaluation in self._updates:
+                for update in self._updates.pop(effect.evaluation).values():
+                    text = transcript.add_value(text_of(update.bundle))
+                    if repl is not None:
+                        self._record("evaluationResults", text, repl, evaluation)
+            for rest, is_error in transcript.end_streams():
+                if repl is not None:
+                    self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
+            self._transcripts.mark_over(effect.evaluation)
+        transcript.signal()
+
+    def process_said(self, repl_id: str, stream: str, text: str) -> None:
+        """Take output of a REPL's process that came past its connection."""
+        repl = self._core.state.repls.get(repl_id)
+        text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
+        if repl is None or not text.strip():
+            return
+        self._printed(text, repl, None, is_error=stream == "err")
+        if repl.phase == "starting":
+            self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
+
+
+def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:
+    if evaluation is None:
+        return "otherErrorOutput" if is_error else "otherOutput"
+    return "evaluationErrorOutput" if is_error else "evaluationOutput"

@@ -1,0 +1,37 @@
+"""The latch of the errors in one server, so that each is reported once."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from codriver.core import actions
+
+if TYPE_CHECKING:
+    from codriver.core.dispatch import Core
+
+logger = logging.getLogger(__name__)
+
+
+class Faults:
+    """Latches the faults met in one server, for its life."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def latch(self, what: str, error: Exception) -> str:
+        """Remember that codriver itself failed in `what`; the fault in words, for those concerned."""
+        text = f"codriver itself failed in {what}: {_words(error)}"
+        logger.error("%s", text, exc_info=error)
+        try:
+            self._core.report(actions.LatchError("internal-error", text), actions.Say(text, error=True))
+        except Exception:
+            logger.exception("this could not be put into the log")
+        return text
+
+
+def _words(error: BaseException) -> str:
+    """The fault in words: of a group of faults, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
