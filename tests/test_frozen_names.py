@@ -21,7 +21,7 @@ import codriver_seam
 from codriver.app import features
 from codriver.app.features import server_hooks
 from codriver.app.workspace_settings import settings_model
-from codriver.commands import call, cli, log, mistaken_client, server
+from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
 from codriver.files import own_folders
 from codriver.log.output_log import OWN_SOURCES, Category
@@ -99,7 +99,7 @@ def exit_statuses() -> Iterator[str]:
     for kind in found:
         found += kind.__subclasses__()
         yield str(kind.exit_status)
-    yield from map(str, (0, cli.FAILED, server.NO_SERVER, log.INTERRUPTED, mistaken_client.EXIT_STATUS))
+    yield from map(str, (0, cli.FAILED, all_servers.NO_SERVER, log.INTERRUPTED, mistaken_client.EXIT_STATUS))
     yield from map(str, (call.TIMED_OUT, call.WRONG_USAGE, *call.STATUS_OF.values()))
 
 

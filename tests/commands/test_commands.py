@@ -22,7 +22,7 @@ from real_repls import repl
 
 from codriver import __version__
 from codriver.commands.cli import COMMANDS, cli
-from codriver.commands.log import comment_signs
+from codriver.commands.history import comment_signs
 from codriver.commands.options import workspace_above
 from codriver.files.own_folders import server_folder
 from codriver.net.registration import claim
@@ -638,7 +638,7 @@ def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
 
 
 def test_a_server_that_hangs_while_it_starts_is_told_with_the_command_that_finds_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("codriver.commands.server.COMING_S", 0.1)
+    monkeypatch.setattr("codriver.commands.stop.COMING_S", 0.1)
     folder = server_folder(tmp_path)
     with claim(folder, is_alive=lambda _record: False):
         done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])

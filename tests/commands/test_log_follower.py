@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from codriver.commands.followers import Follower
 from codriver.commands.log import follow_stream
+from codriver.commands.log_follower import Follower
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 

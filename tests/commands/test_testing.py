@@ -17,7 +17,7 @@ from live_server import environ, serving, until
 from python_projects import project
 
 from codriver.commands import testing
-from codriver.commands.followers import RunningTests
+from codriver.commands.followed_calls import RunningTests
 from codriver.commands.testing import Case, annotation, cases_of, xml_of
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from live_server import serving, until
 from terminal import Terminal
 
-from codriver.commands.followers import Follower, followed
+from codriver.commands.log_follower import Follower, followed
 from codriver.net.client import connect
 
 pytestmark = pytest.mark.served(client="ann")

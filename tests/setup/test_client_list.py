@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from codriver.commands.setup import init_command
+from codriver.commands.init import init_command
 from codriver.net import seen_clients
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients, printed_clients

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from real_clients import program
 
-from codriver.commands.setup import init_command
+from codriver.commands.init import init_command
 from codriver.setup.clients import Launch, printed_clients, printed_entries
 
 PRINTED = printed_clients()

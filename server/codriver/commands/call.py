@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.followers import UNANSWERED, Running
+from codriver.commands.followed_calls import UNANSWERED, Running
 from codriver.commands.options import (
     PICTURE,
     Number,

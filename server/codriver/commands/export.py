@@ -20,8 +20,8 @@ import click
 
 from codriver import files
 from codriver.commands.call import FAILED, session_option
-from codriver.commands.followers import WHOLE, FollowError
-from codriver.commands.log import bare, run_entries
+from codriver.commands.log import bare
+from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import (
     STRICT,
     Number,
@@ -31,6 +31,7 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
+from codriver.commands.runs import run_entries
 from codriver.commands.terminal import patience, reading, say, write_file
 from codriver.commands.testing import Case, xml_of
 from codriver.documents.layout import Format, Origin, summary

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from codriver.commands.log import run_entries
 from codriver.commands.options import Whole, workspace_option
+from codriver.commands.runs import run_entries
 from codriver.commands.terminal import reading, say, say_bytes, write_file
 from codriver.core.pictures import DATA, Picture, decoded, picture, pictures_in
 from codriver.log.control_characters import one_line

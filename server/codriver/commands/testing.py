@@ -44,7 +44,7 @@ from codriver.commands.call import (
     start_option,
     without_repl,
 )
-from codriver.commands.followers import RunningTests
+from codriver.commands.followed_calls import RunningTests
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, patience, reading, say, write_file
 from codriver.errors import CodriverError

@@ -1,0 +1,61 @@
+"""The list of all servers of a user, for `codriver status --all`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from codriver.commands.terminal import reading, say, say_json
+from codriver.log.control_characters import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+NO_SERVER = 3
+NAME = "codriver-status"
+
+
+def show_all(*, as_json: bool) -> None:
+    """Print the standing of each server of this user, of all workspaces and working trees, dead servers included."""
+    from codriver.net.known_servers import ask_all  # noqa: PLC0415  # only for this list
+
+    known = ask_all(NAME)
+    servers = [server.health for server in known if server.health is not None]
+    gone = [server for server in known if server.health is None]
+    if as_json:
+        left_out = [{"workspace": str(server.workspace), "message": server.why} for server in gone]
+        say_json({"ok": bool(servers), "servers": servers, "count": len(servers), "leftOut": left_out}, indent=2)
+    else:
+        with reading("server_health"):
+            lines = [server_line(health) for health in servers]
+        for line in lines or ["no codriver server of yours runs"]:
+            say(one_line(line))
+        for server in gone:
+            say(one_line(f"left out: {server.workspace}: {server.why}"), err=True)
+    sys.exit(0 if servers else NO_SERVER)
+
+
+def server_line(health: Mapping[str, Any]) -> str:
+    """A server in a line: its workspace, port, REPLs and clients, and its uptime."""
+    repls = [_repl(repl) for repl in health["repls"]]
+    names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != NAME]
+    words = [
+        f"port {health['port']}",
+        f"REPLs: {', '.join(repls) or 'none'}",
+        f"clients: {', '.join(names) or 'none'}",
+        f"up {_length(int(health['uptimeS']))}",
+        f"pid {health['pid']}",
+    ]
+    return f"{health['workspace']}  {'; '.join(words)}"
+
+
+def _repl(repl: Mapping[str, Any]) -> str:
+    return str(repl["key"]) if repl["phase"] == "connected" else f"{repl['key']} ({repl['phase']})"
+
+
+def _length(seconds: int) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

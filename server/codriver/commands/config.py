@@ -1,0 +1,76 @@
+"""`codriver config`: show or check the settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded already
+
+import click
+
+from codriver.commands.options import json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.log.control_characters import one_line
+
+
+@click.group("config")
+def config_command() -> None:
+    """Show the settings, or check them."""
+
+
+@config_command.command("show", short_help="Show every setting, its value, and its origin.")
+@workspace_option
+@json_option
+def config_show(*, workspace: Path, as_json: bool) -> None:
+    """Every setting, its value, and where it comes from, strongest last: user's file, workspace's file, environment.
+
+    What was given to a running `codriver serve` on its command line is not seen here.
+    """
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import as_rows, held_back  # noqa: PLC0415  # only this command needs it
+
+    workspace = workspace.resolve()
+    loaded = load(workspace, environ=os.environ)
+    rows = as_rows(loaded)
+    for warning in (*loaded.warnings, *(held_back(line, workspace) for line in loaded.withheld)):
+        say(f"codriver: {warning}", err=True)
+    if as_json:
+        say_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
+        return
+    rows = tuple((name, one_line(value), one_line(origin)) for name, value, origin in rows)
+    width = max(len(row[0]) for row in rows)
+    wide = max(len(row[1]) for row in rows)
+    for name, value, origin in rows:
+        if sys.stdout.isatty():  # a long value widens its own row alone
+            say(f"{name:{width}}  {value}  {origin}", hang=width + 2)
+        else:
+            say(f"{name:{width}}  {value:{wide}}  {origin}")
+
+
+@config_command.command("check")
+@workspace_option
+def config_check(*, workspace: Path) -> None:
+    """Say all that is wrong with the settings, and whether your acceptance of them still counts.
+
+    Exit status 1 when something is wrong.
+    """
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError, held_back  # noqa: PLC0415  # only this command needs it
+
+    workspace = workspace.resolve()
+    try:
+        loaded = load(workspace, environ=os.environ)
+        lapsed = trust.environment_lapse(workspace, os.environ, loaded.settings.python)
+        sentences = [held_back(one, workspace) for one in loaded.withheld]
+        if lapsed is not None:
+            sentences.append(trust.lapse_sentence(lapsed, workspace))
+        problems = (*loaded.warnings, *sentences)
+        usable = True
+    except SettingsError as error:
+        problems, usable = error.problems, False
+    for problem in problems:
+        say(problem, err=not usable)
+    if not problems:
+        say("the settings are fine")
+    sys.exit(1 if problems else 0)

@@ -1,0 +1,68 @@
+"""`codriver forget`: list or clear what is remembered of a workspace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.commands.history import HISTORY, history_rows
+from codriver.commands.options import workspace_option
+from codriver.commands.runs import RUNS, day, memory_of
+from codriver.commands.terminal import say
+from codriver.files.own_folders import history_file, server_folder
+from codriver.log.control_characters import one_line
+from codriver.net import server_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.log.memory import Memory
+
+
+@click.command("forget", short_help="List what is remembered of this workspace, or clear it.")
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@click.option("--all", "is_all", is_flag=True, help="Clear every kind, the history too.")
+@workspace_option
+def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> None:
+    """List what is remembered of this workspace; or clear KIND: `runs`, `history`, or any other that the list names.
+
+    A server that runs keeps the history and the log of its own run: stop it first, to have these cleared too.
+    """
+    workspace = workspace.resolve()
+    memory = memory_of(workspace)
+    documents = memory.documents()
+    known = [RUNS, HISTORY, *dict.fromkeys(document.kind for document in documents)]
+    for kind in kinds:
+        if kind not in known:
+            raise click.UsageError(f"nothing of the kind {kind!r} is remembered: {', '.join(known)}")
+    if not kinds and not is_all:
+        say(f"runs: {len(memory.run_ids())}")
+        say(f"history: {len(history_rows(workspace, ''))} evaluations")
+        for document in documents:
+            say(one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
+        return
+    wanted = known if is_all else kinds
+    is_served = bool(server_record.is_claimed(server_folder(workspace)))
+    for kind in wanted:
+        if not (kind == HISTORY and is_served):
+            _forget(memory, workspace, kind)
+            say(one_line(f"forgotten: {kind}"))
+    if is_served and {RUNS, HISTORY} & set(wanted):
+        raise click.ClickException(
+            "a server runs here and keeps the history and the log of its own run: `codriver stop`, then this again"
+        )
+
+
+def _forget(memory: Memory, workspace: Path, kind: str) -> None:
+    try:
+        if kind == RUNS:
+            memory.forget_runs(memory.run_ids())
+        elif kind == HISTORY:
+            from codriver.log.history import forget_history  # noqa: PLC0415  # only here
+
+            forget_history(history_file(workspace))
+        else:
+            memory.forget(kind)
+    except OSError as error:
+        raise click.ClickException(f"{kind} cannot be cleared: {error}") from error

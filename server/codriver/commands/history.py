@@ -1,0 +1,100 @@
+"""`codriver history`: search the code evaluated in this workspace, earlier runs included."""
+
+from __future__ import annotations
+
+import ast
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.commands.log_follower import WHOLE, FollowError
+from codriver.commands.options import Whole, workspace_option
+from codriver.commands.terminal import Styled, reading, say
+from codriver.files.own_folders import history_file
+from codriver.log.control_characters import one_line
+from codriver.net import client
+from codriver.repls.kinds import PYTHON, dialect_of_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+HISTORY = "history"
+
+JUDGED_CODES = 20
+"""The number of a session's codes read to find out its language; most code of one language is unreadable in another."""
+
+
+@click.command("history", short_help="Search the code that was evaluated in this workspace.")
+@click.argument("text", default="")
+@click.option("--limit", type=Whole(1, 10_000), default=20, help="At most this many, the newest (20).")
+@workspace_option
+def history_command(*, text: str, limit: int, workspace: Path) -> None:
+    """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
+    found = history_rows(workspace.resolve(), text)[-limit:]
+    if not found:
+        told = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
+        say(told, err=True)
+    signs = comment_signs([(key, code) for _, _, _, key, code, _ in found])
+    for line, when, who, key, code, file in found:
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
+        say(Styled(one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
+        say(f"{signs[key]} load {one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
+
+
+def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The sign of a comment in the language of each session of `rows`, by the session's key.
+
+    A key with a REPL kind's name tells the language; for a key of the user's it is Python if most of the newest code
+    parses so.
+    """
+    codes: dict[str, list[str]] = {}
+    for key, code in reversed(rows):
+        codes.setdefault(key, []).append(code)
+    return {key: "#" if _is_python(key, some[:JUDGED_CODES]) else ";;" for key, some in codes.items()}
+
+
+def _is_python(key: str, codes: Sequence[str]) -> bool:
+    dialect = dialect_of_key(key)
+    return sum(map(_reads_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON.dialect
+
+
+def _reads_as_python(code: str) -> bool:
+    try:
+        ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+REMEMBERED = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
+  :where [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] [$history ?e :output/text ?code]
+         [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]
+         [(get-else $history ?e :output/file "") ?file]]"""
+
+
+def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:
+    """The history from the running server, else from its file: line, time, who, session, code, file if loaded."""
+    try:
+        with client.connect(workspace, name="codriver-history") as connection:
+            answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
+        if not answer.get("ok"):
+            raise FollowError(answer)
+        with reading("repl_output_log"):
+            rows = [_history_row(*row) for row in answer["result"]]
+    except client.NoServerError:
+        from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # only here
+
+        file = history_file(workspace)
+        try:
+            entries = read_history(file)
+        except (NewerFormatError, UnreadableError, OSError) as error:
+            raise click.ClickException(f"the history {file} cannot be read: {error}") from error
+        rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text, e.file or "") for e in entries]
+    return [row for row in rows if text in row[4] or text in row[5]]
+
+
+def _history_row(line: int, when: int, who: str, key: str, code: str, file: str) -> tuple[int, int, str, str, str, str]:
+    return int(line), int(when), str(who), str(key), str(code), str(file)

@@ -1,0 +1,192 @@
+"""`codriver init`: write Codriver into the configuration of MCP clients."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded already
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.commands.doctor import REPORT_HANG
+from codriver.commands.options import complete_client, exact_workspace_option
+from codriver.commands.terminal import say
+from codriver.files.own_folders import relay_file
+from codriver.log.control_characters import one_line
+from codriver.net import relay_install
+
+if TYPE_CHECKING:
+    from codriver.settings.layers import Withheld
+    from codriver.setup.clients import Environment, Launch, Scope
+    from codriver.setup.init import InitOptions, Report
+
+
+@click.command("init")
+@exact_workspace_option
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_client,
+    help="Set up this client, whether it is found or not; `all` for every one. Can be repeated.",
+)
+@click.option(
+    "--scope",
+    type=click.Choice(["workspace", "user"]),
+    help="In the workspace's file or in the user's own; the workspace's by default where the client has one.",
+)
+@click.option(
+    "--toolset",
+    type=click.Choice(["full", "lean"]),
+    help="Which tools clients get, written to codriver.toml: all, or five by which an agent reaches all.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace an entry that differs; write paths into shared files; set up your home directory or `/`, too.",
+)
+@click.option(
+    "--remove", is_flag=True, help="Take out again all that it wrote; with --client only what is that client's."
+)
+@click.option(
+    "--approve",
+    is_flag=True,
+    help="Let clients run every tool, any code included, without asking you, where an entry can say so: Gemini CLI, "
+    "Qwen Code, Codex. --force without it takes it back.",
+)
+@click.option(
+    "--skills",
+    is_flag=True,
+    help="Write the skills too, as files that agents read: .agents/skills and .claude/skills. --remove --skills takes "
+    "only them out.",
+)
+@click.option(
+    "--agents-md",
+    is_flag=True,
+    help="Write six lines on the REPL into AGENTS.md too, between marks. --remove --agents-md takes only them out.",
+)
+@click.option(
+    "--hooks",
+    is_flag=True,
+    help="Install hooks too, for Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, Cursor, Cline and opencode: "
+    "edits enter the log, Lisp that does not read is told. --remove --hooks takes only them out.",
+)
+@click.option(
+    "--list",
+    "is_listing",
+    is_flag=True,
+    help="List all clients: found or not, with an entry or not, and when each was last connected; change nothing.",
+)
+def init_command(  # noqa: PLR0913  # one argument an option
+    *,
+    workspace: Path,
+    clients: tuple[str, ...],
+    scope: Scope | None,
+    toolset: str | None,
+    dry_run: bool,
+    force: bool,
+    remove: bool,
+    approve: bool,
+    skills: bool,
+    agents_md: bool,
+    hooks: bool,
+    is_listing: bool,
+) -> None:
+    """Write codriver into the configuration of your MCP clients.
+
+    Looks which REPL the project has and which clients this workspace and this machine show signs of, and adds an entry
+    to each client's own file; everything else in it stays, comments included. An entry that says something else is
+    left alone without --force. Files in the workspace, which a team may share, name `codriver-relay` or `uvx` and no
+    path of this machine. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
+    The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
+    What the clients will be told first is kept, so that the first session of each has the tools at once.
+
+    Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
+    cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush.
+    `--hooks` also installs hooks for the clients that have them; other hooks in their files stay.
+    To be pasted, the entries of these are printed: goose, continue, github (the Copilot cloud agent).
+
+    Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
+    """
+    from codriver.net import seen_clients  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
+    from codriver.setup.init import InitOptions, check_is_project, client_list  # noqa: PLC0415  # as above
+
+    machine = Environment.here()
+    launch = Launch.here(workspace).with_shared(machine)
+    if is_listing:
+        say(client_list(launch, machine, seen_clients.read()))
+        return
+    if not (force or remove):
+        check_is_project(workspace.resolve(), machine.home)
+    if not dry_run:
+        relay_install.install_relay(relay_install.shipped_relay(), relay_file())
+    printed, written = printed_entries(clients, launch, remove=remove)
+    if printed:
+        say(printed)
+    if clients and not written:
+        return
+    options = InitOptions(written, scope, dry_run, force, remove, approve, toolset, skills, agents_md, hooks)
+    sys.exit(_write_entries(workspace.resolve(), launch, options, machine))
+
+
+def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machine: Environment) -> int:
+    """Write the entries of clients, accept the workspace, and give the exit status."""
+    from codriver.setup.init import run_init  # noqa: PLC0415  # as above
+
+    held, problems = _withheld(workspace)
+    report = run_init(launch, options, machine)
+    say(report.text, hang=None if options.dry_run else REPORT_HANG)
+    for problem in problems:
+        say(f"codriver: no server starts here until this is mended: {one_line(problem)}", err=True)
+    if options.remove and not (options.dry_run or options.is_partial or options.clients):
+        _take_back_acceptance(workspace)
+    if not options.dry_run and not options.remove:
+        _accept(workspace, held)
+        _keep_lists(workspace, report)
+    return report.exit_status or int(bool(problems) and not options.remove)
+
+
+def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, ...]]:
+    """Return the workspace's settings that await acceptance; if none can be read, None and the reasons."""
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only this command needs it
+
+    try:
+        return load(workspace, environ=os.environ).withheld, ()
+    except SettingsError as error:
+        return None, error.problems
+
+
+def _take_back_acceptance(workspace: Path) -> None:
+    from codriver.app import kept_lists  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import trust  # noqa: PLC0415  # as above
+
+    kept_lists.forget(workspace)
+    if trust.forget(workspace):
+        say(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
+
+
+def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
+    """Accept what `init` leaves, unless older settings grant something and nobody accepted them."""
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
+    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
+
+    for one in held or ():
+        say(f"codriver: {held_back(one, workspace)}", err=True)
+    if held == ():
+        accept_workspace(workspace, load(workspace, environ=os.environ), os.environ)
+
+
+def _keep_lists(workspace: Path, report: Report) -> None:
+    """Keep the first answers to the clients with an entry, so that the first session of each has its tools."""
+    from codriver.app import first_session  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
+
+    with suppress(SettingsError, OSError):  # the errors were told; no server starts with them
+        first_session.keep(workspace, report.greetings)

@@ -1,0 +1,133 @@
+"""A follower of the output log, from one server to the next."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.commands.terminal import reading, say
+from codriver.errors import CodriverError
+from codriver.net import client
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from codriver.net.client import Connection
+
+RETRY_S = 1.0
+"""How often a missing server is looked for."""
+WAIT_MS = 20_000
+WHOLE = 16 * 2**20
+"""The longest texts that can be asked for, in bytes together."""
+APP_EVENT: Final = "appEvent"
+"""The category of applications' events, which are in a database beside the log."""
+STREAM_OVER: Final = "stream-over"
+"""The name of the event that tells the end of an application's stream."""
+GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
+MAX_ENTITIES = 10_000
+"""The entities that one answer carries; a server with a larger log may skip some, and says so."""
+
+
+class FollowError(CodriverError):
+    """The server cannot be asked for its log."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__(f"the log cannot be followed: {answer.get('message', answer)}")
+
+
+@dataclass(slots=True)
+class Follower:
+    """Follows a log from the line `since` on. `who` and `categories` select entries.
+
+    Texts of one answer have at most `max_text_bytes` together; long ones lose their end. `events`: applications' events
+    come, too.
+    """
+
+    connection: Connection
+    since: int
+    who: str | None = None
+    categories: tuple[str, ...] = ()
+    max_text_bytes: int = WHOLE
+    events: bool = False
+
+    def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
+        """The entities that came since the last ones, and whether some left before they could be read.
+
+        None if none came within the time.
+
+        Raises:
+            FollowError: the server refuses.
+            ServerGoneError: the server is gone.
+        """
+        query, inputs = self._question()
+        asked = {
+            "query": query,
+            "inputs": inputs,
+            "since": self.since,
+            "timeoutMs": wait_ms,
+            "limit": MAX_ENTITIES,
+            "maxTextBytes": self.max_text_bytes,
+        }
+        answer = self.connection.call("wait_for", asked)
+        if not answer.get("ok"):
+            raise FollowError(answer)
+        with reading("wait_for"):
+            self.since = int(answer["lastLine"])
+            return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
+
+    def _question(self) -> tuple[str, list[object]]:
+        """The query for the entities after `since`, and its inputs."""
+        bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
+        inputs: list[object] = [self.since]
+        if self.who:
+            bindings.append("?who")
+            clauses.append("[?e :output/who ?who]")
+            inputs.append(self.who)
+        if self.categories:
+            bindings.append("[?category ...]")
+            clauses.append("[?e :output/category ?category]")
+            inputs.append(list(self.categories))
+        bound, asked = " ".join(bindings), " ".join(clauses)
+        if not self.events:
+            return f"[:find (pull ?e [*]) :in $ {bound} :where {asked}]", inputs
+        shared = bound.replace("[?category ...]", "?category")
+        either = f"(or-join [?e {shared}] (and {asked}) ($app and {asked}))"
+        return f"[:find (pull ?e [*]) (pull $app ?e [*]) :in $ $app {bound} :where {either}]", inputs
+
+
+def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
+    """The entities that come, for ever: at the end of a server a word is said and the next server is waited for.
+
+    `name`: the client's. Each connection is closed before the next one, the last one when the iterator is closed.
+
+    Raises:
+        FollowError: the server refuses.
+    """
+    try:
+        while True:
+            try:
+                entries, gap = follower.next()
+            except (client.ServerGoneError, OSError):
+                session = follower.connection.session
+                follower.connection.close()
+                say("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
+                follower.connection = _next_server(workspace, name)
+                say("the next server is there", err=True)
+                if session != follower.connection.session:
+                    follower.since = 0  # a new server's log is empty, and its lines may begin before our last one
+                continue
+            if gap:
+                say(GAP, err=True)
+            yield entries
+    finally:
+        follower.connection.close()
+
+
+def _next_server(workspace: Path, name: str) -> Connection:
+    while True:
+        try:
+            return client.connect(workspace, name=name)
+        except (CodriverError, OSError, ValueError):
+            time.sleep(RETRY_S)

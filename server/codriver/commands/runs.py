@@ -1,0 +1,87 @@
+"""`codriver runs`: the earlier runs of this workspace's servers whose output log is remembered."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.commands.options import json_option, workspace_option
+from codriver.commands.terminal import say, say_json
+from codriver.files.own_folders import server_folder, workspace_state_folder
+from codriver.log.control_characters import one_line
+from codriver.net import server_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from codriver.log.memory import Memory, Run
+    from codriver.log.output_log import Entry
+
+RUNS = "runs"
+
+WHEN = "a server writes its own within 30 s of a change, mostly in 2, and when it ends"
+
+
+@click.command("runs", short_help="List the runs whose output log is remembered.")
+@workspace_option
+@json_option
+def runs_command(*, workspace: Path, as_json: bool) -> None:
+    """List the runs of this workspace's servers whose output log is remembered, the oldest first."""
+    workspace = workspace.resolve()
+    earlier, current = _runs(workspace, memory_of(workspace))
+    numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
+    for number, run in zip(numbers, [*earlier, *current], strict=True):
+        if as_json:
+            say_json({"run": run.id, "startedAt": run.started, "endedAt": run.ended, "entries": run.entries})
+        else:
+            say(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
+    if not numbers and not as_json:
+        say(f"no run of this workspace is remembered yet: {WHEN}", err=True)
+
+
+def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
+    """The entries of the run that `asked` names: `-1` for the last before the present one, or its id.
+
+    Raises:
+        ClickException: there is no such run.
+    """
+    workspace = workspace.resolve()
+    memory = memory_of(workspace)
+    earlier, current = _runs(workspace, memory)
+    if asked.startswith("-") and asked[1:].isdecimal() and 0 < int(asked[1:]) <= len(earlier):
+        return memory.entries(earlier[int(asked)].id)
+    if asked in [run.id for run in (*earlier, *current)]:
+        return memory.entries(asked)
+    raise click.ClickException(f"no run {asked} is remembered here: `codriver runs` lists those that are")
+
+
+def memory_of(workspace: Path) -> Memory:
+    """The memory, to be read: faults in it are said and left to a server."""
+    from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
+
+    return Memory(
+        workspace_state_folder(workspace), is_repairing=False, report=lambda problem: say(one_line(problem), err=True)
+    )
+
+
+def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
+    """The finished runs, the oldest first, and the run that goes on, if it is remembered yet."""
+    folder = server_folder(workspace)
+    record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
+    session = record and record.session_id
+    runs = memory.runs()
+    return [run for run in runs if run.session != session], [run for run in runs if run.session == session]
+
+
+def _length(run: Run, *, is_running: bool) -> str:
+    if is_running:
+        return f"{day(run.started)}, still running"
+    return f"{day(run.started)} to {day(run.ended)}" if run.ended else f"{day(run.started)}, did not end properly"
+
+
+def day(epoch_ms: int) -> str:
+    """Return a time as local date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch_ms / 1000))

@@ -1,0 +1,166 @@
+"""`codriver serve`: run the server of a workspace until it is stopped."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.commands.mistaken_client import ClientWatch
+from codriver.commands.options import Whole, exact_workspace_option, quiet_option, workspace_above
+from codriver.commands.terminal import patience, say
+from codriver.files.own_folders import server_folder
+from codriver.log.control_characters import one_line
+from codriver.net import server_record
+from codriver.systems.other_processes import daemonize, stay
+from codriver.systems.programs import complete_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.app.serve import Says
+
+STARTING = "the server starts: it reads what it remembers of this workspace"
+
+
+class _ReplOption(click.Option):
+    """An option whose help names the words in the table of REPL kinds, which is read for the help alone."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """See the base class."""
+        from codriver.repls import kinds  # noqa: PLC0415  # most commands show no help
+
+        words = ", ".join([*kinds.by_word(), f"{kinds.JUPYTER}:SPEC"])
+        self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL}. Can be repeated."
+        return super().get_help_record(ctx)
+
+
+@click.command("serve")
+@exact_workspace_option
+@click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
+@click.option("--port", type=Whole(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one.")
+@click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
+@click.option(
+    "--repl",
+    multiple=True,
+    cls=_ReplOption,
+    metavar="WORD|COMMAND",
+    help="Start this REPL.",
+)
+@click.option(
+    "--kernel",
+    multiple=True,
+    metavar="[KEY=]FILE|URL",
+    help="Connect to this Jupyter kernel: its connection file, or its URL on a Jupyter Server. Can be repeated.",
+)
+@click.option("--python", metavar="PATH", help="Interpreter of the project's Python code (found by its environment).")
+@click.option(
+    "--idle-exit", type=Whole(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
+)
+@click.option(
+    "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
+)
+@quiet_option("Say only what goes wrong, and not that it can be reached.")
+@click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Say on standard error what the server does, too.")
+@click.option("--detach", is_flag=True, help="Go on in the background once it can be reached.")
+def serve_command(  # noqa: PLR0913  # one argument an option
+    *,
+    workspace: Path,
+    host: str | None,
+    port: int | None,
+    nrepl: tuple[str, ...],
+    repl: tuple[str, ...],
+    kernel: tuple[str, ...],
+    python: str | None,
+    idle_exit: int | None,
+    on_demand: bool,
+    detach: bool,
+    is_quiet: bool,
+    is_verbose: bool,
+) -> None:
+    """Run the server of a workspace until it is stopped.
+
+    It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
+    files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
+
+    MCP clients start `codriver-relay` and not this command. Exit status 2 if a client did, which standard error says.
+    """
+    if is_quiet and is_verbose:
+        raise click.UsageError("--quiet and --verbose exclude one another")
+    on_reached = daemonize() if detach else stay
+    complete_path()
+    watch = ClientWatch()
+    if not (on_demand or detach):
+        watch.start()
+    if not (on_demand or is_quiet):
+        _say_above(workspace.resolve())
+    _load_server()
+    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
+
+    given = {
+        "host": host,
+        "mcp_socket_server_port": port,
+        "nrepl": nrepl or None,
+        "repl": repl or None,
+        "kernels": tuple(map(_from_here, kernel)) or None,
+        "python": python,
+        "idle_exit_seconds": idle_exit,
+    }
+    overrides = {name: value for name, value in given.items() if value is not None}
+    with ExitStack() as waiting:
+        waiting.enter_context(patience(lambda: STARTING))
+
+        def reached() -> None:
+            waiting.close()
+            on_reached()
+
+        says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
+        is_passing = on_demand or idle_exit is not None
+        options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)
+        options = replace(options, tells_arrivals=not (detach or on_demand) and _is_watched(says))
+        sys.exit(watch.status_of(lambda: run(options)))
+
+
+def _from_here(kernel: str) -> str:
+    """`[KEY=]FILE|URL` with the file's path from the current folder on."""
+    from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # for this option alone
+
+    key, place = split_key(kernel)
+    if "://" not in place:
+        place = os.path.abspath(os.path.expanduser(place))  # noqa: PTH100, PTH111  # links stay as they are
+    return f"{key}={place}" if key else place
+
+
+def _is_watched(says: Says) -> bool:
+    """True if a person sees the server's words, and wants more than faults."""
+    return says != "quiet" and sys.stdout.isatty()
+
+
+def _load_server() -> None:
+    """Import the server. All its objects stay: garbage collection would take a tenth of the time."""
+    gc.disable()
+    try:
+        import codriver.app.serve  # noqa: F401, PLC0415  # for this command alone
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _say_above(workspace: Path) -> None:
+    above = _server_above(workspace)
+    if above is not None:
+        place = one_line(str(above))
+        say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
+
+
+def _server_above(workspace: Path) -> Path | None:
+    """The workspace around this one, if a server runs there too; only then is the right to look there checked."""
+    if not any(server_record.is_claimed(server_folder(folder)) for folder in workspace.parents):
+        return None
+    above = workspace_above(workspace)
+    return above if above is not None and server_record.is_claimed(server_folder(above)) else None

@@ -1,0 +1,117 @@
+"""`codriver status`: whether a server runs for a workspace. Exit status: 0 one runs, 3 none runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codriver.commands.all_servers import show_all
+from codriver.commands.call import no_repl_here
+from codriver.commands.options import color_option, json_option, workspace_option
+from codriver.commands.terminal import Styled, reading, say, say_json
+from codriver.log.control_characters import one_line
+from codriver.net import registration
+from codriver.net.client import NoServerError, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+HEAD = 60
+"""Characters of code in a line about an evaluation."""
+PHASES = {"connected": "green", "stopped": "red"}
+"""The colours of the phases of a REPL; any other phase is a passing one."""
+
+
+@click.command("status")
+@click.option("--all", "is_every", is_flag=True, help="List all servers of yours, of every workspace, a line each.")
+@workspace_option
+@color_option
+@json_option
+def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
+    """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
+    if is_every:
+        show_all(as_json=as_json)
+    try:
+        with connect(workspace.resolve(), name="codriver-status") as connection:
+            health = connection.call("server_health", {})
+    except NoServerError as error:
+        is_for_good = registration.is_stopped_for_good(workspace.resolve())
+        if as_json:
+            say_json({"ok": False, "message": str(error), **({"stoppedForGood": True} if is_for_good else {})})
+        else:
+            say(str(error), hang=2)
+            if is_for_good:
+                say("it was stopped for good: relays with --start start none until you do")
+        sys.exit(error.exit_status)
+    if as_json:
+        say_json(health, indent=2)
+        return
+    with reading("server_health"):
+        lines = list(_health_lines(health))
+    for line in lines:
+        say(replace(line, text=one_line(line.text)), hang=4)
+
+
+def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
+    """The health of a server in lines, for a person."""
+    yield Styled(
+        f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
+    )
+    if not health["repls"]:
+        yield Styled(f"  {no_repl_here(Path(health['workspace']))}", fg="yellow")
+    for repl in health["repls"]:
+        note = f": {repl['note']}" if "note" in repl else ""
+        unfinished = _unfinished(health, repl["key"])
+        busy = ", busy" if any(row["status"] != "queued" for row in unfinished) else ""
+        text = f"  REPL {repl['key']} ({_kind(repl)}): {repl['phase']}{busy}{note}"
+        yield Styled(text, fg=PHASES.get(repl["phase"], "yellow"))
+        for row in unfinished:
+            yield Styled(f"    {_doing(row)}", fg="yellow")
+        if "caution" in repl:
+            yield Styled(f"    note: {repl['caution']}", fg="yellow")
+    names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
+    yield Styled(f"  clients: {', '.join(names) or 'none'}")
+    if kept_by := keepers(health):
+        yield Styled(f"  kept alive by {kept_by}: `codriver stop --for-good` ends it all the same")
+    notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
+    for latch in health["errors"]:
+        if not any(note in latch["message"] for note in notes):  # the REPL's line says it
+            times = "once" if latch["count"] == 1 else f"{latch['count']} times"
+            yield Styled(f"  error: {latch['message']} ({times})", fg="red")
+
+
+def _kind(repl: dict[str, Any]) -> str:
+    """The origin of a REPL and its dialect, each once; for a file of runtime its name."""
+    origin, dialect = str(repl["origin"]), str(repl["dialect"])
+    origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
+    return origin if origin == dialect else f"{origin}, {dialect}"
+
+
+def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The unfinished evaluations in a REPL, the running ones first."""
+    rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
+    return sorted(rows, key=lambda row: row["status"] == "queued")
+
+
+def _doing(row: dict[str, Any]) -> str:
+    """The standing of an unfinished evaluation: its owner, its begin, and the cause of its wait."""
+    head = str(row["code"]).strip().partition("\n")[0][:HEAD]
+    since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
+    if row["status"] == "queued":
+        return f"{row['who']} waits to run {head} ({row['evaluationId']}): {row.get('waits', '')}"
+    what = f"runs {head}" if row["kind"] == "run-tests" else head
+    waits = ", waits for input" if row["status"] == "needs-input" else ""
+    return f"{since}{waits}: {what} ({row['evaluationId']})"
+
+
+def keepers(health: dict[str, Any]) -> str:
+    """The relays that start a server if none runs, in words; blank for none."""
+    names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
+    if not names:
+        return ""
+    return f"{len(names)} {'relay' if len(names) == 1 else 'relays'} with --start ({', '.join(names)})"

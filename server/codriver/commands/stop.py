@@ -1,0 +1,142 @@
+"""`codriver stop`: stop the server of a workspace."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver.commands.options import workspace_option
+from codriver.commands.status import keepers
+from codriver.commands.terminal import reading, say
+from codriver.errors import CodriverError, StartError
+from codriver.files.own_folders import server_folder
+from codriver.log.control_characters import one_line
+from codriver.net import registration, server_record
+from codriver.net.client import ask_to_stop, connect, process_of
+from codriver.systems.other_processes import HAS_SIGNALS, is_running
+from codriver.systems.programs import to_end, to_name_holder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.net.server_record import ServerRecord
+
+STOP_S = 15.0
+
+COMING_S = 15.0
+"""How long `stop` waits for a starting server: within a second or two it can be reached."""
+POLL_S = 0.02
+
+
+@click.command("stop")
+@click.option("--for-good", is_flag=True, help="Let relays start no other one, until `serve` or a --start of yours.")
+@workspace_option
+def stop_command(*, workspace: Path, for_good: bool) -> None:
+    """Stop the server of the workspace. Harmless when none runs.
+
+    A relay with --start that an MCP client keeps open starts another server at once: with --for-good none does.
+    """
+    workspace = workspace.resolve()
+    if for_good:
+        registration.stop_for_good(workspace)
+    keepers, unkept = _last_words(workspace)
+    _stop(workspace)
+    if unkept:
+        say(f"code that was evaluated last may not be kept: {one_line(unkept)}", err=True)
+    if for_good:
+        say("none is started here until `codriver serve`, or a command with --start")
+    elif keepers:
+        say(f"{one_line(keepers)} may start another one at once; `codriver stop --for-good` lets none", err=True)
+
+
+def _last_words(workspace: Path) -> tuple[str, str]:
+    """The clients that will start another server, as the running one tells, and why its history cannot be written.
+
+    Each is blank for none, or if the server cannot be asked.
+    """
+    try:
+        with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
+            health = connection.call("server_health", {})
+            errors = {latch["code"]: str(latch["message"]) for latch in health["errors"]}
+            return keepers(health), errors.get("history-unwritable", "")
+    except (CodriverError, OSError):
+        return "", ""
+
+
+def _stop(workspace: Path) -> None:
+    """End the running server, and say so, or that there is none."""
+    folder = server_folder(workspace)
+    claimed = _awaited_record(folder)
+    if claimed is None:
+        say("no server runs for this workspace")
+        return
+    process = process_of(workspace, claimed)
+    if process is None:
+        _say_nobody(folder, claimed)
+        return
+    _ask_to_stop(workspace, claimed, process)
+    deadline = time.monotonic() + STOP_S
+    while server_record.read_record(folder) == claimed and is_running(process):
+        if time.monotonic() > deadline:
+            say(f"pid {process} did not stop in {STOP_S:g} s: end it with `{to_end(process)}`", err=True)
+            sys.exit(1)
+        time.sleep(POLL_S)
+    say(f"stopped pid {process}")
+
+
+def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
+    """Tell the server to wind down: by a signal, which also a busy server gets, or by its socket."""
+    if HAS_SIGNALS:
+        os.kill(process, signal.SIGTERM)
+        return
+    with suppress(CodriverError, OSError, ValueError):  # the server ends just now, or is waited for
+        ask_to_stop(workspace, claimed)
+
+
+def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
+    """Say why no server was stopped: files name a process that is not known to be the server."""
+    if not is_running(claimed.pid) or server_record.is_claimed(folder) is False:
+        removed: list[str] = []
+        with suppress(StartError):  # then the next start does it
+            removed = registration.remove_left_over(folder)
+        now = f", which are removed now: {', '.join(removed)}" if removed else ""
+        say(f"no server runs for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
+    else:
+        lock = server_record.lock_file(folder)
+        say(
+            f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: "
+            f"`{to_name_holder(lock)}` names who holds its lock; if that is a server that hangs, end it with "
+            f"`{to_end('PID')}`",
+            err=True,
+        )
+        sys.exit(1)
+
+
+def _awaited_record(folder: Path) -> ServerRecord | None:
+    """The record of the workspace's server, None for none; a server that starts or ends is waited for."""
+    deadline = time.monotonic() + COMING_S
+    is_told = False
+    # The lock precedes the record at a server's start, and outlives it at the end.
+    while (is_held := server_record.is_claimed(folder)) and time.monotonic() < deadline:
+        claimed = server_record.read_record(folder)
+        if claimed is not None and is_running(claimed.pid):
+            return claimed
+        if not is_told:
+            say("a server is just starting or ending here: waiting until it is one or the other", err=True)
+            is_told = True
+        time.sleep(POLL_S)
+    if is_held:
+        lock = server_record.lock_file(folder)
+        say(
+            f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
+            f"or ends. `{to_name_holder(lock)}` names its pid; end it with `{to_end('PID')}`",
+            err=True,
+        )
+        sys.exit(1)
+    return server_record.read_record(folder)
