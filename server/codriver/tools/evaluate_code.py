@@ -86,7 +86,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
-    extras = extras_of(call, target.repl)
+    extras = () if call.added is None else extras_of(call, target.repl)
     request = Request(
         id=evaluation_queue.next_id(core.state),
         code=arguments.code,

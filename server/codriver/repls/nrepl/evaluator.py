@@ -30,6 +30,7 @@ from codriver.repls.namespace_failures import no_namespace, one_namespace
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP, Reply
+from codriver.wire.untrusted import NOTHING
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 
@@ -315,7 +316,8 @@ class Evaluator:
     def _open(self, work: Work, on_turned: Callable[[], None] | None = None) -> Sent:
         """An exchange that counts as what runs in its session, until `_finish`."""
         tells = not self._probed.honours_print_limits or KEEPS_VALUES in self._probed.ops
-        reply = Reply(work.request.id, self._listener, None if tells else work.limits, self._programs.reply_fields)
+        reports = self._programs.reply_fields if work.request.extras else NOTHING
+        reply = Reply(work.request.id, self._listener, None if tells else work.limits, reports)
         connection = work.session.connection
         work.session.running = exchange = connection.begin(reply.take, on_turned)
         return Sent(exchange, reply, connection)

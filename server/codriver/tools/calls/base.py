@@ -500,6 +500,8 @@ class Tool:
     """The tool listed in place of this one in a workspace without Lisp: the same, without arguments of Lisp."""
     schema: Schema = field(init=False)
     """The JSON schema of the arguments."""
+    own_names: frozenset[str] = field(init=False)
+    """The arguments that no feature added."""
 
     @property
     def listed_output(self) -> Schema:
@@ -511,6 +513,8 @@ class Tool:
         for model in self.added:
             schema["properties"] |= _plain(model.model_json_schema(by_alias=True))["properties"]
         object.__setattr__(self, "schema", schema)
+        own = frozenset(info.alias or to_camel(name) for name, info in self.arguments.model_fields.items())
+        object.__setattr__(self, "own_names", own)
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     core = call.services.core
     if tool.needs and core.state.life.is_searching:
         await await_search(core)
-    if tool.added:
+    if tool.added and not tool.own_names.issuperset(arguments):
         call, arguments = with_added(tool, call, arguments)
     obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
     given = None
