@@ -23,7 +23,7 @@ KNOWING = {
     "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
     "server/codriver/testing/test_paths.py": "reads lists of paths as pytest does, in every system",
     "server/codriver/testing/programs": "programs of test processes, without ours",
-    "server/codriver/warm_tests/child": "forks, on Linux alone",
+    "server/codriver/features/warm_tests/child": "forks, on Linux alone",
     "server/codriver/editing/vscode.py": "the folders in which VS Code keeps its state",
     "server/codriver/repls/jupyter/connection_files.py": "who may write a connection file",
 }
@@ -114,7 +114,7 @@ REMOVING = ("unlink", "rename", "rmtree", "removedirs")
 AT_ONCE = {
     "net/relay_install.py": "a file that somebody holds says that its folder is in use",
     "testing/plain_process.py": "the directory of a run that is over",
-    "warm_tests/starter.py": "the directory of a run that is over",
+    "features/warm_tests/starter.py": "the directory of a run that is over",
 }
 """The modules that remove a file without waiting for whoever holds it, and why."""
 ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import anyio
 
+from codriver.features.warm_tests.starter import Options, warm_tests
 from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import Output, ReportBuilder, RunSpec, TestReport
-from codriver.warm_tests.starter import Options, warm_tests
 
 READY_S = 300
 ADDRESSES = re.compile(r"0x[0-9a-f]{6,}|\b\d+\.\d+s\b|pytest-\d+|\bpid[= ]\d+")

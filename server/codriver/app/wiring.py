@@ -28,7 +28,7 @@ from codriver.core.dispatch import Core, Performer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
-from codriver.files.own_folders import cache_folder, history_file, workspace_state_folder
+from codriver.files.own_folders import history_file, workspace_state_folder
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
@@ -57,9 +57,6 @@ from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.cell_output_writes import CellWrites
 from codriver.tools.ledgers.notebook_reads import NotebookReads
 from codriver.tools.ledgers.workspace_records import Ledger
-from codriver.warm_tests.saved_plans import SavedPlans
-from codriver.warm_tests.starter import Options as WarmOptions
-from codriver.warm_tests.starter import WarmTests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -146,11 +143,6 @@ class Parts:
     dispatch."""
 
 
-def _warm_options(live: LiveSettings) -> WarmOptions:
-    """The present settings of warm test runs."""
-    return WarmOptions(is_on=live.settings.warm_tests, memory_mb=live.settings.warm_tests_memory_mb)
-
-
 def build(
     workspace: Path,
     live: LiveSettings,
@@ -187,10 +179,9 @@ def build(
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
-        warm_tests = WarmTests(partial(_warm_options, live), tasks, SavedPlans(cache_folder() / "warm-tests"))
         tests = TestJobs(
             core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
-            start=warm_tests, changed_since=partial(_changed_since, workspace),
+            changed_since=partial(_changed_since, workspace),
         )  # fmt: skip
         services = _services(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,

@@ -335,12 +335,6 @@ class Settings(BaseModel):
     hook_gate: bool = Field(
         default=False, description="Let clients' hooks run the tests of what changed at the end of a turn."
     )
-    warm_tests: bool = Field(
-        default=False, description="Start Python test runs as copies of a process that has imported the packages."
-    )
-    warm_tests_memory_mb: int = Field(
-        1024, ge=16, le=1024 * 1024, description="Most memory of such a process; a larger one is not kept."
-    )
     evaluate_timeout_ms: int = Field(
         25_000, ge=1000, le=600_000, description="How long a call waits for an evaluation."
     )

@@ -112,10 +112,9 @@ class TestJobs:
         transcripts: Transcripts,
         logbook: Logbook,
         start_plain: StartRun,
-        start: StartRun | None = None,
         changed_since: ChangedSince,
     ) -> None:
-        """`start_plain` starts plain new processes, `start` faster ones, if there is such a way.
+        """`start_plain` starts plain new processes.
 
         `changed_since` gives the files of the workspace that changed since a time in epoch milliseconds.
         """
@@ -124,7 +123,8 @@ class TestJobs:
         self._transcripts = transcripts
         self._logbook = logbook
         self._start_plain = start_plain
-        self._start = start or start_plain
+        self.start = start_plain
+        """Starts the runs that need not be plain. A feature may put a faster start here before the server listens."""
         self.changed_since = changed_since
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Take what the recorders of a run recorded. Set once, before the server listens."""
@@ -193,7 +193,7 @@ class TestJobs:
             tasks.cancel_scope.cancel()
 
     async def _run_process(self, job_id: str, running: _Running, spec: RunSpec) -> None:
-        start = self._start_plain if running.job.is_plain else self._start
+        start = self._start_plain if running.job.is_plain else self.start
         async with start(spec) as process:
             running.process = process
             if running.is_interrupted:

@@ -13,8 +13,8 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codriver.errors import CodriverError
+from codriver.features.warm_tests.decisions import WarmState, start_variables
 from codriver.systems.other_processes import ProcessTree
-from codriver.warm_tests.decisions import WarmState, start_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
+from codriver.features.warm_tests import decisions
+from codriver.features.warm_tests.comparison import Comparison, outcomes
+from codriver.features.warm_tests.decisions import Decision, Project
+from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
+from codriver.features.warm_tests.stamps import own_modules, package_stamp, workspace_stamp
+from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import open_plain, start_with
 from codriver.testing.runs import Collected, ReportBuilder, RunFinished, RunProblem, TestStarted
-from codriver.warm_tests import decisions
-from codriver.warm_tests.comparison import Comparison, outcomes
-from codriver.warm_tests.decisions import Decision, Project
-from codriver.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
-from codriver.warm_tests.stamps import own_modules, package_stamp, workspace_stamp
-from codriver.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from anyio.abc import TaskGroup
 
+    from codriver.features.warm_tests.saved_plans import SavedPlans
     from codriver.testing.plain_process import RunningProcess
     from codriver.testing.runs import Event, KeptProcess, RunSpec, TestProcess, TestReport
-    from codriver.warm_tests.saved_plans import SavedPlans
 
 MOST_PROJECTS: Final = 16
 """Interpreters and directories about which something is kept. The one used longest ago is forgotten first."""

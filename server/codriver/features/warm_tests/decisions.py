@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codriver.features.warm_tests.comparison import Comparison
+    from codriver.features.warm_tests.plans import Plan
     from codriver.testing.runs import RunSpec
-    from codriver.warm_tests.comparison import Comparison
-    from codriver.warm_tests.plans import Plan
 
 MOST_RUNS: Final = 10
 """Runs that one hash seed serves."""

@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from codriver.features.warm_tests import decisions
+from codriver.features.warm_tests.comparison import Comparison
+from codriver.features.warm_tests.decisions import (
+    Project,
+    WarmState,
+    after_obstacle,
+    after_plain_start,
+    after_saving,
+    decide,
+)
+from codriver.features.warm_tests.plans import MOST_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
+from codriver.features.warm_tests.saved_plans import MOST_PLANS, SavedPlans
 from codriver.testing.runs import RunSpec
-from codriver.warm_tests import decisions
-from codriver.warm_tests.comparison import Comparison
-from codriver.warm_tests.decisions import Project, WarmState, after_obstacle, after_plain_start, after_saving, decide
-from codriver.warm_tests.plans import MOST_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
-from codriver.warm_tests.saved_plans import MOST_PLANS, SavedPlans
 
 SPEC = RunSpec(python="/python", directory=Path("/project"), environment={"HOME": "/home", "LANG": "C"})
 PLAN = Plan(libraries=("/lib/",), early=("pytest",))

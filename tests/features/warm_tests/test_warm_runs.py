@@ -12,8 +12,8 @@ import pytest
 import warm_runs
 from warm_runs import comparable, differences
 
-from codriver.warm_tests.saved_plans import SavedPlans
-from codriver.warm_tests.starter import IS_FORK_SAFE
+from codriver.features.warm_tests.saved_plans import SavedPlans
+from codriver.features.warm_tests.starter import IS_FORK_SAFE
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
 from codriver.errors import CodriverError
-from codriver.warm_tests.child.import_record import NATIVE_VARIABLES
-from codriver.warm_tests.decisions import Project
-from codriver.warm_tests.plans import Plan
+from codriver.features.warm_tests.child.import_record import NATIVE_VARIABLES
+from codriver.features.warm_tests.decisions import Project
+from codriver.features.warm_tests.plans import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,32 @@
+"""What warm test runs add to a server: the way in which test runs are started."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.features.warm_tests.saved_plans import SavedPlans
+from codriver.features.warm_tests.settings import IS_ON, MEMORY_MB
+from codriver.features.warm_tests.starter import Options, WarmTests
+from codriver.files.own_folders import cache_folder
+from codriver.server_hooks import Part, ServerHooks
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from codriver.tools.calls.base import LiveSettings, Services
+
+
+def _options(live: LiveSettings) -> Options:
+    settings = live.settings
+    return Options(is_on=settings.value_of(IS_ON), memory_mb=settings.value_of(MEMORY_MB))
+
+
+def _make(services: Services, tasks: TaskGroup) -> WarmTests:
+    """Return the owner of the warm processes, by which test runs are started from now on."""
+    warm = WarmTests(partial(_options, services.live), tasks, SavedPlans(cache_folder() / "warm-tests"))
+    services.tests.start = warm
+    return warm
+
+
+SERVER: Final = ServerHooks(parts=(Part(WarmTests, _make),))

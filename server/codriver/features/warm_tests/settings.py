@@ -1,0 +1,20 @@
+"""The settings of warm test runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codriver.settings.declared import Setting
+
+IS_ON: Final = Setting(
+    "warm_tests",
+    default=False,
+    description="Start Python test runs as copies of a process that has imported the packages.",
+)
+MEMORY_MB: Final = Setting(
+    "warm_tests_memory_mb",
+    1024,
+    "Maximum memory of such a process; a larger one is ended.",
+    least=16,
+    most=1024 * 1024,
+)
