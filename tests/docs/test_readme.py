@@ -1,6 +1,9 @@
 """The pages: their generated tables are those of the code. `python tests/docs/test_readme.py` writes them anew."""
 
 import re
+import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from codriver.app.features import manifest
 from codriver.app.workspace_settings import settings_model
 from codriver.commands.cli import cli
 from codriver.settings.model import settings_table as table_of
+from codriver.tools.calls.gate import REASONS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -35,8 +39,22 @@ def settings_table():
     return table_of(settings_model())
 
 
+EXPLAINED = tomllib.loads((Path(__file__).parent / "reasons.toml").read_text("utf-8"))
+"""What each reason of a refusal means and what to do, by the section of the page."""
+
+
+def reasons_section(name):
+    """A heading that can be searched for, for each reason."""
+    sections = "\n\n".join(f"### {reason}\n\n{means}\n{fix}" for reason, (means, fix) in EXPLAINED[name].items())
+    return f"\n{sections}\n"
+
+
 REFERENCE = ROOT / "docs" / "reference"
-TABLES = {REFERENCE / "tools.md": ("tools", tools_table), REFERENCE / "settings.md": ("settings", settings_table)}
+TABLES: dict[Path, dict[str, Callable[[], str]]] = {
+    REFERENCE / "tools.md": {"tools": tools_table},
+    REFERENCE / "settings.md": {"settings": settings_table},
+    ROOT / "docs" / "troubleshooting.md": {name: partial(reasons_section, name) for name in EXPLAINED},
+}
 
 
 def with_table(text, name, table):
@@ -45,13 +63,19 @@ def with_table(text, name, table):
 
 
 def generated(page):
-    name, table = TABLES[page]
-    return with_table(page.read_text(), name, table())
+    text = page.read_text("utf-8")
+    for name, table in TABLES[page].items():
+        text = with_table(text, name, table())
+    return text
 
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
 def test_the_tables_are_those_of_the_code(page):
     assert generated(page) == page.read_text(), "run `python tests/docs/test_readme.py`"
+
+
+def test_every_reason_of_a_refusal_is_explained():
+    assert {reason for section in EXPLAINED.values() for reason in section} == REASONS
 
 
 def test_the_readme_is_read_at_a_sitting():
@@ -96,4 +120,4 @@ def test_the_two_commands_are_marked():
 
 if __name__ == "__main__":
     for written in TABLES:
-        written.write_text(generated(written))
+        written.write_text(generated(written), "utf-8")

@@ -109,7 +109,7 @@ your own file has another, and a second would start: `codriver init --remove --s
 | Claude Desktop | `python wrapper-config/make_packages.py --bundle FOLDER`, \
 `npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb`, and open `codriver.mcpb`: it holds Codriver, asks for the \
 project's folder, and runs `uv` for what else it needs |
-| VS Code, Cursor, LM Studio | the links in the [README](../README.md#in-your-project); \
+| VS Code, Cursor, LM Studio | the links in the [README](../README.md#connect-your-agent); \
 LM Studio knows no project: put its folder in place of `auto` there |
 | MCP registry | `server.json`, to be published with a release on PyPI, which there is none of yet |
 
