@@ -267,7 +267,7 @@ class ValueMap(dict[Any, Any]):
         return hash(frozenset(self.items()))
 
 
-def constant(text: Text, form: Form) -> object:
+def constant_value(text: Text, form: Form) -> object:
     """The value of a form that stands for itself.
 
     Raises:
@@ -275,11 +275,11 @@ def constant(text: Text, form: Form) -> object:
     """
     match form.tag:
         case "vector" | "list":
-            return tuple(constant(text, item) for item in form.items)
+            return tuple(constant_value(text, item) for item in form.items)
         case "set":
-            return frozenset(constant(text, item) for item in form.items)
+            return frozenset(constant_value(text, item) for item in form.items)
         case "map":
-            values = [constant(text, item) for item in form.items]
+            values = [constant_value(text, item) for item in form.items]
             return ValueMap(zip(values[::2], values[1::2], strict=True))
         case "symbol":
             raise text.error("a value", form)
@@ -288,10 +288,10 @@ def constant(text: Text, form: Form) -> object:
                 return compile_pattern(form.value)
             except InvalidPatternError as error:
                 raise text.error(f"a regex that is valid ({error})", form) from None
-    return own(form.value)
+    return from_python(form.value)
 
 
-def own(value: object) -> object:
+def from_python(value: object) -> object:
     """The result of a Python function as a value of queries."""
     return (Boolean.TRUE if value else Boolean.FALSE) if isinstance(value, bool) else value
 
@@ -302,7 +302,7 @@ def from_json(value: object) -> object:
         return tuple(from_json(item) for item in value)
     if isinstance(value, Mapping):
         return ValueMap((key, from_json(item)) for key, item in value.items())
-    return own(value)
+    return from_python(value)
 
 
 def to_json(value: object) -> object:
@@ -314,7 +314,7 @@ def to_json(value: object) -> object:
     if isinstance(value, tuple):
         return [to_json(item) for item in value]
     if isinstance(value, frozenset):
-        return [to_json(item) for item in in_order(value)]
+        return [to_json(item) for item in sort_values(value)]
     if isinstance(value, dict):
         return {key if isinstance(key, str) else str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, Pattern):
@@ -322,7 +322,7 @@ def to_json(value: object) -> object:
     return value is Boolean.TRUE if isinstance(value, Boolean) else value
 
 
-def kind(value: object) -> str:
+def kind_name(value: object) -> str:
     """The kind of a value, in a word for errors."""
     if isinstance(value, Boolean):
         return "a boolean"
@@ -338,7 +338,7 @@ def compare(left: Any, right: Any) -> int:
 
     Collections go by their length, then by their items, as in Clojure.
     """
-    left_kind, right_kind = kind(left), kind(right)
+    left_kind, right_kind = kind_name(left), kind_name(right)
     if left_kind != right_kind:
         return RANKS[left_kind] - RANKS[right_kind]
     if left_kind == "a collection":
@@ -353,25 +353,25 @@ def compare(left: Any, right: Any) -> int:
     return int(left > right) - int(left < right)
 
 
-def in_order(values: Iterable[object]) -> list[Any]:
+def sort_values(values: Iterable[object]) -> list[Any]:
     """The values, sorted."""
     return sorted(values, key=cmp_to_key(compare))
 
 
-def nested(value: object, levels: int = 0) -> int:
+def nesting_depth(value: object, levels: int = 0) -> int:
     """The levels of collections in a value; the count stops at too many."""
     if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING:
         return levels
-    return max((nested(item, levels + 1) for item in _items(value)), default=levels + 1)
+    return max((nesting_depth(item, levels + 1) for item in _items(value)), default=levels + 1)
 
 
-def characters(value: object) -> int:
+def text_length(value: object) -> int:
     """The length of all text in a value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(characters(key) + characters(item) for key, item in value.items())
-    return sum(map(characters, value)) if isinstance(value, Iterable) else 0
+        return sum(text_length(key) + text_length(item) for key, item in value.items())
+    return sum(map(text_length, value)) if isinstance(value, Iterable) else 0
 
 
 def quotient(dividend: float, divisor: float) -> float:
@@ -383,7 +383,7 @@ def quotient(dividend: float, divisor: float) -> float:
 
 def _items(value: Iterable[object]) -> Iterable[object]:
     if isinstance(value, frozenset):
-        return in_order(value)
+        return sort_values(value)
     return value.items() if isinstance(value, dict) else value
 
 
@@ -391,10 +391,10 @@ def text_of(value: Any) -> str:
     """The value as `str` prints it."""
     if value is None:
         return ""
-    return str(value) if isinstance(value, str) else printed(value)
+    return str(value) if isinstance(value, str) else print_edn(value)
 
 
-def printed(value: Any) -> str:
+def print_edn(value: Any) -> str:
     """The value as `pr-str` prints it."""
     match value:
         case None:
@@ -406,9 +406,9 @@ def printed(value: Any) -> str:
         case Pattern():
             return f'#"{value.text}"'
         case tuple():
-            return "[" + " ".join(map(printed, value)) + "]"
+            return "[" + " ".join(map(print_edn, value)) + "]"
         case frozenset():
-            return "#{" + " ".join(sorted(map(printed, value))) + "}"
+            return "#{" + " ".join(sorted(map(print_edn, value))) + "}"
         case dict():
-            return "{" + ", ".join(f"{printed(k)} {printed(v)}" for k, v in value.items()) + "}"
+            return "{" + ", ".join(f"{print_edn(k)} {print_edn(v)}" for k, v in value.items()) + "}"
     return str(value)

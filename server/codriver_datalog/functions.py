@@ -29,11 +29,11 @@ from codriver_datalog.edn import (
     Keyword,
     ValueMap,
     compare,
-    in_order,
-    kind,
-    nested,
-    printed,
+    kind_name,
+    nesting_depth,
+    print_edn,
     quotient,
+    sort_values,
     text_of,
 )
 from codriver_datalog.regexes import Clock, Pattern, compile_pattern
@@ -65,7 +65,7 @@ class Function:
 def as_number(value: Any) -> Any:
     """The value, if it is a number; raises otherwise."""
     if type(value) not in (int, float):
-        raise TypeError(f"a number is needed, not {kind(value)}")
+        raise TypeError(f"a number is needed, not {kind_name(value)}")
     return value
 
 
@@ -125,9 +125,10 @@ def _extreme(sign: int) -> Callable[..., Any]:
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
     def ordered(*values: Any) -> bool:
         for left, right in pairwise(values):
-            if (type(left) is not type(right) and kind(left) != kind(right)) or isinstance(left, Boolean):
+            if (type(left) is not type(right) and kind_name(left) != kind_name(right)) or isinstance(left, Boolean):
                 raise TypeError(
-                    f"numbers compare with numbers and strings with strings, not {kind(left)} with {kind(right)}"
+                    f"numbers compare with numbers and strings with strings, "
+                    f"not {kind_name(left)} with {kind_name(right)}"
                 )
             if not holds(left, right):
                 return False
@@ -178,14 +179,14 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
     if isinstance(value, dict):
         return tuple(value.items())
     if not isinstance(value, Iterable):
-        raise TypeError(f"a collection is needed, not {kind(value)}")
+        raise TypeError(f"a collection is needed, not {kind_name(value)}")
     return tuple(value)
 
 
 def _collection(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
     def collect(*values: Any) -> Any:
         made = make(iter(values))
-        if nested(made) > MAX_NESTING:
+        if nesting_depth(made) > MAX_NESTING:
             raise ValueError(f"collections nest deeper than {MAX_NESTING}")
         return made
 
@@ -269,7 +270,7 @@ SEQUENCES: Mapping[str, Function] = {
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a string is needed, not {kind(value)}")
+        raise TypeError(f"a string is needed, not {kind_name(value)}")
     return value
 
 
@@ -293,7 +294,7 @@ def _str(*values: Any) -> str:
 
 
 def _pr_str(*values: Any) -> str:
-    return _bounded_text(" ".join(map(printed, values)))
+    return _bounded_text(" ".join(map(print_edn, values)))
 
 
 def _subs(text: Any, start: Any, end: Any = None) -> str:
@@ -384,7 +385,7 @@ SHARING = frozenset(
 BY_VALUE = cmp_to_key(compare)
 
 
-def reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """The reason in words why a function failed on its arguments."""
     return "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
 
@@ -430,7 +431,7 @@ class AggregateFunction:
 def _numbers(values: Sequence[Any]) -> Sequence[Any]:
     for value in values:
         if type(value) not in (int, float):
-            raise TypeError(f"numbers are needed, not {kind(value)}")
+            raise TypeError(f"numbers are needed, not {kind_name(value)}")
     return values
 
 
@@ -461,13 +462,13 @@ def _one_kind(values: Sequence[Any]) -> bool:
 
 def _lowest(values: Sequence[Any], amount: int | None) -> Any:
     if amount is not None:
-        return tuple(in_order(values)[:amount])
+        return tuple(sort_values(values)[:amount])
     return min(values) if _one_kind(values) else min(values, key=BY_VALUE)
 
 
 def _highest(values: Sequence[Any], amount: int | None) -> Any:
     if amount is not None:
-        return tuple(in_order(values)[max(0, len(values) - amount) :])
+        return tuple(sort_values(values)[max(0, len(values) - amount) :])
     return max(values) if _one_kind(values) else max(values, key=BY_VALUE)
 
 

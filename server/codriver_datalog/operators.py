@@ -17,7 +17,7 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from codriver_datalog.edn import MAX_ITEMS, Text, kind, own
+from codriver_datalog.edn import MAX_ITEMS, Text, from_python, kind_name
 from codriver_datalog.entity_store import between
 from codriver_datalog.errors import InvalidPatternError
 from codriver_datalog.functions import is_true
@@ -170,7 +170,7 @@ def add_value(call: Callable[[Row], Any]) -> Step:
     """The rows with the result of the call as a new column, without the rows whose result is nil."""
 
     def step(rows: Rows) -> Iterator[Rows]:
-        yield [(*row, own(value)) for row in rows if (value := call(row)) is not None]
+        yield [(*row, from_python(value)) for row in rows if (value := call(row)) is not None]
 
     return step
 
@@ -187,7 +187,7 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
     def step(rows: Rows) -> Iterator[Rows]:
         out: Rows = []
         for row in rows:
-            value = own(call(row))
+            value = from_python(call(row))
             if value is None:
                 continue
             for parts in expand(binding, value):
@@ -240,7 +240,7 @@ def _collection(value: Any) -> tuple[Any, ...]:
         return tuple(value.items())
     if isinstance(value, tuple | frozenset):
         return tuple(value)
-    raise TypeError(f"a binding takes a collection apart, not {kind(value)}")
+    raise TypeError(f"a binding takes a collection apart, not {kind_name(value)}")
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class Context:
         return self.sources[source.name]
 
 
-def provided(clause: Clause) -> frozenset[str]:
+def variables_bound_by(clause: Clause) -> frozenset[str]:
     """The variables that are bound once the clause has run."""
     return frozenset() if isinstance(clause, Predicate | Not) else variables(clause)
 
@@ -321,7 +321,7 @@ def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[st
             (ready if _is_ready(context, clause, bound) else later).append(clause)
         if not ready:
             return None
-        bound = bound.union(*map(provided, ready))
+        bound = bound.union(*map(variables_bound_by, ready))
         waiting = later
     return bound
 

@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codriver_datalog import operators
-from codriver_datalog.edn import Form, printed
+from codriver_datalog.edn import Form, print_edn
 from codriver_datalog.errors import cut
-from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
-from codriver_datalog.operators import Group, is_or_ready, provided
+from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, failure_reason
+from codriver_datalog.operators import Group, is_or_ready, variables_bound_by
 from codriver_datalog.syntax_tree import (
     Argument,
     Blank,
@@ -245,7 +245,7 @@ class _Planner:
                     yield from step(some)
                 except operators.FAILURES as error:
                     values = operators.failing_call(call, arguments, some)
-                    why = reason(error) + _example(unit.function, arguments, values)
+                    why = failure_reason(error) + _example(unit.function, arguments, values)
                     raise context.text.error(
                         f"arguments that `{unit.function}` can work with ({why})", unit.form
                     ) from error
@@ -369,7 +369,7 @@ def _variables(unit: Unit) -> frozenset[str]:
 
 def _provided(unit: Unit) -> frozenset[str]:
     """The variables that are bound once the unit has run."""
-    return unit.variables if isinstance(unit, Group) else provided(unit)
+    return unit.variables if isinstance(unit, Group) else variables_bound_by(unit)
 
 
 def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
@@ -387,7 +387,7 @@ def _example(function: str, arguments: Sequence[Expression], values: Row | None)
     """The failed call with its values, if some of them came from a row and so are not in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
-    shown = [cut(printed(value), SHOWN_CHARACTERS) for value in values]
+    shown = [cut(print_edn(value), SHOWN_CHARACTERS) for value in values]
     return f" in ({' '.join([function, *shown])}); a clause that only filters can keep such values out"
 
 

@@ -23,9 +23,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from codriver_datalog import operators
-from codriver_datalog.edn import Text, characters, printed, read, to_json
+from codriver_datalog.edn import Text, print_edn, read, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
-from codriver_datalog.functions import AGGREGATES, reason
+from codriver_datalog.functions import AGGREGATES, failure_reason
 from codriver_datalog.operators import Context, Scope, bound_after
 from codriver_datalog.query import Inputs, parse_pull, read_inputs
 from codriver_datalog.query_plan import Plan, plan
@@ -254,7 +254,7 @@ class _Shape:
             return rows, cut
         backwards = self.line_column is not None
         for number, row in enumerate(reversed(rows) if backwards else rows):
-            left -= sum(map(characters, row))
+            left -= sum(map(text_length, row))
             if left < 0:
                 return (rows[len(rows) - number :] if backwards else rows[:number]), cut or "rows"
         return rows, cut
@@ -279,7 +279,7 @@ class _Shape:
         try:
             return function.call(values, element.amount) if function.takes_amount else function.call(values)
         except (TypeError, ValueError, ArithmeticError) as error:
-            wanted = f"values that `{element.function}` can work with ({reason(error)})"
+            wanted = f"values that `{element.function}` can work with ({failure_reason(error)})"
             raise self._query.text.error(wanted, element.form) from error
 
     def _puller(self, element: Element) -> Callable[[Any], object]:
@@ -293,14 +293,14 @@ class _Shape:
     def _given_pattern(self, variable: Variable) -> PullPattern:
         """The pull pattern in an input: an EDN string, or a list of attributes."""
         given = self._given.constants.get(variable.name)
-        text = Text(given if isinstance(given, str) else printed(given), "pull pattern")
+        text = Text(given if isinstance(given, str) else print_edn(given), "pull pattern")
         return parse_pull(text, read(text), self._query.schema)
 
 
 def _characters(column: Row) -> int:
     """The length of all text in a column, which has mostly values of one type."""
     types = set(map(type, column))
-    return 0 if types <= NUMBERS else sum(map(len if types == {str} else characters, column))
+    return 0 if types <= NUMBERS else sum(map(len if types == {str} else text_length, column))
 
 
 def _rows_to_json(rows: Rows) -> list[list[Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from codriver_datalog.edn import Form, Text, constant
+from codriver_datalog.edn import Form, Text, constant_value
 from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ class Parser:
             return Variable(form.value)
         if form.tag in ("symbol", "regex"):
             raise self.text.error("a variable, `_` or a value", form)
-        return Constant(constant(self.text, form))
+        return Constant(constant_value(self.text, form))
 
     def _call(self, form: Form) -> Predicate | FunctionCall:
         call = form.items[0]
@@ -418,7 +418,7 @@ class Parser:
             return Variable(form.value)
         if form.tag == "symbol":
             raise self.text.error("a variable or a value as argument", form)
-        return Constant(constant(self.text, form))
+        return Constant(constant_value(self.text, form))
 
     def _not(self, name: str, rest: list[Form], form: Form) -> Not:
         join: frozenset[str] | None = None

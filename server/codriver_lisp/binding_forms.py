@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Items = Sequence[Form]
 
 
-def occurrences(
+def find_occurrences(
     document: Document, forms: Sequence[Form], names: tuple[str, str], words: Iterable[str]
 ) -> list[Occurrence]:
     """The places of `words` in the code of top-level `forms`, in order, each with its scope of both `names`."""
@@ -50,7 +50,7 @@ def _bound(walk: Walk, items: Items, scope: Scope) -> Scope:
     if len(items) < 2 or items[1].kind != "vector":
         walk.code(items[1:2], scope)
         return scope
-    return pairs(walk, items[1], scope)
+    return bind_pairs(walk, items[1], scope)
 
 
 def _fn(walk: Walk, items: Items, scope: Scope) -> None:
@@ -413,7 +413,7 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
     return after
 
 
-def pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
+def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
     """The scope behind the patterns and values of a binding vector; each knows the names before it.
 
     A keyword in a pattern's place is a modifier, as in `for`; the names of `:let` are bound in turn. `#?@` splices in
@@ -477,7 +477,7 @@ def namespace_of(document: Document) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Required:
+class Requirements:
     """A text's requirement of another namespace: the aliases, the places of the specifications, the referred names.
 
     `refers_all`: the text refers to all names but those `excluded`, which may also stand for names of its own.
@@ -494,7 +494,7 @@ class Required:
         return name not in self.excluded and (self.refers_all or name in self.referred)
 
 
-def required(document: Document, namespace: str) -> Required:
+def find_requirements(document: Document, namespace: str) -> Requirements:
     """The requirements of `document` on `namespace`, in its `ns` form or by calls of `require` and `use`."""
     text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
     refers_all = False
@@ -513,7 +513,7 @@ def required(document: Document, namespace: str) -> Required:
             elif key == ":exclude":
                 excluded.update(names)
         refers_all |= is_use and ":only" not in options and ":refer" not in options
-    return Required(frozenset(aliases), tuple(spans), frozenset(referred), frozenset(excluded), refers_all)
+    return Requirements(frozenset(aliases), tuple(spans), frozenset(referred), frozenset(excluded), refers_all)
 
 
 def _specifications(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:

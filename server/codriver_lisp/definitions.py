@@ -12,7 +12,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver_lisp.reader import Places, read, tokens
+from codriver_lisp.reader import Positions, read, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ class Definitions:
     """The aliases known before, and those that the text makes."""
 
 
-def definitions(
+def read_definitions(
     text: str, namespace: str = "", features: Sequence[str] = ("clj",), aliases: Aliases = NO_ALIASES
 ) -> Definitions:
     """The definitions in `text`, read from `namespace`. `features`: those of the dialect, for reader conditionals.
@@ -151,7 +151,7 @@ def definitions(
 class _Finder:
     def __init__(self, text: str, namespace: str, features: Sequence[str], aliases: Aliases) -> None:
         self._text = text
-        self._places = Places(text)
+        self._places = Positions(text)
         self._features = {f":{feature}" for feature in (*features, "default")}
         self._current = namespace
         self._first = ""

@@ -22,9 +22,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver_lisp.binding_forms import namespace_of
-from codriver_lisp.definitions import definitions
-from codriver_lisp.errors import Problem, ProblemError, TooManyFormsError
-from codriver_lisp.reader import Places
+from codriver_lisp.definitions import read_definitions
+from codriver_lisp.errors import EditError, EditFailedError, TooManyFormsError
+from codriver_lisp.reader import Positions
 from codriver_lisp.source_text import Limits, Target, find
 from codriver_lisp.splices import (
     Naming,
@@ -131,7 +131,7 @@ class Edited:
 class Refused:
     """A refused batch: its problems by the number of the edit, in order. The text stays as it was."""
 
-    problems: tuple[tuple[int, Problem], ...]
+    problems: tuple[tuple[int, EditError], ...]
 
 
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
@@ -144,13 +144,13 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
         return Refused(tuple(sorted(plan.problems, key=itemgetter(0))))
     assembly = assemble(document, plan.splices, plan.names)
     if assembly.broken is not None:
-        return Refused(((assembly.broken, Problem("the new text would run into the code beside it")),))
+        return Refused(((assembly.broken, EditError("the new text would run into the code beside it")),))
     text, found = assembly.text, dict(assembly.places)
     for new, number in plan.appends:
         end = len(text.rstrip())
         text = append(text, new, document.ending)
         found[number] = end + len(text[end:]) - len(text[end:].lstrip())
-    places = Places(text)
+    places = Positions(text)
     done: dict[int, Done] = {}
     for number, line in plan.lines.items():
         at = found.get(number, found.get(plan.merged.get(number, number), 0))
@@ -179,7 +179,7 @@ def _may_define(document: Document, name: str) -> bool:
     if document.is_hy or name.startswith(":") or "/" in name:
         return True
     try:
-        found = [definitions(document.text, features=[feature]) for feature in DIALECTS]
+        found = [read_definitions(document.text, features=[feature]) for feature in DIALECTS]
     except TooManyFormsError:
         return True
     return any(one.unknown or any(name in each.makes for each in one.found) for one in found)
@@ -189,7 +189,7 @@ class _Plan:
     """The changes that the edits of one text make, found one edit after the other and settled at the end."""
 
     def __init__(self, document: Document, limits: Limits) -> None:
-        self.problems: list[tuple[int, Problem]] = []
+        self.problems: list[tuple[int, EditError]] = []
         self.splices: list[tuple[Splice, int]] = []
         self.names: list[Naming] = []
         self.appends: list[tuple[str, int]] = []
@@ -231,7 +231,7 @@ class _Plan:
                 case Renamed():
                     self._check_sound("renamed in")
                     self._name(number, find_references(self._document, edit))
-        except ProblemError as error:
+        except EditFailedError as error:
             self.problems.append((number, error.problem))
 
     def _find(self, number: int, target: Target) -> Unit:
@@ -242,7 +242,7 @@ class _Plan:
     def _check_sound(self, what: str) -> None:
         if self._document.complaint is not None:
             words = f"the file cannot be {what}, as its brackets do not balance: {self._document.complaint}"
-            raise ProblemError(Problem(words))
+            raise EditFailedError(EditError(words))
 
     def _replace(self, number: int, edit: Replace) -> None:
         unit = self._find(number, edit.target)
@@ -259,7 +259,7 @@ class _Plan:
         unit = self._document.with_hints(self._find(number, edit.target))
         if unit.start <= to.start < unit.end:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
-            raise ProblemError(Problem(words, context=self._document.numbered(unit.line, self._limits.context)))
+            raise EditFailedError(EditError(words, context=self._document.numbered(unit.line, self._limits.context)))
         check_stays(unit, "")
         check_beside(to, self._document.text[unit.start : unit.end])
         self._moves.append((unit, to, edit, number))
@@ -316,7 +316,7 @@ class _Plan:
         for number, count in self.counts.items():
             if count == 0:
                 words = "it occurs only in forms that other edits replace: use the new name in their text"
-                self.problems.append((number, Problem(words)))
+                self.problems.append((number, EditError(words)))
 
     def _find_conflicts(self) -> None:
         self.splices.sort(key=lambda splice: (*splice[0].core, not splice[0].is_behind, splice[1]))
@@ -331,7 +331,7 @@ class _Plan:
     def _conflict(self, number: int, other: int, at: int) -> None:
         line = self._document.places.line(at)
         for one, another in ((number, other), (other, number)):
-            self.problems.append((one, Problem(f"it changes the same code at line {line} as edit {another}")))
+            self.problems.append((one, EditError(f"it changes the same code at line {line} as edit {another}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
         """The deletions in order; siblings with only space between them become one deletion, so that no gap stays."""

@@ -14,7 +14,7 @@ class TooManyFormsError(LispError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class EditError:
     """The reason of a refusal; the lines around the target, if the target is wrong; the new text balanced."""
 
     message: str
@@ -22,10 +22,10 @@ class Problem:
     balanced_text: str | None = None
 
 
-class ProblemError(LispError):
+class EditFailedError(LispError):
     """An edit that cannot be done."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: EditError) -> None:
         super().__init__(problem.message)
         self.problem = problem
 

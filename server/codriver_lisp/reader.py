@@ -297,7 +297,7 @@ class _Reader:
 def check(text: str) -> Unbalanced | None:
     """The first fault of a reader in the brackets and strings of `text`; None when they balance."""
     _, fault = _read(text)
-    return None if fault is None else explain(text, fault)
+    return None if fault is None else describe_fault(text, fault)
 
 
 def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
@@ -307,7 +307,7 @@ def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ..
 
     A prefix such as a quote, a tag or metadata belongs to the form behind it.
     """
-    places = Places(text)
+    places = Positions(text)
     forms = (reading or read(text)).forms
     return tuple(Span(form.start, form.end, *places.of(form.start)) for form in forms if form.kind != "discard")
 
@@ -337,9 +337,9 @@ class Fault:
     others: tuple[int, ...] = ()
 
 
-def explain(text: str, fault: Fault) -> Unbalanced:
+def describe_fault(text: str, fault: Fault) -> Unbalanced:
     """`fault` in `text`, in words."""
-    places = Places(text)
+    places = Positions(text)
     line, column = places.of(fault.at)
     match fault.kind:
         case "stray":
@@ -374,7 +374,7 @@ def _prefix(text: str, at: int) -> str:
     return next(tokens(text, at))[0]
 
 
-def _unclosed(text: str, openers: tuple[int, ...], places: Places) -> Unbalanced:
+def _unclosed(text: str, openers: tuple[int, ...], places: Positions) -> Unbalanced:
     """Name the bracket that most likely lacks its closer.
 
     A line that begins at or left of a bracket still open shows, if the indentation means anything, that the bracket was
@@ -398,7 +398,7 @@ def _unclosed(text: str, openers: tuple[int, ...], places: Places) -> Unbalanced
     return Unbalanced(words, line, column)
 
 
-def _suspicion(text: str, begin: int, places: Places) -> tuple[int, int] | None:
+def _suspicion(text: str, begin: int, places: Positions) -> tuple[int, int] | None:
     """The first bracket from `begin` on that a later line's indentation shows as closed, and that line's offset."""
     openers: list[tuple[int, int]] = []
     line_before = places.line(begin)
@@ -458,7 +458,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 """The end of a line. A form feed, a vertical tab or a Unicode separator does not, unlike in `str.splitlines`."""
 
 
-class Places:
+class Positions:
     """Line and column of any offset in one text, and back. Lines and columns count from 1."""
 
     def __init__(self, text: str) -> None:

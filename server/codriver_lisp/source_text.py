@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codriver_lisp.errors import Problem, ProblemError, cut
-from codriver_lisp.reader import LINE_END, Places, explain, read, tokens
+from codriver_lisp.errors import EditError, EditFailedError, cut
+from codriver_lisp.reader import LINE_END, Positions, describe_fault, read, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ class _Group:
     are_spliced: bool = False
 
 
-def units(text: str, forms: Sequence[Form], places: Places) -> tuple[Unit, ...]:
+def units(text: str, forms: Sequence[Form], places: Positions) -> tuple[Unit, ...]:
     """All editable forms of `text` with these top-level `forms`: in order, a form before the forms in it."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
@@ -153,7 +153,7 @@ class Document:
         self.text = text
         self.is_hy = is_hy
         self.reading = read(text)
-        self.places = Places(text)
+        self.places = Positions(text)
 
     @cached_property
     def ending(self) -> str:
@@ -175,7 +175,7 @@ class Document:
     @cached_property
     def complaint(self) -> str | None:
         """The reason in words why the text does not balance."""
-        return None if self.reading.fault is None else explain(self.text, self.reading.fault).message
+        return None if self.reading.fault is None else describe_fault(self.text, self.reading.fault).message
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
@@ -471,6 +471,6 @@ def _names(document: Document, unit: Unit, wanted: str) -> bool:
     return wanted in (rest.strip(), document.text[unit.start : unit.end])
 
 
-def _refusal(document: Document, target: Target, limits: Limits, words: str) -> ProblemError:
+def _refusal(document: Document, target: Target, limits: Limits, words: str) -> EditFailedError:
     """A refusal that shows the lines around the target."""
-    return ProblemError(Problem(words, context=document.numbered(target.line, limits.context)))
+    return EditFailedError(EditError(words, context=document.numbered(target.line, limits.context)))

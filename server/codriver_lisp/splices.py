@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.parinfer import balance
 from codriver_lisp.reader import LINE_END, check, read, tokens
 from codriver_lisp.source_text import last_line, reindented
@@ -177,7 +177,7 @@ def check_new(text: str) -> None:
         return
     proposal = balance(text)
     words = f"the new text does not balance, counting lines within it: {unbalanced.message}"
-    raise ProblemError(Problem(words, balanced_text=proposal.text if proposal.changed else None))
+    raise EditFailedError(EditError(words, balanced_text=proposal.text if proposal.changed else None))
 
 
 def check_not_blank(text: str) -> None:
@@ -188,7 +188,7 @@ def check_not_blank(text: str) -> None:
     """
     check_new(text)
     if is_blank(text):
-        raise ProblemError(Problem("the new text is blank: there is nothing to put in"))
+        raise EditFailedError(EditError("the new text is blank: there is nothing to put in"))
 
 
 def check_stays(unit: Unit, new: str) -> None:
@@ -205,7 +205,7 @@ def check_stays(unit: Unit, new: str) -> None:
         words += "put another in its place, or replace the whole conditional"
     else:
         words = f"a branch of a reader conditional has one form, and the new text has {count}: put them in a (do …)"
-    raise ProblemError(Problem(words))
+    raise EditFailedError(EditError(words))
 
 
 def check_beside(unit: Unit, new: str) -> None:
@@ -217,7 +217,7 @@ def check_beside(unit: Unit, new: str) -> None:
     if unit.is_branch and _count_forms(new):
         words = f"nothing can stand beside the form at line {unit.line}, as a branch of a reader conditional has one "
         words += "form: replace it by a (do …) that holds both"
-        raise ProblemError(Problem(words))
+        raise EditFailedError(EditError(words))
 
 
 def _count_forms(text: str) -> int:

@@ -11,15 +11,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver_lisp.binding_forms import namespace_of, occurrences, required
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.binding_forms import find_occurrences, find_requirements, namespace_of
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.lexical_scope import KEYS
 from codriver_lisp.reader import TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver_lisp.binding_forms import Required
+    from codriver_lisp.binding_forms import Requirements
     from codriver_lisp.lexical_scope import Occurrence
     from codriver_lisp.reader import Form
     from codriver_lisp.source_text import Document
@@ -66,14 +66,14 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
     """
     for name in (old, new):
         if not _is_name(name):
-            raise ProblemError(Problem(f"{name!r} is neither a symbol nor a keyword"))
+            raise EditFailedError(EditError(f"{name!r} is neither a symbol nor a keyword"))
     if old.startswith(":") != new.startswith(":"):
-        raise ProblemError(Problem(f"{old!r} and {new!r} must both be symbols, or both be keywords"))
+        raise EditFailedError(EditError(f"{old!r} and {new!r} must both be symbols, or both be keywords"))
     start, end = span or (0, len(document.text))
     if old.startswith(":"):
         if found := keywords(document, old, new, start, end):
             return Found(found, {})
-        raise ProblemError(Problem(f"{old!r} does not occur in the code there"))
+        raise EditFailedError(EditError(f"{old!r} does not occur in the code there"))
     namespace = namespace_of(document)
     if namespace:
         old, new = old.removeprefix(f"{namespace}/"), new.removeprefix(f"{namespace}/")
@@ -111,7 +111,7 @@ class _Symbol:
         if namespace and "/" not in old:
             pairs, types = ({**some, **_within(namespace, some)} for some in (pairs, types))
         words = {**pairs, **types}
-        all_found = occurrences(document, forms, names, [*words, *words.values()])
+        all_found = find_occurrences(document, forms, names, [*words, *words.values()])
         self._is_type = any(one.role == "type" and one.word == old for one in all_found)
         self._changes = words if self._is_type else pairs
         self._news = set(self._changes.values())
@@ -181,7 +181,7 @@ class _Symbol:
             words = f"{self._old!r} is nowhere to be renamed; at line {self._line(places[0])} {why}"
         else:
             words = f"{self._old!r} does not occur in the code there"
-        raise ProblemError(Problem(words))
+        raise EditFailedError(EditError(words))
 
     def _check_outer(self, outer: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
         """Check that the namespace's name stays the namespace's, and stays apart from others."""
@@ -189,7 +189,7 @@ class _Symbol:
             if one.role == "referred":
                 words = f"{self._old!r} is another namespace's, referred to at line {self._line(one.start)}: "
                 words += "rename it there, where it is defined"
-                raise ProblemError(Problem(words))
+                raise EditFailedError(EditError(words))
             if one.role == "taken":
                 self._refuse_key(one.start, "key")
             if one.role == "reference" and self._stem(one) == self._old and one.scope.new is not None:
@@ -199,12 +199,12 @@ class _Symbol:
             is_bound = one.role == "binding" or (one.role == "reference" and one.scope.new and word == self._new)
             if word in self._news and one.role not in WHYS and not is_bound:
                 words = f"{word!r} is in use at line {self._line(one.start)}: both would become one"
-                raise ProblemError(Problem(words))
+                raise EditFailedError(EditError(words))
 
     def _check_local(self, local: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
         """Check that each place names the same local as before."""
         if "/" in self._new:
-            raise ProblemError(Problem(f"{self._new!r} has a namespace, and a local name has none"))
+            raise EditFailedError(EditError(f"{self._new!r} has a namespace, and a local name has none"))
         for one in local:
             old, new = one.scope.old, one.scope.new
             if one.role == "taken":
@@ -215,7 +215,7 @@ class _Symbol:
                 continue
             if old.group == new.group:
                 words = f"{self._old!r} and {self._new!r} are bound together at line {self._line(one.start)}: "
-                raise ProblemError(Problem(words + "both would become one"))
+                raise EditFailedError(EditError(words + "both would become one"))
             if one.role == "reference" and new.number > old.number:
                 self._refuse_hidden(one.start, new.at)
         for one in within:
@@ -225,18 +225,18 @@ class _Symbol:
             if new is None or new.number < old.number:
                 words = f"{self._new!r} at line {self._line(one.start)} would become the local name that is bound at "
                 words += f"line {self._line(old.at)}"
-                raise ProblemError(Problem(words))
+                raise EditFailedError(EditError(words))
 
     def _refuse_hidden(self, at: int, by: int) -> None:
         words = f"{self._new!r} is a local name at line {self._line(at)}, bound at line {self._line(by)}: "
         words += f"it would hide what {self._old!r} names there; choose another name"
-        raise ProblemError(Problem(words))
+        raise EditFailedError(EditError(words))
 
     def _refuse_key(self, at: int, kind: str) -> None:
         if kind == "key":
-            raise ProblemError(Problem(taken(self._document, at, self._old)))
+            raise EditFailedError(EditError(taken(self._document, at, self._old)))
         words = f"{self._old!r} at line {self._line(at)} is a field: its name is known outside, as a key or as a member"
-        raise ProblemError(Problem(f"{words}; change it by hand, with all that use it"))
+        raise EditFailedError(EditError(f"{words}; change it by hand, with all that use it"))
 
 
 def taken(document: Document, at: int, word: str) -> str:
@@ -257,9 +257,9 @@ def keywords(
         word = text[form.start : form.end]
         if checks and word == new:
             words = f"{new!r} is in use at line {document.places.line(form.start)}: both would become one"
-            raise ProblemError(Problem(words))
+            raise EditFailedError(EditError(words))
         if checks and is_taken and _takes(word, old):
-            raise ProblemError(Problem(taken(document, form.start, word)))
+            raise EditFailedError(EditError(taken(document, form.start, word)))
         if word == old:
             found.append((form.start, form.end, new))
     return found
@@ -325,7 +325,7 @@ def find_references(document: Document, name: Renamed, *, checks: bool = True) -
         return Found(keywords(document, name.old, name.new, 0, len(document.text), checks=checks), {})
     if namespace_of(document) != name.namespace:
         return _References(document, name, name.namespace).found(checks=checks)
-    is_there = occurrences(document, document.reading.forms, (name.old, name.new), [name.old])
+    is_there = find_occurrences(document, document.reading.forms, (name.old, name.new), [name.old])
     return find_names(document, name.old, name.new) if is_there else NONE
 
 
@@ -335,13 +335,13 @@ class _References:
     def __init__(self, document: Document, name: Renamed, namespace: str) -> None:
         self._document = document
         self._name = name
-        self._required: Required = required(document, namespace)
+        self._required: Requirements = find_requirements(document, namespace)
         owners = {namespace, *self._required.aliases}
         changes = name.changes
         self._qualified = {f"{owner}/{old}": f"{owner}/{new}" for owner in owners for old, new in changes.items()}
         words = [*self._qualified, *self._qualified.values(), *changes, *changes.values()]
         names = (name.old, name.new)
-        self._all = occurrences(document, document.reading.forms, names, words)
+        self._all = find_occurrences(document, document.reading.forms, names, words)
         self._bare = {old: new for old, new in changes.items() if self._refers(old)}
         self._changes: Mapping[str, str] = {**self._qualified, **self._bare}
 
@@ -384,12 +384,14 @@ class _References:
         line, new = self._document.places.line, self._name.new
         for one in chosen:
             if one.role == "taken":
-                raise ProblemError(Problem(taken(self._document, one.start, one.word)))
+                raise EditFailedError(EditError(taken(self._document, one.start, one.word)))
             if one.role == "reference" and one.word in self._bare and one.scope.new is not None:
                 words = f"{new!r} is a local name at line {line(one.start)}: it would hide the new name there"
-                raise ProblemError(Problem(words))
+                raise EditFailedError(EditError(words))
         used = {*self._qualified.values(), *(self._bare.values())}
         for one in self._all:
             is_bound = one.role == "binding" or (one.role == "reference" and one.scope.new and one.word == new)
             if chosen and one.word in used and one.role not in WHYS and not is_bound:
-                raise ProblemError(Problem(f"{one.word!r} is in use at line {line(one.start)}: both would become one"))
+                raise EditFailedError(
+                    EditError(f"{one.word!r} is in use at line {line(one.start)}: both would become one")
+                )

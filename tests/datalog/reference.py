@@ -4,7 +4,7 @@ A row is a dict from variable to value. Clauses run in the order written, put of
 indexed, and nothing is estimated.
 """
 
-from codriver_datalog.edn import own
+from codriver_datalog.edn import from_python
 from codriver_datalog.functions import FUNCTIONS, is_true
 from codriver_datalog.syntax_tree import (
     Blank,
@@ -95,7 +95,7 @@ class Reference:
                 if is_true(self.call(clause, row)):
                     yield row
             case FunctionCall(binding=binding):
-                value = own(self.call(clause, row))
+                value = from_python(self.call(clause, row))
                 if value is not None:
                     yield from take_apart(row, binding, value)
             case Not(clauses=clauses):

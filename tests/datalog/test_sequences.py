@@ -3,7 +3,7 @@
 import pytest
 
 from codriver_datalog.budget import Budget
-from codriver_datalog.edn import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, own
+from codriver_datalog.edn import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, from_python
 from codriver_datalog.functions import FUNCTIONS
 
 PAIRS = ValueMap(a=1)
@@ -41,7 +41,7 @@ def call(name, *arguments):
     ],
 )
 def test_a_function_gives_what_clojures_gives(name, arguments, expected):
-    assert own(call(name, *arguments)) == expected
+    assert from_python(call(name, *arguments)) == expected
 
 
 DEEP = ()

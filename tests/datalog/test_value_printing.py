@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver_datalog.edn import Boolean, Keyword, ValueMap, printed, text_of
+from codriver_datalog.edn import Boolean, Keyword, ValueMap, print_edn, text_of
 from codriver_datalog.regexes import compile_pattern
 
 PRINTED = [
@@ -20,7 +20,7 @@ PRINTED = [
 
 @pytest.mark.parametrize(("value", "text"), PRINTED)
 def test_a_value_is_printed_so_that_it_can_be_read_again(value, text):
-    assert printed(value) == text
+    assert print_edn(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), ("a\n", "a\n"), (Keyword(":a"), ":a"), (("a",), '["a"]')])

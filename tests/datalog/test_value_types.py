@@ -10,13 +10,13 @@ from codriver_datalog.edn import (
     Keyword,
     Text,
     ValueMap,
-    characters,
     compare,
-    constant,
+    constant_value,
     from_json,
-    in_order,
-    nested,
+    nesting_depth,
     read,
+    sort_values,
+    text_length,
     to_json,
 )
 from codriver_datalog.regexes import compile_pattern
@@ -63,7 +63,7 @@ def test_what_json_has_no_word_for_becomes_the_nearest_that_it_has(value, shown)
 )
 def test_a_constant_of_a_query_is_its_value(edn, value):
     text = Text(edn, "query")
-    assert constant(text, read(text)) == value
+    assert constant_value(text, read(text)) == value
 
 
 def test_true_is_not_1_in_any_collection():
@@ -77,7 +77,7 @@ def test_values_of_all_kinds_have_one_order():
         None, Boolean.FALSE, Boolean.TRUE, -1, 0.5, 2, "a", "b", (), (9,), (1, 2), (1, 3), ValueMap(a=1, b=1, c=1),
         compile_pattern("a"),
     ]  # fmt: skip
-    assert in_order(reversed(ordered)) == ordered
+    assert sort_values(reversed(ordered)) == ordered
     for place, left in enumerate(ordered):
         for other, right in enumerate(ordered):
             assert (compare(left, right) < 0, compare(left, right) > 0) == (place < other, place > other)
@@ -92,10 +92,10 @@ def test_levels_are_counted_no_further_than_they_are_allowed():
     deep = ()
     for _ in range(MAX_NESTING * 3):
         deep = (deep,)
-    assert nested(1) == 0
-    assert nested((1, frozenset({(2,)}), ValueMap(a=1))) == 3
-    assert MAX_NESTING < nested(deep) <= MAX_NESTING + 2
+    assert nesting_depth(1) == 0
+    assert nesting_depth((1, frozenset({(2,)}), ValueMap(a=1))) == 3
+    assert MAX_NESTING < nesting_depth(deep) <= MAX_NESTING + 2
 
 
 def test_the_text_in_a_value_is_counted_wherever_it_is():
-    assert characters(ValueMap(ab=("c", frozenset({"def"}), 5))) == 6
+    assert text_length(ValueMap(ab=("c", frozenset({"def"}), 5))) == 6

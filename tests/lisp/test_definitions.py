@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger
-from codriver_lisp.definitions import defines_within, definitions
+from codriver_lisp.definitions import defines_within, read_definitions
 
 FILE = """\
 (ns ^:x shop.core "doc" (:require [a.b :as b] c.d (e f [g :as h]) #?(:clj [k.l] :cljs [m])) (:use z))
@@ -19,12 +19,12 @@ FILE = """\
 
 
 def digest(text):
-    [one] = definitions(text).found
+    [one] = read_definitions(text).found
     return one.digest
 
 
 def test_each_definition_has_its_name_its_line_and_the_vars_it_makes():
-    found = [(one.name, one.head, one.line, one.makes) for one in definitions(FILE).found]
+    found = [(one.name, one.head, one.line, one.makes) for one in read_definitions(FILE).found]
     assert found == [
         ("a", "def", 2, ("a",)),
         ("f", "defn", 3, ("f",)),
@@ -36,12 +36,12 @@ def test_each_definition_has_its_name_its_line_and_the_vars_it_makes():
         ("R", "defrecord", 7, ("->R", "map->R")),
         ("P", "defprotocol", 8, ("P", "m", "n")),
     ]
-    assert {one.namespace for one in definitions(FILE).found} == {"shop.core"}
+    assert {one.namespace for one in read_definitions(FILE).found} == {"shop.core"}
 
 
 def test_a_file_says_what_it_requires():
-    assert definitions(FILE).requires == ("a.b", "c.d", "e.f", "e.g", "k.l", "z")
-    assert definitions(FILE).namespace == "shop.core"
+    assert read_definitions(FILE).requires == ("a.b", "c.d", "e.f", "e.g", "k.l", "z")
+    assert read_definitions(FILE).namespace == "shop.core"
 
 
 @pytest.mark.parametrize(
@@ -70,20 +70,20 @@ def test_a_definition_counts_with_the_names_bound_around_it():
 
 def test_the_branch_of_the_dialect_is_read():
     text = "#?(:clj (def a 1) :lpy (def b 1) :default (def c 1))"
-    assert [one.name for one in definitions(text, features=("lpy",)).found] == ["b"]
-    assert [one.name for one in definitions(text, features=("cljr",)).found] == ["c"]
+    assert [one.name for one in read_definitions(text, features=("lpy",)).found] == ["b"]
+    assert [one.name for one in read_definitions(text, features=("cljr",)).found] == ["c"]
 
 
 def test_a_macro_of_the_users_is_not_sure_to_define_and_is_told():
-    assert definitions(FILE).unknown == ()
-    read = definitions("(defroutes app 1)\n(s/def ::x int?)")
+    assert read_definitions(FILE).unknown == ()
+    read = read_definitions("(defroutes app 1)\n(s/def ::x int?)")
     assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]
     assert [one.line for one in read.unknown] == [1]
-    assert len(definitions("(register! foo)").unknown) == 1
+    assert len(read_definitions("(register! foo)").unknown) == 1
 
 
 def test_a_macro_may_define_what_it_mentions_and_names_made_of_its_arguments():
-    (form,) = definitions("(defcomponent order\n  (helper total-of))").unknown
+    (form,) = read_definitions("(defcomponent order\n  (helper total-of))").unknown
     names = ("order", "->order", "map->order", "order-schema", "new-order", "total-of", "total", "helper")
     assert all(form.may_define(name) for name in names)
     assert not form.may_define("price")
@@ -92,28 +92,30 @@ def test_a_macro_may_define_what_it_mentions_and_names_made_of_its_arguments():
 
 
 def test_declared_names_and_ns_forms_are_told_apart_from_definitions():
-    read = definitions('(ns shop "Docs" (:require [a]))\n(declare total price)\n(def later)\n(def ^:dynamic *now*)')
+    read = read_definitions(
+        '(ns shop "Docs" (:require [a]))\n(declare total price)\n(def later)\n(def ^:dynamic *now*)'
+    )
     assert (read.declared, read.found) == ({"total", "price", "later", "*now*"}, ())
     (form,) = read.ns_forms
-    assert form.digest == definitions('(ns shop "Docs"\n  (:require [a])) ; same').ns_forms[0].digest
-    assert form.digest != definitions('(ns shop "Docs" (:require [b]))').ns_forms[0].digest
+    assert form.digest == read_definitions('(ns shop "Docs"\n  (:require [a])) ; same').ns_forms[0].digest
+    assert form.digest != read_definitions('(ns shop "Docs" (:require [b]))').ns_forms[0].digest
 
 
 def test_a_switch_of_the_namespace_is_followed():
-    read = definitions("(def a 1) (in-ns 'other) (def b 1)", "user")
+    read = read_definitions("(def a 1) (in-ns 'other) (def b 1)", "user")
     assert [(one.namespace, one.name) for one in read.found] == [("user", "a"), ("other", "b")]
 
 
 @pytest.mark.parametrize("quoted", ["'other.ns", "(quote other.ns)", "(quote ^:new other.ns)"])
 def test_in_ns_names_the_namespace_however_that_is_quoted(quoted):
-    read = definitions(f"(in-ns {quoted}) (def b 1) (ns-unmap {quoted} 'b)", "user")
+    read = read_definitions(f"(in-ns {quoted}) (def b 1) (ns-unmap {quoted} 'b)", "user")
     assert [(one.namespace, one.name) for one in read.found] == [("other.ns", "b"), ("other.ns", "b")]
     assert read.namespace == "other.ns"
 
 
 def test_broken_text_is_read_as_far_as_it_goes():
-    assert [one.name for one in definitions("(def a 1) (defn b [x").found] == ["a", "b"]
-    assert (definitions("(def a 1) (defn b [x").is_sound, definitions(FILE).is_sound) == (False, True)
+    assert [one.name for one in read_definitions("(def a 1) (defn b [x").found] == ["a", "b"]
+    assert (read_definitions("(def a 1) (defn b [x").is_sound, read_definitions(FILE).is_sound) == (False, True)
     for text in (
         "(",
         ")",
@@ -126,7 +128,7 @@ def test_broken_text_is_read_as_far_as_it_goes():
         "(let",
         "(defprotocol P ())",
     ):
-        definitions(text)
+        read_definitions(text)
 
 
 @pytest.mark.parametrize(

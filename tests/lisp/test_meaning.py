@@ -8,7 +8,7 @@ import pytest
 from alike import rounds
 from needs import do_without, program
 
-from codriver_lisp.binding_forms import occurrences
+from codriver_lisp.binding_forms import find_occurrences
 from codriver_lisp.edit import Edited, Rename, apply
 from codriver_lisp.source_text import Document, Target
 from lisp.conftest import CLOJURE_JAR
@@ -164,7 +164,7 @@ SHAPES = [name for name in vars(Writer) if not name.startswith("__") and name no
 
 def is_bound(document, name, line):
     """Whether the form on the line binds the name."""
-    found = occurrences(document, document.reading.forms, (name, name), [name])
+    found = find_occurrences(document, document.reading.forms, (name, name), [name])
     return any(one.role == "binding" and document.places.line(one.start) == line for one in found)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
 from codriver.tools.ledgers.lisp_drift import Evaluated, LispDrift, Source
-from codriver_lisp.definitions import definitions
+from codriver_lisp.definitions import read_definitions
 
 FILE = "/w/shop.clj"
 BEGAN_MS = 1_000_000
@@ -27,13 +27,13 @@ class World:
         """Write the file, a second after whatever came before."""
         self.now_ms += 1000
         stamp = (self.now_ms * 1_000_000, 0, len(text))
-        self.source = Source(FILE, stamp, definitions(text), lambda: text)
+        self.source = Source(FILE, stamp, read_definitions(text), lambda: text)
         self.text = text
 
     def define(self, text, file=""):
         """Define in the REPL what a text defines, as the REPL would."""
         self.now_ms += 1000
-        for one in definitions(text, "shop").found:
+        for one in read_definitions(text, "shop").found:
             for name in one.makes:
                 self.roots += 1
                 is_kept = one.head in ("defonce", "defmulti") and name in self.vars
@@ -235,7 +235,8 @@ def test_dependents_come_behind_those_that_they_require():
     texts = {name: f"(ns {name} (:require {' '.join(f'[{one}]' for one in of)}))" for name, of in requires.items()}
     spaces = tuple(LoadedNamespace(name, "1", (f"/w/{name}.clj",)) for name in requires)
     sources = {
-        f"/w/{name}.clj": Source(f"/w/{name}.clj", (0, 0, 0), definitions(text), str) for name, text in texts.items()
+        f"/w/{name}.clj": Source(f"/w/{name}.clj", (0, 0, 0), read_definitions(text), str)
+        for name, text in texts.items()
     }
     drift.compare(Loaded(BEGAN_MS, frozenset(requires), spaces, ()), sources, BEGAN_MS)
     assert [name for name, _ in drift.dependents("a")] == ["b", "c", "d", "0"]

@@ -12,7 +12,7 @@ from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableErro
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
 from codriver.errors import refused
 from codriver_lisp.edit import Done, Refused
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import Limits
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class FileResult:
         return self.change.before.data is None
 
 
-def edits_refused(problems: Sequence[tuple[int, str, Problem]], count: int) -> RefusedError:
+def edits_refused(problems: Sequence[tuple[int, str, EditError]], count: int) -> RefusedError:
     """The refusal of a batch of which some edits cannot be done, so that none was. `problems` are by the edit's index.
 
     `count`: of all edits in the batch.
@@ -173,7 +173,7 @@ class _FileProblemError(Exception):
 
 def plan(
     workspace: Path, path: Path, edits: Mapping[int, FileEdit | Create], limits: Limits
-) -> FileResult | list[tuple[int, Problem]]:
+) -> FileResult | list[tuple[int, EditError]]:
     """The result of `edits`, by their index in the batch, for the file at `path`; or their problems.
 
     A file is created first, and the other edits mean its new content.
@@ -208,7 +208,7 @@ def plan(
         _check_length(name, written, most_bytes)
         change = Change(path, before, written)
     except _FileProblemError as error:
-        return [(index, Problem(str(error))) for index in edits]
+        return [(index, EditError(str(error))) for index in edits]
     return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=there is None))
 
 
@@ -261,7 +261,7 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
             f"{name} declares {encoding}, and writing it so would change bytes outside of the edits: save it as UTF-8 "
             "first, or change it as text, with your client's own editing tool"
         )
-    except ProblemError as error:
+    except EditFailedError as error:
         words = f"{name}: {error}"
     except UnicodeDecodeError as error:
         shown = "UTF-8" if encoding == UTF_8 else encoding
@@ -288,7 +288,7 @@ def _encoded(path: Path, text: str, bom: bytes) -> bytes:
         if encoding == UTF_8 or (_is_kept(text, data, encoding) and encoding_of(path, bom + data) == encoding):
             return data
         words = f"the new text would not be the same again when it is read as {encoding}, which it declares: use UTF-8"
-    except ProblemError as error:
+    except EditFailedError as error:
         words = f"the new text: {error}"
     except UnicodeEncodeError:
         words = "the new text holds half of a surrogate pair, which is no character"
@@ -301,24 +301,24 @@ def _encoded(path: Path, text: str, bom: bytes) -> bytes:
 
 def _problems_of_creation(
     path: Path, name: str, creations: Mapping[int, Create], *, is_there: bool
-) -> list[tuple[int, Problem]]:
+) -> list[tuple[int, EditError]]:
     problems = []
     first = min(creations, default=0)
     for index, creation in creations.items():
         if index != first:
-            problems.append((index, Problem(f"edit {first} creates {name} already")))
+            problems.append((index, EditError(f"edit {first} creates {name} already")))
         elif is_there and not creation.overwrite:
-            problems.append((index, Problem(f"{name} is there already: edit it, or say overwrite")))
+            problems.append((index, EditError(f"{name} is there already: edit it, or say overwrite")))
         try:
             check_whole(path, creation.content)
-        except ProblemError as error:
+        except EditFailedError as error:
             problems.append((index, error.problem))
     return problems
 
 
 def _problems_beside(
     path: Path, there: str | None, others: Mapping[int, FileEdit], limits: Limits
-) -> list[tuple[int, Problem]]:
+) -> list[tuple[int, EditError]]:
     """Further problems of a batch whose creation is refused: its other edits can only mean the content `there`.
 
     Without a file, only their new text can be checked.
@@ -330,6 +330,6 @@ def _problems_beside(
     for index, edit in others.items():
         try:
             check_new(edit, path)
-        except ProblemError as error:
+        except EditFailedError as error:
             problems.append((index, error.problem))
     return problems

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from codriver import files
 from codriver.errors import cut
 from codriver.files import Links, Rules
-from codriver_lisp.binding_forms import namespace_of, occurrences
-from codriver_lisp.definitions import ONCE, definitions
+from codriver_lisp.binding_forms import find_occurrences, namespace_of
+from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read
 from codriver_lisp.source_text import Document
@@ -123,7 +123,7 @@ def _readable(read_it: Callable[[], T], otherwise: T) -> T:
 
 
 def _lisp_makings(code: str, space: str) -> Iterator[Making]:
-    found = definitions(code, space)
+    found = read_definitions(code, space)
     forms = [form for form in read(code).forms if form.kind != "discard"]
     begin = 0
     for form, end in zip(forms, found.ends, strict=True):
@@ -145,7 +145,7 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     home, word = name
     document = Document(code, is_hy=is_hy)
     if home == space or any(f"({head}{home}" in code for head in ("ns ", "in-ns '", "in-ns (quote ")):
-        found = occurrences(document, document.reading.forms, (word, ""), [word, f"{home}/{word}"])
+        found = find_occurrences(document, document.reading.forms, (word, ""), [word, f"{home}/{word}"])
         if any(one.role in ("reference", "global") and (one.scope.old is None or "/" in one.word) for one in found):
             return True
     whole = Document(f"{known}\n{code}", is_hy=is_hy)

@@ -31,7 +31,7 @@ from codriver.editing.file_changes import (
 from codriver.editing.references import Elsewhere, find_elsewhere, renamed_by
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.symbol_rename import Renamed
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Editor:
 
     def _locate(
         self, wanted: Sequence[Wanted], *, allow_outside: bool
-    ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, Problem]]]:
+    ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, EditError]]]:
         """The edits by file, and the problems with their paths."""
         paths: dict[Path, dict[int, FileEdit | Create]] = {}
         problems = []
@@ -237,7 +237,7 @@ class Editor:
             try:
                 path = editable_path(self._workspace, want.file, allow_outside=allow_outside)
             except NotEditableError as error:
-                problems.append((index, want.file, Problem(str(error))))
+                problems.append((index, want.file, EditError(str(error))))
             else:
                 paths.setdefault(path, {})[index] = want.edit
         return paths, problems
@@ -249,7 +249,7 @@ class Editor:
             for index, edit in edits.items():
                 try:
                     name = renamed_by(path, self._workspace, edit) if isinstance(edit, Rename) else None
-                except (OSError, ValueError, ProblemError):
+                except (OSError, ValueError, EditFailedError):
                     found[index] = Elsewhere(None)  # the plan itself tells the problem
                     continue
                 if name is not None:
@@ -261,7 +261,7 @@ class Editor:
         paths: dict[Path, dict[int, FileEdit | Create]],
         elsewhere: dict[int, Elsewhere],
         wanted: Sequence[Wanted],
-    ) -> list[tuple[int, str, Problem]]:
+    ) -> list[tuple[int, str, EditError]]:
         """Add to `paths` the changes of each renaming with `files: all` in other files; give their problems."""
         problems = []
         for index, want in enumerate(wanted):
@@ -272,7 +272,7 @@ class Editor:
                 words = (
                     "files: all is for a name of the file's own namespace, or a keyword, in all of a file; not in Hy"
                 )
-                problems.append((index, want.file, Problem(words)))
+                problems.append((index, want.file, EditError(words)))
                 continue
             problems += [(index, file, problem) for file, problem in found.unread]
             if found.name is not None:
@@ -284,7 +284,7 @@ class Editor:
         self,
         paths: dict[Path, dict[int, FileEdit | Create]],
         limits: Limits,
-        problems: list[tuple[int, str, Problem]],
+        problems: list[tuple[int, str, EditError]],
         wanted: Sequence[Wanted],
         guard: Guard,
     ) -> list[FileResult]:
@@ -297,7 +297,7 @@ class Editor:
         for path, edits in paths.items():
             result = plan(self._workspace, path, edits, limits)
             if isinstance(result, FileResult) and (words := guard(result.change)):
-                result = [(index, Problem(f"{result.shown}: {words}")) for index in edits]
+                result = [(index, EditError(f"{result.shown}: {words}")) for index in edits]
             if isinstance(result, FileResult):
                 results.append(result)
             else:

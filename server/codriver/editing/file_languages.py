@@ -22,7 +22,7 @@ from codriver.editing.python_edits import InsertDef, Piece, PythonEdit, PythonSo
 from codriver.errors import RefusedError, cut
 from codriver_lisp import edit as lisp_edits
 from codriver_lisp.edit import Append, Done, Edited, Refused, TextEdit
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import Document, Limits
 from codriver_lisp.splices import check_new as check_lisp
 
@@ -67,13 +67,13 @@ class _Place:
 
 def apply_words(text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False) -> Edited | Refused:
     """`text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
-    problems: list[tuple[int, Problem]] = []
+    problems: list[tuple[int, EditError]] = []
     done: dict[int, Done] = {}
     for number, edit in edits.items():
         plain, old = _plain(text), _plain(edit.old)
         try:
             place = _find(plain, old, edit, is_python=is_python)
-        except ProblemError as error:
+        except EditFailedError as error:
             problems.append((number, error.problem))
             continue
         start, end = _index_in(text, place.start), _index_in(text, place.start + len(old))
@@ -89,11 +89,11 @@ def check(edit: ReplaceText) -> None:
         ProblemError: the edit names no words, or changes nothing.
     """
     if not edit.old:
-        raise ProblemError(Problem("oldText is empty: give the words to replace, or make a file with type create"))
+        raise EditFailedError(EditError("oldText is empty: give the words to replace, or make a file with type create"))
     if edit.old == edit.new:
-        raise ProblemError(Problem("oldText and newText are equal: nothing would change"))
+        raise EditFailedError(EditError("oldText and newText are equal: nothing would change"))
     if edit.cell is not None:
-        raise ProblemError(Problem("cell is one of a notebook (.ipynb), which this file is not: leave it out"))
+        raise EditFailedError(EditError("cell is one of a notebook (.ipynb), which this file is not: leave it out"))
 
 
 def _plain(text: str) -> str:
@@ -114,7 +114,7 @@ def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Place
     start, end = _scope(plain, edit, is_python=is_python)
     count = plain.count(old, start, end)
     if not count:
-        raise ProblemError(_absent(plain, edit, start, end))
+        raise EditFailedError(_absent(plain, edit, start, end))
     places = _places(plain, old, start, end)
     if count > 1 and edit.line is not None and edit.name is None:
         found = _nearest(places, edit.line)
@@ -122,7 +122,7 @@ def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Place
         found = list(islice(places, MOST_SHOWN))
     if len(found) > 1:
         words = f"oldText stands {count} times: take more of it, or say name or line"
-        raise ProblemError(Problem(words, _shown(plain, [place.line for place in found])))
+        raise EditFailedError(EditError(words, _shown(plain, [place.line for place in found])))
     return found[0]
 
 
@@ -139,11 +139,11 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
     if edit.name is None:
         return 0, len(plain)
     if not is_python:
-        raise ProblemError(Problem("name is that of a definition of Python: here say line, or more of oldText"))
+        raise EditFailedError(EditError("name is that of a definition of Python: here say line, or more of oldText"))
     try:
         source = PythonSource(plain, compiles=False)
     except SyntaxError as error:
-        raise ProblemError(Problem("the file does not parse, so name means nothing: leave it out")) from error
+        raise EditFailedError(EditError("the file does not parse, so name means nothing: leave it out")) from error
     found = source.find(edit.name, edit.line)
     before = "".join(source.lines[: found.first - 1])
     return len(before), len(before) + len("".join(source.lines[found.first - 1 : found.last]))
@@ -169,7 +169,7 @@ def _ending_of(text: str, at: int) -> str:
     return found[0] if found else "\n"
 
 
-def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> Problem:
+def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
     """The problem that the words do not occur, with the most similar places."""
     where = f" in {edit.name}" if edit.name else ""
     wanted = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
@@ -182,7 +182,7 @@ def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> Problem:
     near = [first - number for likeness, number in weighed[:MOST_SHOWN] if likeness >= MIN_ALIKE]
     words = f"oldText does not stand{where} in the file as it is now"
     words += ", not even in other spaces: read the file again" if not near else ": these lines are most like it"
-    return Problem(words, _shown(plain, sorted(near)) if near else None)
+    return EditError(words, _shown(plain, sorted(near)) if near else None)
 
 
 def _begin(line: str) -> str:
@@ -238,7 +238,7 @@ def encoding_of(path: Path, data: bytes) -> str:
     try:
         found = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     except SyntaxError as error:
-        raise ProblemError(Problem(f"its encoding cannot be told: {error.msg}")) from error
+        raise EditFailedError(EditError(f"its encoding cannot be told: {error.msg}")) from error
     return UTF_8 if found == "utf-8-sig" else found
 
 
@@ -256,19 +256,19 @@ def apply(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) 
         return found
     words = _broken_by(path, first.text, found.text)
     if words:
-        return Refused(tuple((number, Problem(words)) for number in by_words))
+        return Refused(tuple((number, EditError(words)) for number in by_words))
     return Edited(found.text, {**first.done, **found.done})
 
 
 def _in_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> Edited | Refused:
     """The text of a notebook after edits by words, each of the whole file or of the source of one cell."""
-    problems: list[tuple[int, Problem]] = []
+    problems: list[tuple[int, EditError]] = []
     done: dict[int, Done] = {}
     for number, edit in edits.items():
         try:
             found = _edited_notebook(path, text, number, edit)
         except RefusedError as error:
-            problems.append((number, Problem(str(error))))
+            problems.append((number, EditError(str(error))))
             continue
         if isinstance(found, Refused):
             problems += found.problems
@@ -292,7 +292,7 @@ def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> E
     if isinstance(found, Refused):
         return found
     if words := _broken_cell(language, cell.source, found.text):
-        return Refused(((number, Problem(words)),))
+        return Refused(((number, EditError(words)),))
     return Edited(with_source(text, path.name, cell.index, found.text), found.done)
 
 
@@ -305,7 +305,7 @@ def _broken_cell(language: str, before: str, after: str) -> str:
                 parsed(source, compiles=False)
             elif language in LISPS:
                 check_lisp(source)
-        except (SyntaxError, ProblemError) as error:
+        except (SyntaxError, EditFailedError) as error:
             faults.append(words_of(error) if isinstance(error, SyntaxError) else str(error))
         else:
             faults.append("")
@@ -316,13 +316,13 @@ def _broken_by(path: Path, before: str, after: str) -> str:
     """The reason why an edit made code unreadable; empty for readable code, and for code unreadable before."""
     try:
         check_whole(path, after)
-    except ProblemError as error:
+    except EditFailedError as error:
         fault = str(error)
     else:
         return ""
     try:
         check_whole(path, before)
-    except ProblemError:
+    except EditFailedError:
         return ""
     return f"with this edit {fault}"
 
@@ -334,7 +334,7 @@ def _by_parts(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limi
     strange = [number for number, edit in other.items() if number not in own]
     if strange:
         words = "in Python use replace_def, insert_def" if is_python(path) else "it is for Python: use replace, insert"
-        return Refused(tuple((number, Problem(f"{words} or append")) for number in strange))
+        return Refused(tuple((number, EditError(f"{words} or append")) for number in strange))
     if is_python(path):
         return python_edits.apply(text, of_python)
     return lisp_edits.apply(Document(text, is_hy=path.suffix == HY), of_lisp, limits)
@@ -353,7 +353,7 @@ def check_whole(path: Path, text: str) -> None:
     try:
         parsed(text)
     except SyntaxError as error:
-        raise ProblemError(Problem(f"the content {words_of(error)}")) from error
+        raise EditFailedError(EditError(f"the content {words_of(error)}")) from error
 
 
 def check_new(edit: FileEdit, path: Path) -> None:

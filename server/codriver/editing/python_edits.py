@@ -26,7 +26,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver_lisp.edit import Append, Done, Edited, Refused
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.errors import EditError, EditFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,13 +86,13 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
     try:
         source = PythonSource(text, compiles=False)
     except SyntaxError as error:
-        problem = Problem(f"the file {words_of(error)}; correct that first, as text")
+        problem = EditError(f"the file {words_of(error)}; correct that first, as text")
         return Refused(tuple((number, problem) for number in edits))
-    splices, problems = list[_Splice](), list[tuple[int, Problem]]()
+    splices, problems = list[_Splice](), list[tuple[int, EditError]]()
     for number, edit in edits.items():
         try:
             splices.append(_splice(source, number, edit))
-        except ProblemError as error:
+        except EditFailedError as error:
             problems.append((number, error.problem))
     splices.sort(key=lambda one: (one.start, one.end, -one.depth))
     problems += _conflicts(splices)
@@ -107,7 +107,7 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
         found = source.find(edit.name, edit.line)
         return _removal(source, found, number) if piece.is_blank else _replacement(source, found, piece, number)
     if piece.is_blank:
-        raise ProblemError(Problem("the new text is blank"))
+        raise EditFailedError(EditError("the new text is blank"))
     if isinstance(edit, Append) or edit.name is None:
         return _insertion(source, piece, len(source.lines), "", TOP_GAP, number)
     found = source.find(edit.name, edit.line)
@@ -136,10 +136,10 @@ def _into(source: PythonSource, found: Definition, piece: Piece, number: int) ->
     body = found.node.body
     if not isinstance(found.node, ast.ClassDef):
         words = f"{found.name} is a function: side in is for a class; replace the function whole"
-        raise ProblemError(Problem(words))
+        raise EditFailedError(EditError(words))
     margin = margin_of(source.lines[source.span(body[0])[0] - 1])
     if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
-        raise ProblemError(Problem(f"the body of {found.name} stands on the line of its head: replace the class"))
+        raise EditFailedError(EditError(f"the body of {found.name} stands on the line of its head: replace the class"))
     at = _behind(source, found.last, margin)
     return _insertion(source, piece, at, margin, 1, number)
 
@@ -172,13 +172,15 @@ def _insertion(source: PythonSource, piece: Piece, at: int, margin: str, gap: in
     return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at, len(margin))
 
 
-def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, Problem]]:
-    problems = list[tuple[int, Problem]]()
+def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
+    problems = list[tuple[int, EditError]]()
     last: _Splice | None = None
     for one in splices:
         if last is not None and one.start < last.end:
             for number, other in ((last.number, one.number), (one.number, last.number)):
-                problems.append((number, Problem(f"it changes the same code as edit {other}, at line {one.start + 1}")))
+                problems.append(
+                    (number, EditError(f"it changes the same code as edit {other}, at line {one.start + 1}"))
+                )
         if last is None or one.end > last.end:
             last = one
     return problems
@@ -206,7 +208,7 @@ def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Ref
             parts.pop()
     text = "".join(parts)
     words = _fault(source, text, went, came)
-    return Refused(tuple((number, Problem(words)) for number in done)) if words else Edited(text, done)
+    return Refused(tuple((number, EditError(words)) for number in done)) if words else Edited(text, done)
 
 
 def _part(parts: list[str], gap: int, ending: str) -> None:
@@ -339,7 +341,7 @@ class Piece:
         try:
             parsed(self.at("", "", "\n"), compiles=False)
         except SyntaxError as error:
-            raise ProblemError(Problem(f"the new text {words_of(error)}")) from error
+            raise EditFailedError(EditError(f"the new text {words_of(error)}")) from error
 
 
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -442,14 +444,14 @@ class PythonSource:
         """
         found = [one for one in self.definitions if one.name == name]
         if not found:
-            raise ProblemError(Problem(self._none(name)))
+            raise EditFailedError(EditError(self._none(name)))
         meant = [one for one in found if line is None or one.first <= line <= one.last]
         if len(meant) == 1:
             return meant[0]
         places = ", ".join(str(one.node.lineno) for one in found[:MAX_NAMED])
         if line is not None and not meant:
-            raise ProblemError(Problem(f"{name} is not defined at line {line}; it is at {places}"))
-        raise ProblemError(Problem(f"{name} is defined more than once, at lines {places}: say which by line"))
+            raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {places}"))
+        raise EditFailedError(EditError(f"{name} is defined more than once, at lines {places}: say which by line"))
 
     def _none(self, name: str) -> str:
         """The message that the definition is missing; for a name bound otherwise, the way to edit it."""

@@ -15,8 +15,8 @@ from codriver.editing.editable_paths import SUFFIXES, show
 from codriver.editing.file_changes import MAX_FILE_BYTES
 from codriver.files import MEBIBYTE, Links, Rules, read
 from codriver.files.working_trees import files_of
-from codriver_lisp.binding_forms import namespace_of, occurrences
-from codriver_lisp.errors import Problem, ProblemError
+from codriver_lisp.binding_forms import find_occurrences, namespace_of
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import Document
 from codriver_lisp.symbol_rename import Renamed, find_names
 from codriver_lisp.symbol_rename import find_references as lisp_references
@@ -103,7 +103,7 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
             text = data.decode("utf-8-sig")
             parts = path.relative_to(workspace).with_suffix("").parts
             lines = _in_python(text, wanted, parts) if path.suffix == ".py" else _in_lisp(text, wanted, path.suffix)
-        except (OSError, ValueError, SyntaxError, ProblemError, RecursionError, MemoryError):
+        except (OSError, ValueError, SyntaxError, EditFailedError, RecursionError, MemoryError):
             found.skipped += 1
             continue
         rows = text.splitlines()
@@ -130,7 +130,7 @@ def _in_lisp(text: str, wanted: Wanted, suffix: str) -> set[int]:
     return {
         document.places.line(one.start)
         for name in names
-        for one in occurrences(document, document.reading.forms, (name, NO_NAME), {name})
+        for one in find_occurrences(document, document.reading.forms, (name, NO_NAME), {name})
         if one.role in _HELD and (one.role != "reference" or one.scope.old is None)
     }
 
@@ -261,7 +261,7 @@ class Elsewhere:
     name: Renamed | None
     places: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
-    unread: list[tuple[str, Problem]] = field(default_factory=list)
+    unread: list[tuple[str, EditError]] = field(default_factory=list)
     """By file, as answers show it: an unreadable file may use the name too."""
 
     def told(self) -> dict[str, object]:
@@ -303,13 +303,13 @@ def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
         seen += 1
         if seen > RENAME_FILES or size > RENAME_BYTES or time.monotonic() > ends_at:
             words = f"more than {RENAME_FILES:,} files, {RENAME_BYTES:,} bytes or {RENAME_S:g} s are not looked at"
-            found.unread.append((show(workspace, path), Problem(f"it and those behind it were not read: {words}")))
+            found.unread.append((show(workspace, path), EditError(f"it and those behind it were not read: {words}")))
             break
         try:
             size += _look(found, name, path, workspace)
         except (OSError, ValueError, RuntimeError) as error:
             why = "it is not UTF-8" if isinstance(error, ValueError) else getattr(error, "strerror", None)
-            found.unread.append((show(workspace, path), Problem(why or str(error))))
+            found.unread.append((show(workspace, path), EditError(why or str(error))))
     return found
 
 
@@ -324,11 +324,11 @@ def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:
     document = Document(text)
     shown = show(workspace, path)
     if document.complaint is not None:
-        found.unread.append((shown, Problem(f"its brackets do not balance: {document.complaint}")))
+        found.unread.append((shown, EditError(f"its brackets do not balance: {document.complaint}")))
         return len(text)
     try:
         places = lisp_references(document, name, checks=False).places
-    except ProblemError as error:
+    except EditFailedError as error:
         found.unread.append((shown, error.problem))
         return len(text)
     if places:

@@ -22,7 +22,7 @@ from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schem
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
-from codriver_lisp.definitions import definitions
+from codriver_lisp.definitions import read_definitions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ class _Loads:
             await check_by_repl(call, repl, text)
         forms = await readable_forms(call, readers, text, lisp=lisp)
         if arguments.prune or arguments.dependents:
-            read = partial(definitions, text)
+            read = partial(read_definitions, text)
             self.namespace = self.namespace or (await call.services.work.texts.run(call.client, read)).namespace
         request = Request("", text, forms=forms, file=str(path), kind="load-file", max_length=arguments.max_length)
         request = replace(request, how="whole" if arguments.whole else "")

@@ -13,7 +13,7 @@ from codriver.files import Links, Rules
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import explain, read
+from codriver_lisp.reader import describe_fault, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def fault_of(shown: str, text: str, most: int) -> str:
         return ""
     if fault is None:
         return ""
-    found = explain(text, fault)
+    found = describe_fault(text, fault)
     said = f"{shown}:{found.line}:{found.column} does not read: {found.message}."[:most]
     proposal = _proposal(text, most - len(said))
     return said + proposal

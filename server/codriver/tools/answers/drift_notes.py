@@ -34,7 +34,7 @@ from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
 from codriver_lisp.binding_forms import namespace_of
-from codriver_lisp.definitions import ONCE, definitions
+from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.source_text import Document
 
@@ -345,7 +345,7 @@ def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: C
         kept = known.read.get((path, features))
         if kept is None or kept.stamp != stamp:
             text = logged(files.read_text(Path(path), RULES))
-            kept = Source(path, stamp, definitions(text, "", features), partial(_text, path))
+            kept = Source(path, stamp, read_definitions(text, "", features), partial(_text, path))
             known.read[path, features] = kept
     except (OSError, ValueError, TooManyFormsError):
         return None

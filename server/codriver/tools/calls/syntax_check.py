@@ -20,7 +20,7 @@ from codriver.repls.kinds import session_for, suffixes_of
 from codriver.tools.calls.ipython_syntax import pythons_way
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import explain, read, top_level_forms
+from codriver_lisp.reader import describe_fault, read, top_level_forms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,7 +152,7 @@ def check_brackets(code: str) -> Reading:
     if reading.fault is None:
         return reading
     balanced = balance(code)
-    raise _unbalanced(explain(code, reading.fault), None if balanced.error else balanced.text)
+    raise _unbalanced(describe_fault(code, reading.fault), None if balanced.error else balanced.text)
 
 
 def check_python(repls: list[Repl], code: str) -> None:

@@ -29,7 +29,7 @@ from codriver_lisp.definitions import (
     REBINDING,
     WITHOUT_VARS,
     defines_within,
-    definitions,
+    read_definitions,
 )
 from codriver_lisp.errors import TooManyFormsError
 
@@ -96,7 +96,7 @@ class Ledger:
     def take(self, evaluated: Evaluated) -> tuple[Made, ...]:
         """Enter a finished evaluation: its makings, in order."""
         try:
-            read = definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
+            read = read_definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
         except TooManyFormsError:
             return ()
         self._aliases = read.aliases
