@@ -16,7 +16,7 @@ ITEM_BYTES = 40  # of a number in a tuple
 
 
 class Budget:
-    """The budget of one query. `clock` gives seconds and never goes back."""
+    """The budget of one query. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float], time_limit_s: float, max_held_rows: int = MAX_HELD_ROWS) -> None:
         self._clock = clock
@@ -25,19 +25,19 @@ class Budget:
         self._bytes_left = MAX_MADE_BYTES
 
     def check(self) -> None:
-        """Check the time that is left.
+        """Check that there is time left.
 
         Raises:
-            OutOfTimeError: no time is left.
+            OutOfTimeError: there is no time left.
         """
         if self._clock() >= self._deadline_s:
             raise OutOfTimeError
 
     def remaining_s(self) -> float:
-        """Seconds left; above 0.
+        """Return the remaining time in seconds, always above 0.
 
         Raises:
-            OutOfTimeError: no time is left.
+            OutOfTimeError: there is no time left.
         """
         remaining = self._deadline_s - self._clock()
         if remaining <= 0:
@@ -45,7 +45,7 @@ class Budget:
         return remaining
 
     def hold(self, rows: int) -> None:
-        """Count so many rows more as held; below 0, so many less.
+        """Add to the number of rows held at once. A negative number releases rows.
 
         Raises:
             OutOfRowsError: the query holds too many rows.
@@ -55,10 +55,10 @@ class Budget:
             raise OutOfRowsError
 
     def make(self, value: object) -> None:
-        """Count a value that a function made and a row holds.
+        """Count the memory of a value that a function made.
 
         Raises:
-            OutOfRowsError: the value is too large together with those before.
+            OutOfRowsError: the values are too large together.
         """
         if isinstance(value, str | tuple | frozenset) and len(value) > SMALL_VALUE:
             self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)

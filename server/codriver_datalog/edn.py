@@ -43,14 +43,14 @@ Tag = Literal[
 
 
 class Keyword(str):
-    """A keyword, colon included; equal to the string of the same text, as inputs from JSON can only be strings."""
+    """A keyword, with its colon. It equals the string of the same text, since inputs from JSON can only be strings."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form and its place in the text: from offset `start` up to `end`.
+    """A form and its position in the text, from offset `start` up to `end`.
 
     `value` is the value of an atom (a symbol's and a regex's text), or a collection's forms as a tuple; a map's forms
     are its keys and values in turn.
@@ -62,7 +62,7 @@ class Form:
     end: int
 
     def is_symbol(self, name: str) -> bool:
-        """Whether this is the symbol of that name."""
+        """Return whether this is the symbol of that name."""
         return self.tag == "symbol" and self.value == name
 
     @property
@@ -73,28 +73,28 @@ class Form:
 
 
 class Text:
-    """A text with forms in it, for errors that point into it."""
+    """A text with forms, which creates errors that point into it."""
 
     def __init__(self, text: str, part: str = "query") -> None:
         self.text = text
         self.part = part
 
     def error(self, expected: str, form: Form) -> QueryError:
-        """The error that something else was expected at this form."""
+        """Return the error that something else was expected at this form."""
         return self.error_at(expected, self.text[form.start : form.end], form.start)
 
     def error_at(self, expected: str, found: str, offset: int) -> QueryError:
-        """The error that something else was expected at this offset."""
+        """Return the error that something else was expected at this offset."""
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
         return QueryError(expected, found, line=line, column=column, part=self.part)
 
 
 def read(text: Text) -> Form:
-    """The one form in a text.
+    """Read the one form of a text.
 
     Raises:
-        QueryError: the text is no EDN, holds no form or more than one, or is too long or too deep.
+        QueryError: the text is not EDN, has no form or more than one, or is too long or too deep.
     """
     if len(text.text) > MAX_CHARACTERS:
         raise text.error_at(f"at most {MAX_CHARACTERS} characters", f"{len(text.text)}", 0)
@@ -259,7 +259,7 @@ class Boolean(Enum):
 
 
 class ValueMap(dict[Any, Any]):
-    """A map as a value. Never changed, so it can be hashed."""
+    """A map as a value. It is never changed, so it can be hashed."""
 
     __slots__ = ()
 
@@ -268,7 +268,7 @@ class ValueMap(dict[Any, Any]):
 
 
 def constant_value(text: Text, form: Form) -> object:
-    """The value of a form that stands for itself.
+    """Return the value of a form that stands for itself.
 
     Raises:
         QueryError: a regex is invalid, or a variable stands where only values can.
@@ -292,12 +292,12 @@ def constant_value(text: Text, form: Form) -> object:
 
 
 def from_python(value: object) -> object:
-    """The result of a Python function as a value of queries."""
+    """Convert the result of a Python function to a value of queries."""
     return (Boolean.TRUE if value else Boolean.FALSE) if isinstance(value, bool) else value
 
 
 def from_json(value: object) -> object:
-    """A JSON value as a value of queries."""
+    """Convert a JSON value to a value of queries."""
     if isinstance(value, list | tuple):
         return tuple(from_json(item) for item in value)
     if isinstance(value, Mapping):
@@ -306,7 +306,7 @@ def from_json(value: object) -> object:
 
 
 def to_json(value: object) -> object:
-    """A value as JSON: every collection but a map becomes a list, a number outside of JSON a string."""
+    """Convert a value to JSON. Collections other than maps become lists, and numbers that JSON lacks become strings."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -323,7 +323,7 @@ def to_json(value: object) -> object:
 
 
 def kind_name(value: object) -> str:
-    """The kind of a value, in a word for errors."""
+    """Return the kind of a value, for error messages."""
     if isinstance(value, Boolean):
         return "a boolean"
     if isinstance(value, int | float):
@@ -334,9 +334,9 @@ def kind_name(value: object) -> str:
 
 
 def compare(left: Any, right: Any) -> int:
-    """Below 0, 0 or above 0 as `left` comes before, with or after `right`. Values of different kinds have an order too.
+    """Compare two values: below 0 if `left` sorts first, 0 if they are equal, else above 0. All kinds are ordered.
 
-    Collections go by their length, then by their items, as in Clojure.
+    Collections are compared by length, then by items, as in Clojure.
     """
     left_kind, right_kind = kind_name(left), kind_name(right)
     if left_kind != right_kind:
@@ -354,19 +354,19 @@ def compare(left: Any, right: Any) -> int:
 
 
 def sort_values(values: Iterable[object]) -> list[Any]:
-    """The values, sorted."""
+    """Return the values, sorted by `compare`."""
     return sorted(values, key=cmp_to_key(compare))
 
 
 def nesting_depth(value: object, levels: int = 0) -> int:
-    """The levels of collections in a value; the count stops at too many."""
+    """Return the nesting depth of a value. Counting stops above `MAX_NESTING`."""
     if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING:
         return levels
     return max((nesting_depth(item, levels + 1) for item in _items(value)), default=levels + 1)
 
 
 def text_length(value: object) -> int:
-    """The length of all text in a value."""
+    """Return the number of characters of all strings in a value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -375,7 +375,7 @@ def text_length(value: object) -> int:
 
 
 def quotient(dividend: float, divisor: float) -> float:
-    """The quotient; a whole one as an int."""
+    """Return the quotient, as an int if it is whole."""
     if isinstance(dividend, int) and isinstance(divisor, int) and dividend % divisor == 0:
         return dividend // divisor
     return dividend / divisor
@@ -388,14 +388,14 @@ def _items(value: Iterable[object]) -> Iterable[object]:
 
 
 def text_of(value: Any) -> str:
-    """The value as `str` prints it."""
+    """Return the value as `str` prints it."""
     if value is None:
         return ""
     return str(value) if isinstance(value, str) else print_edn(value)
 
 
 def print_edn(value: Any) -> str:
-    """The value as `pr-str` prints it."""
+    """Return the value as `pr-str` prints it."""
     match value:
         case None:
             return "nil"

@@ -50,21 +50,21 @@ class Schema:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """The place of each attribute in a record, by its keyword, such as `:output/line`."""
+        """Return the position of each attribute in a record by its keyword, such as `:output/line`."""
         return {f":{self.namespace}/{name}": place for place, name in enumerate(self.attributes)}
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
-        """The attributes' keywords, in their order."""
+        """Return the keywords of the attributes, in order."""
         return tuple(self.positions)
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """The keywords that a question may name."""
+        """Return the keywords that a query may name."""
         return frozenset(self.positions).union(*(schema.known for schema in self.beside))
 
     def keywords_for(self, question: str) -> tuple[str, ...]:
-        """The keywords that a question may choose from: only one source's, if the question names a source."""
+        """Return the keywords that a query may choose from, which depend on the sources that it names."""
         is_asked = self.only_in is None or self.only_in[0] in question
         own = self.keywords if is_asked or self.only_in is None else self.keywords[: self.only_in[1]]
         return own + tuple(keyword for schema in self.beside for keyword in schema.keywords_for(question))
@@ -82,11 +82,11 @@ class Schema:
 
     @cached_property
     def required_places(self) -> frozenset[int]:
-        """The places of a record that never hold None."""
+        """Return the positions of a record that are never None."""
         return frozenset(place for place, name in enumerate(self.attributes) if name in self.required)
 
     def record(self, document: Mapping[str, Value]) -> Record:
-        """The record of a document with names without namespace.
+        """Convert a document, whose keys have no namespace, to a record.
 
         Raises:
             KeyError: a required attribute is missing, or an attribute is unknown.
@@ -98,12 +98,12 @@ class Schema:
         return record
 
     def document(self, record: Record) -> dict[str, Value]:
-        """The record by names without namespace; an absent value has no key."""
+        """Convert a record to a document, whose keys have no namespace. An absent value has no key."""
         return {name: value for name, value in zip(self.attributes, record, strict=True) if value is not None}
 
 
 class Postings:
-    """Posting list, in line order. Readers take `records` and find their range in it; all before `start` have left.
+    """Posting list in line order. Readers take `records` and find their range in it. Those before `start` are removed.
 
     `gone`: the highest line that may have left `records` itself. `gone` rises before a record leaves, so a reader that
     takes `records` first and then finds `gone` below its range has the whole range.
@@ -120,7 +120,7 @@ class Postings:
         return len(self.records) - self.start
 
     def remove(self, record: Record, *, is_long: bool) -> None:
-        """Take a record out: O(1) on average for the first one without a long text, linear for any other."""
+        """Remove a record: O(1) on average for the first one without a long text, linear for any other."""
         if self.records[self.start] is record:
             self.start += 1
             if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
@@ -132,7 +132,7 @@ class Postings:
 
 
 class EntityStore:
-    """Store of entities by line, and by attribute and value. Lives as long as its log or history."""
+    """Store of entities, indexed by line and by attribute and value."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -157,16 +157,16 @@ class EntityStore:
 
     @property
     def first_line(self) -> int | None:
-        """The lowest line held."""
+        """Return the lowest line, if any."""
         return _line(self._all.records[self._all.start]) if self._by_line else None
 
     @property
     def last_line(self) -> int | None:
-        """The highest line held."""
+        """Return the highest line, if any."""
         return self._last_line if self._by_line else None
 
     def get(self, line: int) -> Record | None:
-        """The entity with this line."""
+        """Return the entity with this line, if any."""
         return self._by_line.get(line)
 
     def add(self, record: Record) -> None:
@@ -186,7 +186,7 @@ class EntityStore:
             self._index()
 
     def remove(self, line: int) -> Record:
-        """Take an entity out and give it; constant time for the lowest line unless it holds a long text.
+        """Remove an entity and return it. Constant time for the lowest line, unless it has a long text.
 
         Raises:
             KeyError: no entity has this line.
@@ -213,13 +213,13 @@ class EntityStore:
         return record
 
     def snapshot(self) -> Snapshot:
-        """A snapshot of the present entities, which later changes of the store leave as it is."""
+        """Return a snapshot of the entities, which later changes do not affect."""
         self._index()
         return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
 
     @property
     def records(self) -> Sequence[Record]:
-        """Every entity, in line order, as a list of its own."""
+        """Return all entities in line order, as a new list."""
         return self._all.records[self._all.start :]
 
     def _index(self) -> None:
@@ -234,7 +234,7 @@ class EntityStore:
 
 
 class BoundedStore(EntityStore):
-    """A store that evicts the lowest lines, for the life of its log. The newest entity stays. One call at a time.
+    """A store that evicts the lowest lines, but never the newest entity. Not thread-safe.
 
     Entities come by `insert` alone, which knows their sizes.
     """
@@ -248,7 +248,7 @@ class BoundedStore(EntityStore):
         """The sizes of all entities held."""
 
     def insert(self, record: Record, size: int) -> tuple[int, ...]:
-        """Add an entity of so many bytes, with a line above all before; the lines evicted for it.
+        """Add an entity of `size` bytes with the highest line so far, and return the lines that were evicted for it.
 
         Raises:
             ValueError: the entity's line is not above all before.
@@ -268,13 +268,13 @@ class BoundedStore(EntityStore):
 
 @dataclass
 class Left:
-    """The highest line that has ever left a store."""
+    """The highest line that was ever removed from a store."""
 
     line: int = -1
 
 
 class Snapshot:
-    """The entities of a store at one moment, on which a query runs."""
+    """The entities of a store at one moment. Queries run on it."""
 
     def __init__(
         self,
@@ -300,11 +300,11 @@ class Snapshot:
 
     @property
     def last_line(self) -> int:
-        """The highest line; -1 when there is no entity."""
+        """Return the highest line, or -1 if there is no entity."""
         return self._last
 
     def until(self, line: int) -> Snapshot:
-        """The snapshot without the entities after `line`."""
+        """Return the snapshot without the entities after `line`."""
         if line >= self._last:
             return self
         end = bisect_left(self._shared, (line + 1,), self._start, self._end)
@@ -312,11 +312,11 @@ class Snapshot:
 
     @cached_property
     def records(self) -> Sequence[Record]:
-        """Every entity, in line order."""
+        """Return all entities in line order."""
         return self._shared[self._start : self._end]
 
     def entity(self, line: object) -> Record | None:
-        """The entity with this line. Lines mostly have no gaps, so the guess is mostly right."""
+        """Return the entity with this line, if any. Lines mostly have no gaps, so the guess is mostly right."""
         if not isinstance(line, int) or not self._first <= line <= self._last:
             return None
         place = self._start + line - self._first
@@ -326,15 +326,15 @@ class Snapshot:
         return record if record[0] == line else None
 
     def between(self, first: int, last: int) -> Sequence[Record]:
-        """The entities whose lines are from `first` to `last`, both included."""
+        """Return the entities whose lines are from `first` to `last`, both included."""
         return between(self._shared, max(first, self._first), min(last, self._last))
 
     def is_indexed(self, place: int) -> bool:
-        """Whether `with_value` answers for this attribute without reading every entity."""
+        """Return whether `with_value` has an index for this attribute."""
         return place in self._by_value or place in self._built or place == 0
 
     def with_value(self, place: int, value: object) -> Sequence[Record]:
-        """The entities whose attribute at `place` is `value`, in line order."""
+        """Return the entities whose attribute at `place` is `value`, in line order."""
         if place == 0:
             record = self.entity(value)
             return () if record is None else (record,)
@@ -348,14 +348,14 @@ class Snapshot:
         return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, place: int, value: object) -> int:
-        """About the number of results of `with_value`: exact but for entities that came and left since the snapshot."""
+        """Estimate the number of results of `with_value`. Only changes since the snapshot make it inexact."""
         if place in self._by_value:
             postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # as above
             return 0 if postings is None else len(postings)
         return len(self.with_value(place, value))
 
     def distinct_values(self, place: int) -> int:
-        """The approximate number of an attribute's values, which tells the worth of a join on the attribute."""
+        """Estimate the number of distinct values of an attribute, to judge a join on it."""
         known = self._by_value.get(place)
         return len(self) if known is None else len(known)
 
@@ -372,12 +372,12 @@ class Snapshot:
 
 
 def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record]:
-    """The records with lines from `first` to `last`, both included, out of records in line order."""
+    """Return the records with lines from `first` to `last`, both included. The records are in line order."""
     return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
 
 
 def utf8_bytes(text: str) -> int:
-    """The length of the text in UTF-8, by a shortcut for the common case."""
+    """Return the length of the text in UTF-8, quickly for ASCII."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

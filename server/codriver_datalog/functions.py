@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function and the number of its arguments; `most` None is any number. A timed function gets the clock first."""
+    """A function with the number of its arguments, any if `most` is None. A timed function gets the clock first."""
 
     call: Callable[..., Any]
     least: int
@@ -52,18 +52,18 @@ class Function:
     is_timed: bool = False
 
     def takes(self, count: int) -> bool:
-        """Whether the function can be called with so many arguments."""
+        """Return whether the function can be called with `count` arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
     def arity_text(self) -> str:
-        """The number of arguments of the function, in words."""
+        """Return the number of arguments of the function, in words."""
         if self.most is None:
             return f"{self.least} or more arguments"
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
 
 
 def as_number(value: Any) -> Any:
-    """The value, if it is a number; raises otherwise."""
+    """Return the value if it is a number, else raise `TypeError`."""
     if type(value) not in (int, float):
         raise TypeError(f"a number is needed, not {kind_name(value)}")
     return value
@@ -173,7 +173,7 @@ ARITHMETIC: Mapping[str, Function] = {
 
 
 def as_sequence(value: Any) -> tuple[Any, ...]:
-    """The items of a collection; of a map its pairs, of nil none."""
+    """Return the items of a collection: of a map its pairs, of nil none."""
     if value is None:
         return ()
     if isinstance(value, dict):
@@ -386,12 +386,12 @@ BY_VALUE = cmp_to_key(compare)
 
 
 def failure_reason(error: Exception) -> str:
-    """The reason in words why a function failed on its arguments."""
+    """Describe why a function failed on its arguments."""
     return "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
 
 
 def is_true(value: object) -> bool:
-    """Whether a value counts as true: all but false and nil do."""
+    """Return whether a value counts as true: everything but false and nil."""
     return value is not None and value is not False and value is not Boolean.FALSE
 
 
@@ -422,7 +422,7 @@ FUNCTIONS: Mapping[str, Function] = {**ARITHMETIC, **_LOGIC, **STRINGS, **SEQUEN
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate. An aggregate with an amount gets the amount as second argument, None if the query gives none."""
+    """An aggregate. One with an amount gets it as its second argument, or None if the query has none."""
 
     call: Callable[..., Any]
     takes_amount: bool = False

@@ -60,7 +60,7 @@ FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
 
 
 def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
-    """The batches that come out of the last step."""
+    """Run the steps and yield the batches of the last one."""
     if not steps:
         yield rows
         return
@@ -72,7 +72,7 @@ def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
 
 
 def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
-    """A function that takes these columns out of a row, as a row."""
+    """Return a function that selects these columns of a row."""
     if not columns:
         return lambda _: ()
     if len(columns) == 1:
@@ -83,14 +83,14 @@ def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
 
 
 def projected(rows: Collection[Row], columns: Sequence[int]) -> Rows:
-    """These columns of every row, as rows: column by column, which is faster than row by row."""
+    """Select these columns of all rows: column by column, which is faster than row by row."""
     if not columns:
         return [()] * len(rows)
     return list(zip(*[map(itemgetter(column), rows) for column in columns], strict=True))
 
 
 def cross(additions: Rows) -> Step:
-    """Every row with every addition."""
+    """Return a step that combines every row with every addition."""
     together = max(1, BATCH_ROWS // max(1, len(additions)))
 
     def step(rows: Rows) -> Iterator[Rows]:
@@ -104,7 +104,7 @@ def cross(additions: Rows) -> Step:
 
 
 def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
-    """Every row with each addition for its key. `matching` gets the rows first, and gives the additions of a key."""
+    """Return a step that combines every row with each addition for its key. `matching` maps a key to additions."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         additions = matching(rows)
@@ -121,12 +121,12 @@ def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], I
 
 
 def hashed(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
-    """The rows by the columns of their key, each with its other columns."""
+    """Group the rows by the columns of their key. Each keeps its other columns."""
     return grouped(projected(rows, key), projected(rows, rest))
 
 
 def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
-    """The rows by their keys, one a row. Keys come in the order of their first rows."""
+    """Group the rows by their keys, in the order of first occurrence."""
     groups: defaultdict[Hashable, Rows] = defaultdict(list)
     for key, row in zip(keys, rows, strict=True):
         groups[key].append(row)
@@ -134,7 +134,7 @@ def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
 
 
 def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
-    """A function that calls another with a row's arguments. Common shapes are spelled out, being run for every row."""
+    """Return a function that calls `function` with a row's arguments. Common shapes are spelled out for speed."""
     match arguments:
         case [(int(column), _)]:
             return lambda row: function(row[column])
@@ -148,7 +148,7 @@ def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Cal
 
 
 def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
-    """The arguments of the first row on which the call fails; None if it fails on none."""
+    """Return the arguments of the first row on which the call fails, if any."""
     for row in rows:
         try:
             call(row)
@@ -158,7 +158,7 @@ def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], ro
 
 
 def keep(call: Callable[[Row], Any]) -> Step:
-    """The rows for which the call's result is true."""
+    """Return a step that keeps the rows for which the result of the call is true."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [row for row in rows if is_true(call(row))]
@@ -167,7 +167,7 @@ def keep(call: Callable[[Row], Any]) -> Step:
 
 
 def add_value(call: Callable[[Row], Any]) -> Step:
-    """The rows with the result of the call as a new column, without the rows whose result is nil."""
+    """Return a step that adds the result of the call as a column, and drops the rows whose result is nil."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [(*row, from_python(value)) for row in rows if (value := call(row)) is not None]
@@ -176,7 +176,7 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 
 
 def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
-    """The rows with the call's results, taken apart.
+    """Return a step that adds the results of the call, destructured by the binding.
 
     `columns`: for each variable of the binding the value that it must equal, or None for a new column.
     """
@@ -202,7 +202,7 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
 
 
 def expand(binding: Binding, value: Any) -> Sequence[Row]:
-    """The rows into which a binding takes a value apart, with one value a variable.
+    """Destructure a value by a binding, into rows with one value per variable.
 
     Raises:
         TypeError: the value is no collection, but the binding takes one apart.
@@ -252,19 +252,19 @@ class Scope:
 
     @cached_property
     def columns(self) -> Mapping[str, int]:
-        """The column of each variable, by its name."""
+        """Return the column of each variable by its name."""
         return {name: place for place, name in enumerate(self.names)}
 
     def binds(self, names: Iterable[str]) -> bool:
-        """Whether all of the variables are bound."""
+        """Return whether all of the variables are bound."""
         return all(name in self.columns or name in self.constants for name in names)
 
     def with_names(self, names: Iterable[str]) -> Scope:
-        """The scope with further columns behind its own."""
+        """Return the scope with further columns after its own."""
         return Scope((*self.names, *names), self.constants)
 
     def inside(self, shared: Iterable[str] | None) -> Scope:
-        """The scope of inner clauses: the shared columns and constants, or all of them if `None` is given."""
+        """Return the scope of inner clauses: the shared columns and constants, or all of them for None."""
         if shared is None:
             return self
         known = set(shared)
@@ -276,13 +276,13 @@ class SolvedRules(Protocol):
     """The rules' interface for plans: the rules' bodies are plans in turn, so a plan knows rules by this alone."""
 
     def apart(self) -> SolvedRules:
-        """These rules with tables of their own, which give only complete answers."""
+        """Return these rules with separate tables, which give only complete answers."""
 
     def can_run(self, name: str, places: frozenset[int]) -> bool:
-        """Whether the rule can be solved when the arguments at these places are bound."""
+        """Return whether the rule can be solved when the arguments at these positions are bound."""
 
     def caller(self, call: RuleCall, places: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """The evaluator of a rule call: from all rows of inputs it makes the function from a row to its answers."""
+        """Return the evaluator of a rule call: from all input rows, a function from a row to its answers."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class Context:
     rules: SolvedRules
 
     def snapshot(self, source: Source) -> Snapshot:
-        """The entities of a source.
+        """Return the entities of a source.
 
         Raises:
             QueryError: this query has no such source.
@@ -306,12 +306,12 @@ class Context:
 
 
 def variables_bound_by(clause: Clause) -> frozenset[str]:
-    """The variables that are bound once the clause has run."""
+    """Return the variables that are bound once the clause has run."""
     return frozenset() if isinstance(clause, Predicate | Not) else variables(clause)
 
 
 def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
-    """The variables bound after these clauses, from these bound ones on; None if the clauses cannot run."""
+    """Return the variables bound after these clauses, or None if the clauses cannot run."""
     waiting = list(clauses)
     while waiting:
         context.budget.check()  # nested clauses can make this take long
@@ -346,7 +346,7 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
 
 
 def is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
-    """Whether every branch can run and bind the shared variables, when these variables are bound."""
+    """Return whether every branch can run and bind the shared variables, when these variables are bound."""
     if not clause.required <= bound:
         return False
     after = [bound_after(context, branch, bound) for branch in clause.branches]
@@ -366,12 +366,12 @@ class Group:
 
     @property
     def variables(self) -> frozenset[str]:
-        """All variables in the group."""
+        """Return all variables in the group."""
         terms = (self.entity, *(pattern.value for pattern in self.patterns))
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
     def line_variables(self, places: Mapping[str, int]) -> frozenset[str]:
-        """The variables that stand for the entity's line."""
+        """Return the variables that stand for the entity's line."""
         terms = [self.entity] + [p.value for p in self.patterns if places.get(_attribute(p)) == LINE]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
@@ -407,7 +407,7 @@ class Match:
                 self.outputs[term.name] = place
 
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
-        """The records that match, whatever the row."""
+        """Return the records that match regardless of the row."""
         for place, value in self.fixed:
             # An absent value in a record is None, so nil equals no value.
             records = [record for record in records if record[place] == value] if value is not None else []
@@ -419,7 +419,7 @@ class Match:
 
 
 def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
-    """The joint conditions on a record of all patterns of the group."""
+    """Return the conditions of all patterns of the group on a record."""
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:
@@ -431,7 +431,7 @@ def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
 
 
 def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: Iterable[str]) -> tuple[Step, list[str]]:
-    """The step that adds matching records, and the names of its new columns. `lines` is the range of possible lines."""
+    """Return the step that adds matching records, and the names of its columns. `lines` limits the lines."""
     names = [name for name in match.outputs if name in wanted]
     columns = [match.outputs[name] for name in names]
     required = snapshot.schema.required_places
@@ -473,7 +473,7 @@ FEW = 8  # with fewer rows than an eighth of the entities, asking the index for 
 
 
 def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Iterable[str]) -> tuple[Step, list[str]]:
-    """The step of a pattern whose attribute is not known: every entity is split into triples, one an attribute."""
+    """Return the step of a pattern whose attribute is unknown: every entity is split into triples."""
     match = Match()
     for place, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
         match.add(place, term, scope)
@@ -522,18 +522,18 @@ def _attribute(pattern: Pattern) -> str:
 
 
 def is_missing(snapshot: Snapshot, entity: object, attribute: object) -> bool:
-    """`missing?`: whether the entity has no such attribute."""
+    """Implement `missing?`: whether the entity has no such attribute."""
     return _value(snapshot, entity, attribute) is None
 
 
 def get_else(snapshot: Snapshot, entity: object, attribute: object, default: object) -> object:
-    """`get-else`: the entity's value, or the default."""
+    """Implement `get-else`: the entity's value, or the default."""
     value = _value(snapshot, entity, attribute)
     return default if value is None else value
 
 
 def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[object, object] | None:
-    """`get-some`: the first of the attributes that the entity has, with its value."""
+    """Implement `get-some`: the first of the attributes that the entity has, with its value."""
     for attribute in attributes:
         value = _value(snapshot, entity, attribute)
         if value is not None:

@@ -59,10 +59,10 @@ MAX_ROWS = 100_000  # that inputs are taken apart into, all together
 
 
 def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
-    """The query in a text. `rules`: the rules that the query may call without getting any as input.
+    """Parse a query. It may call `rules` without getting them as input.
 
     Raises:
-        QueryError: the text is no query; the error tells what was expected, what was found, and where.
+        QueryError: the text is not a query.
     """
     text = Text(source_text)
     form = read(text)
@@ -90,10 +90,10 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
 
 
 def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -> Rules:
-    """The rules in a text: `[[(name ?a ?b) clause …] …]`, which may call the `others`.
+    """Parse rules, `[[(name ?a ?b) clause …] …]`, which may call the `others`.
 
     Raises:
-        QueryError: the text holds no rules, or a rule depends on its own negation.
+        QueryError: the text has no rules, or a rule depends on its own negation.
     """
     text = Text(source_text, "rules")
     form = read(text)
@@ -113,10 +113,10 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
 
 
 def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
-    """A pull pattern.
+    """Parse a pull pattern.
 
     Raises:
-        QueryError: the text is no pull pattern.
+        QueryError: the text is not a pull pattern.
     """
     if form.tag != "vector" or not form.items:
         raise text.error(PULL, form)
@@ -287,7 +287,7 @@ class Inputs:
 
 
 def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Inputs:
-    """The inputs of a query, read from JSON values in the order of `:in` without its sources.
+    """Read the inputs of a query from JSON values, in the order of `:in` without its sources.
 
     Raises:
         QueryError: the inputs are too few or too many, or one does not fit its binding.

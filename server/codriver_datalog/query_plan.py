@@ -63,7 +63,7 @@ class Plan:
     is_distinct: bool
 
     def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
-        """A function that takes these variables' values out of a resulting row."""
+        """Return a function that selects the values of these variables from a result row."""
         columns, constants = self.scope.columns, self.scope.constants
         if all(name in columns for name in names):
             return operators.projection([columns[name] for name in names])
@@ -72,7 +72,7 @@ class Plan:
 
 
 def plan(context: Context, clauses: Iterable[Clause], scope: Scope, wanted: Iterable[str]) -> Plan:
-    """The plan that answers the clauses for rows of this scope, with the wanted variables among its columns.
+    """Plan the clauses for rows of this scope, with the requested variables among the columns.
 
     Raises:
         QueryError: a clause needs variables that no other clause binds.

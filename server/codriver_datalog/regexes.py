@@ -73,7 +73,7 @@ class Shape:
 
 
 def shape(pattern: str) -> Shape:
-    """The shape of a pattern; a text that is no regular expression has some shape too."""
+    """Return the shape of a pattern. Invalid patterns have a shape too."""
     reading = _Reading(pattern)
     reading.run()
     return Shape(reading.refused, reading.repeated)
@@ -239,10 +239,10 @@ class Clock(Protocol):
     """A clock that knows how much time is left."""
 
     def remaining_s(self) -> float:
-        """Seconds left; above 0.
+        """Return the remaining time in seconds, always above 0.
 
         Raises:
-            OutOfTimeError: no time is left.
+            OutOfTimeError: there is no time left.
         """
 
 
@@ -257,7 +257,7 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """The regular expression of a text.
+    """Compile a regular expression.
 
     Raises:
         InvalidPatternError: the text is no regular expression, too long, or has a forbidden construct.
@@ -286,22 +286,22 @@ def _max_characters(found: Shape) -> int | None:
 
 
 def find(clock: Clock, pattern: Pattern, text: str) -> object:
-    """The first match; None without a match."""
+    """Return the first match, if any."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.search, text)))
 
 
 def matches(clock: Clock, pattern: Pattern, text: str) -> object:
-    """The match of the whole text; None without a match."""
+    """Match the whole text."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.fullmatch, text)))
 
 
 def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | None:
-    """Every match in turn; None without a match, as in Clojure."""
+    """Return every match in turn, or None without a match, as in Clojure."""
     return tuple(map(_match_value, _matches(clock, pattern, text))) or None
 
 
 def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[str, ...]:
-    """The parts between the matches: at most `limit` when above 0, else without empty ones at the end, as in Java."""
+    """Return the parts between the matches: at most `limit` if above 0, else without empty last ones, as in Java."""
     parts: list[str] = []
     place = 0
     for match in _matches(clock, pattern, text):

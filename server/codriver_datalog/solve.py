@@ -78,12 +78,12 @@ class QueryAnswer:
 
     @property
     def rows(self) -> list[Any]:
-        """The rows of an answer in the shape of a list; none for another shape."""
+        """Return the rows of an answer that is a list, else no rows."""
         return self.result if isinstance(self.result, list) else []
 
 
 def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
-    """The entity's `id` and the attributes of the pattern, by names without namespace; None for an unknown entity."""
+    """Return the `id` and the requested attributes of an entity by names without namespace, if the entity exists."""
     record = snapshot.entity(entity)
     if record is None:
         return None
@@ -109,7 +109,7 @@ class LineVariables:
         self._of_rules: dict[str, list[set[str]]] = {}
 
     def of(self, clauses: Iterable[Clause]) -> set[str]:
-        """The line variables of the clauses."""
+        """Return the line variables of the clauses."""
         found: set[str] = set()
         for clause in clauses:
             match clause:
@@ -138,7 +138,7 @@ class LineVariables:
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """The answer of a query over its sources: those of the schema's sources that are given.
+    """Run a query on its sources, by name.
 
     `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
 
@@ -337,7 +337,7 @@ class Table:
         self.plans: list[tuple[Plan, Callable[[Row], Row]]] | None = None
 
     def ask(self, inputs: Iterable[Row]) -> list[Row]:
-        """Ask for the answers to these inputs; the inputs that are new."""
+        """Request the answers to these inputs, and return those that are new."""
         new = [one for one in inputs if one not in self.answers]
         for one in new:
             self.answers[one] = {}
@@ -368,18 +368,18 @@ class RuleSolver:
         self._current: Job | None = None
 
     def attach(self, context: Context) -> None:
-        """Take the query's context, which in turn holds these rules."""
+        """Set the context of the query, which in turn has these rules."""
         self._context = context
 
     def apart(self) -> RuleSolver:
-        """These rules with tables of their own, which give only complete answers."""
+        """Return these rules with separate tables, which give only complete answers."""
         other = RuleSolver(self._rules)
         if self._context is not None:
             other.attach(replace(self._context, rules=other))
         return other
 
     def can_run(self, name: str, places: frozenset[int]) -> bool:
-        """Whether the rule can be solved when the arguments at these places are bound."""
+        """Return whether the rule can be solved when the arguments at these positions are bound."""
         known = self._runnable.get((name, places))
         if known is None:
             # A rule that calls itself can run if its other clauses can.
@@ -395,7 +395,7 @@ class RuleSolver:
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def caller(self, call: RuleCall, places: Places) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """The evaluator of a rule call: from all rows of inputs it makes the function from a row to its answers.
+        """Return the evaluator of a rule call: from all input rows, a function from a row to its answers.
 
         While the tables are being grown, the answers are the rows known so far, afterwards all rows.
         """

@@ -39,7 +39,7 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database: `$` is the log, `$app` the applications' log, `$history` the history, `$memory` that of past runs.
+    """A source: the name of a database, such as `$`.
 
     `$run` has the calls that were recorded.
     """
@@ -222,7 +222,7 @@ class Query:
 
 
 def binding_variables(binding: Binding) -> tuple[str, ...]:
-    """The variables of a binding, in their order."""
+    """Return the variables of a binding, in order."""
     match binding:
         case Variable(name):
             return (name,)
@@ -234,12 +234,12 @@ def binding_variables(binding: Binding) -> tuple[str, ...]:
 
 
 def argument_variables(arguments: tuple[Argument | Term, ...]) -> frozenset[str]:
-    """The variables among arguments."""
+    """Return the variables among arguments."""
     return frozenset(argument.name for argument in arguments if isinstance(argument, Variable))
 
 
 def variables(clause: Clause) -> frozenset[str]:
-    """The variables that a clause may share with the clauses beside it."""
+    """Return the variables that a clause may share with its neighbours."""
     match clause:
         case Pattern(entity=entity, attribute=attribute, value=value):
             return argument_variables((entity, attribute, value))
@@ -254,12 +254,12 @@ def variables(clause: Clause) -> frozenset[str]:
 
 
 def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """The variables of clauses that stand beside one another."""
+    """Return the variables of neighbouring clauses."""
     return frozenset().union(*map(variables, clauses))
 
 
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """The variables that clauses can bind, without those that only a filter looks at."""
+    """Return the variables that clauses can bind, without those that are only tested."""
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
 
 
@@ -279,31 +279,31 @@ class Parser:
         self._schema = schema
 
     def clauses(self, forms: Iterable[Form]) -> tuple[Clause, ...]:
-        """Clauses that must all hold."""
+        """Parse clauses that must all hold."""
         return tuple(clause for form in forms for clause in self._clause(form))
 
     def is_variable(self, form: Form) -> bool:
-        """Whether the form is `?name`."""
+        """Return whether the form is `?name`."""
         return form.tag == "symbol" and form.value.startswith("?") and len(form.value) > 1
 
     def is_source(self, form: Form) -> bool:
-        """Whether the form is `$name`."""
+        """Return whether the form is `$name`."""
         return form.tag == "symbol" and form.value.startswith("$")
 
     def variable(self, form: Form) -> Variable:
-        """The variable that must stand at this form."""
+        """Parse a variable."""
         if not self.is_variable(form):
             raise self.text.error("a variable such as `?x`", form)
         return Variable(form.value)
 
     def source(self, form: Form) -> Source:
-        """The source that must stand at this form."""
+        """Parse a source."""
         if form.value not in self._schema.source_names:
             raise self.text.error(self._schema.sources_text, form)
         return Source(form.value)
 
     def binding(self, form: Form) -> Binding:
-        """The binding that must stand at this form."""
+        """Parse a binding."""
         if form.is_symbol("_"):
             return Blank()
         if self.is_variable(form):
@@ -318,7 +318,7 @@ class Parser:
         return TupleBinding(tuple(self.binding(item) for item in items))
 
     def rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Variables with an optional `[?required …]` before them: all in order, and the required ones."""
+        """Parse variables with an optional `[?required …]` first, and return all of them and the required ones."""
         required: tuple[str, ...] = ()
         if forms and forms[0].tag in ("vector", "list"):
             required = tuple(self.variable(item).name for item in forms[0].items)
@@ -502,7 +502,7 @@ def check_stratified(text: Text, rules: Rules) -> None:
 
 
 def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterator[tuple[RuleCall, bool]]:
-    """The calls in clauses, and whether each stands inside a `not`."""
+    """Yield the rule calls in clauses, each with whether it is inside a `not`."""
     for clause in clauses:
         match clause:
             case RuleCall():
@@ -515,7 +515,7 @@ def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterato
 
 
 def with_source(clause: Clause, source: Source) -> Clause:
-    """The clause with `source` in place of `$`."""
+    """Return the clause with `source` in place of `$`."""
     match clause:
         case Pattern(source=Source("$"), entity=entity, attribute=attribute, value=value, form=form):
             return Pattern(source, entity, attribute, value, form)

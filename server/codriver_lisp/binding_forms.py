@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def find_occurrences(
     document: Document, forms: Sequence[Form], names: tuple[str, str], words: Iterable[str]
 ) -> list[Occurrence]:
-    """The places of `words` in the code of top-level `forms`, in order, each with its scope of both `names`."""
+    """Find `words` in the code of top-level `forms`, in order, each with the scope of both `names`."""
     walk = Walk(document.text, *names, words, is_hy=document.is_hy)
     return walk.walk(forms, HY_BINDERS if document.is_hy else BINDERS)
 
@@ -318,7 +318,7 @@ HY_BINDERS: Mapping[str, Binder] = _BOTH | _named(
 
 
 class Pattern:
-    """A binding pattern that is taken apart, name by name."""
+    """A binding pattern that is destructured, name by name."""
 
     def __init__(self, walk: Walk, scope: Scope, kind: Literal["local", "field"]) -> None:
         self.found: list[tuple[Form, str, Literal["local", "field", "key"]]] = []
@@ -329,7 +329,7 @@ class Pattern:
         self._pending: list[tuple[Form, bool]] = []
 
     def names(self, patterns: Iterable[Form]) -> list[tuple[Form, str, Literal["local", "field", "key"]]]:
-        """Each atom that binds a name, the name, and how. Code in the patterns is walked."""
+        """Return each atom that binds a name, the name, and how it is bound. Code in the patterns is walked."""
         walk, scope = self._walk, self._scope
         self._pending = [(form, True) for form in patterns][::-1]
         while self._pending:
@@ -389,7 +389,7 @@ class Pattern:
 
 
 def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["local", "field"] = "local") -> Scope:
-    """The scope in which the names in `patterns` are bound as well."""
+    """Return the scope in which the names in `patterns` are bound as well."""
     pattern = Pattern(walk, scope, kind)
     after = scope
     names = pattern.names(patterns)
@@ -414,7 +414,7 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
 
 
 def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
-    """The scope behind the patterns and values of a binding vector; each knows the names before it.
+    """Return the scope after a binding vector, in which each value knows the names before it.
 
     A keyword in a pattern's place is a modifier, as in `for`; the names of `:let` are bound in turn. `#?@` splices in
     pairs too: the names of a branch hold behind it, and not in the other branches.
@@ -456,7 +456,7 @@ def _inner(one: Binding | None, other: Binding | None) -> Binding | None:
 
 
 def ns_form(document: Document) -> Form | None:
-    """The first `(ns name …)` of the text."""
+    """Return the first `(ns name …)` of the text, if any."""
     text = document.text
     for form in document.reading.forms:
         names = [child for child in form.children if child.kind != "discard"]
@@ -466,7 +466,7 @@ def ns_form(document: Document) -> Form | None:
 
 
 def namespace_of(document: Document) -> str | None:
-    """The namespace that the text declares with `(ns …)`."""
+    """Return the namespace that the text declares with `(ns …)`."""
     form = ns_form(document)
     if form is None:
         return None
@@ -478,7 +478,7 @@ def namespace_of(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """A text's requirement of another namespace: the aliases, the places of the specifications, the referred names.
+    """How a text requires another namespace: by aliases and referred names.
 
     `refers_all`: the text refers to all names but those `excluded`, which may also stand for names of its own.
     """
@@ -490,12 +490,12 @@ class Requirements:
     refers_all: bool
 
     def refers(self, name: str) -> bool:
-        """Whether the name alone is that namespace's."""
+        """Return whether the unqualified name is that namespace's."""
         return name not in self.excluded and (self.refers_all or name in self.referred)
 
 
 def find_requirements(document: Document, namespace: str) -> Requirements:
-    """The requirements of `document` on `namespace`, in its `ns` form or by calls of `require` and `use`."""
+    """Return how `document` requires `namespace`, in its `ns` form or by calls of `require` and `use`."""
     text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
     refers_all = False
     for items, is_use in _specifications(document, namespace):

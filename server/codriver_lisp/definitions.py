@@ -85,7 +85,7 @@ class Definition:
 
     @property
     def is_undoing(self) -> bool:
-        """Whether the form takes a definition away."""
+        """Return whether the form removes a definition."""
         return self.head in _UNMAKING
 
 
@@ -138,7 +138,7 @@ class Definitions:
 def read_definitions(
     text: str, namespace: str = "", features: Sequence[str] = ("clj",), aliases: Aliases = NO_ALIASES
 ) -> Definitions:
-    """The definitions in `text`, read from `namespace`. `features`: those of the dialect, for reader conditionals.
+    """Read the definitions in `text`, in `namespace`. `features` of the dialect decide reader conditionals.
 
     `aliases`: the known aliases, by the namespace that has an alias and the alias's name.
 

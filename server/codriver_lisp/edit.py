@@ -58,7 +58,7 @@ DIALECTS: Final = ("clj", "cljs", "lpy")
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A replacement: `new` in the target's place; blank, it takes the target away."""
+    """A replacement of the target by `new`. A blank `new` deletes the target."""
 
     target: Target
     new: str
@@ -74,7 +74,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """An appended text: `new` behind all else."""
+    """Text to append: `new` after everything else."""
 
     new: str
 
@@ -129,13 +129,13 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A refused batch: its problems by the number of the edit, in order. The text stays as it was."""
+    """A refused batch: its errors by the number of the edit, in order. The text is unchanged."""
 
     problems: tuple[tuple[int, EditError], ...]
 
 
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
-    """`document` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
+    """Apply all `edits` to `document`, or none. The keys are the caller's numbers of the edits."""
     plan = _Plan(document, limits or Limits())
     for number, edit in edits.items():
         plan.attempt(number, edit)

@@ -15,7 +15,7 @@ class TooManyFormsError(LispError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EditError:
-    """The reason of a refusal; the lines around the target, if the target is wrong; the new text balanced."""
+    """Why an edit was refused, with the lines around a wrong target and the new text balanced."""
 
     message: str
     context: str | None = None
@@ -23,7 +23,7 @@ class EditError:
 
 
 class EditFailedError(LispError):
-    """An edit that cannot be done."""
+    """An edit that cannot be applied."""
 
     def __init__(self, problem: EditError) -> None:
         super().__init__(problem.message)

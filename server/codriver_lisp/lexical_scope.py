@@ -77,7 +77,7 @@ class Occurrence:
 
 
 def bound_name(key: str) -> str:
-    """The local name that a word behind `:keys` gives."""
+    """Return the local name that a word after `:keys` binds."""
     return key.lstrip(":").rpartition("/")[2]
 
 
@@ -100,7 +100,7 @@ class Walk:
         """Discarded forms, by the beginning of the form beside them, whose scope they share."""
 
     def walk(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> list[Occurrence]:
-        """Walk `forms` with the binders of calls, by the called name; all occurrences, in order."""
+        """Walk `forms` with the binders of calls, by the called name, and return all occurrences in order."""
         for top in forms:
             self.code([top], Scope())
             while self._tasks or self._beside:
@@ -125,12 +125,12 @@ class Walk:
         return [found for _, found in sorted({found.start: found for found in self.found[::-1]}.items())]
 
     def has(self, form: Form) -> bool:
-        """Whether one of the names may stand in `form`."""
+        """Return whether one of the names may occur in `form`."""
         at = bisect_left(self._at, form.start)
         return at < len(self._at) and self._at[at] < form.end
 
     def word(self, form: Form) -> str:
-        """The text of a form."""
+        """Return the text of a form."""
         return self.text[form.start : form.end]
 
     def code(self, forms: Iterable[Form], scope: Scope, level: int = 0) -> None:
@@ -141,13 +141,13 @@ class Walk:
                 self._tasks.append((form, scope, level))
 
     def record(self, form: Form, role: Role, scope: Scope) -> None:
-        """Take note of an atom, if its text is one of the words."""
+        """Record an atom if its text is one of the words."""
         word = self.word(form)
         if (word.partition(".")[0] if self.is_hy else word) in self._words:
             self.found.append(Occurrence(form.start, form.end, word, role, scope))
 
     def name(self, form: Form, role: Role, scope: Scope) -> None:
-        """Take note of a name, also behind metadata."""
+        """Record a name, also one after metadata."""
         inner = self.unwrap(form, scope)
         if inner.kind == "atom":
             self.record(inner, role, scope)
@@ -155,14 +155,14 @@ class Walk:
             self.code([inner], scope)
 
     def unwrap(self, form: Form, scope: Scope) -> Form:
-        """The form behind its metadata, which is walked."""
+        """Return the form after its metadata, which is walked."""
         while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and form.children:
             *metadata, form = form.children
             self.hints(metadata, scope)
         return form
 
     def hints(self, metadata: Iterable[Form], scope: Scope) -> None:
-        """Walk metadata, in which a name alone is a class's; in Hy, walk any annotation."""
+        """Walk metadata, in which a single name is a class. In Hy, walk any annotation."""
         for form in metadata:
             if form.kind == "atom" and not self.is_hy:
                 self.record(form, "hint", scope)
@@ -170,7 +170,7 @@ class Walk:
                 self.code([form], scope)
 
     def items(self, form: Form, scope: Scope) -> list[Form]:
-        """The forms in a bracket without discarded ones, which are walked with the forms beside them."""
+        """Return the forms in a bracket without discarded ones, which are walked too."""
         found: list[Form] = []
         discarded: list[Form] = []
         for child in form.children:
@@ -188,7 +188,7 @@ class Walk:
         return found
 
     def branches(self, form: Form, prefix: str = "#?") -> list[Form]:
-        """The forms of the branches of a reader conditional; none for any other form."""
+        """Return the forms of the branches of a reader conditional, or none for another form."""
         if form.kind != "prefixed" or not form.children or not self.text.startswith(prefix, form.start):
             return []
         return [child for child in form.children[-1].children if child.kind != "discard"][1::2]

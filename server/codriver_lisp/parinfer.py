@@ -56,7 +56,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class ParinferError:
-    """An error of parinfer. `opener`: the place of the bracket that an unmatched closer should have closed."""
+    """An error of parinfer. `opener` is the position of the bracket that an unmatched closer should have closed."""
 
     name: str
     line: int
@@ -65,13 +65,13 @@ class ParinferError:
 
     @property
     def message(self) -> str:
-        """The error's sentence."""
+        """Return the message of the error."""
         return MESSAGES[self.name]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The text corrected; with an `error`, the text as it was given."""
+    """The corrected text, or the original text with an `error`."""
 
     text: str
     error: ParinferError | None = None
@@ -110,7 +110,7 @@ class Trail:
 
 
 def splice(line: str, start: int, end: int, new: str) -> str:
-    """`line` with `new` in place of the text from `start` to `end`; a place before the line means its beginning."""
+    """Replace the text of `line` from `start` to `end` by `new`. Negative positions mean the start of the line."""
     return line[: max(start, 0)] + new + line[max(end, 0) :]
 
 
@@ -365,7 +365,7 @@ class IndentPass:
 
 
 def indent_mode(text: str) -> Result:
-    """`text` with its trailing closers as its indentation asks for."""
+    """Return `text` with its trailing closers as its indentation implies."""
     run = IndentPass()
     units = _ASTRAL.sub(lambda match: _in_units(match[0]), text)
     try:
@@ -401,7 +401,7 @@ _STRINGS = frozenset({"string", "bracketed"})
 
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """Balanced text; or with `error`, the reason of a failure, the text as it was."""
+    """Balanced text, or the original text with the reason of a failure as `error`."""
 
     text: str
     changed: bool
@@ -411,7 +411,7 @@ class Balanced:
 
 
 def balance(text: str) -> Balanced:
-    """Return the text with the brackets that its indentation asks for; text that balances already stays as it is."""
+    """Return the text with the brackets that its indentation implies. Balanced text is unchanged."""
     error = check(text)
     suggested = _by_indentation(text)
     if error is None:

@@ -52,7 +52,7 @@ _KINDS: dict[str, Kind] = {"(": "list", "[": "vector", "{": "map", "#(": "functi
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A form's place: offsets `start` and `end` in the text, and its first character's line and column from 1."""
+    """A form's position: offsets `start` and `end` in the text, and its line and column, counted from 1."""
 
     start: int
     end: int
@@ -96,7 +96,7 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form: its kind, its place (`start` to `end`, offsets), and the forms in it, in order.
+    """One form: its kind, its offsets `start` to `end`, and the forms in it, in order.
 
     `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form behind
     a quote, a tag, metadata, a namespace, or `#?`; its children are the forms that the prefix takes, the form proper
@@ -109,22 +109,22 @@ class Form:
 
     @property
     def kind(self) -> Kind:
-        """The kind of form, such as a vector or a string."""
+        """Return the kind of form, such as a vector or a string."""
         return self._tree.kinds[self._index]
 
     @property
     def start(self) -> int:
-        """The offset of the form's beginning."""
+        """Return the offset of the form's start."""
         return self._tree.starts[self._index]
 
     @property
     def end(self) -> int:
-        """The offset of the form's end."""
+        """Return the offset of the form's end."""
         return self._tree.ends[self._index]
 
     @property
     def children(self) -> tuple[Form, ...]:
-        """The forms within the form."""
+        """Return the forms within the form."""
         return tuple(self._tree.within(self._index + 1, self._tree.afters[self._index]))
 
 
@@ -137,7 +137,7 @@ class Reading:
 
 
 def read(text: str, *, most_forms: int | None = None) -> Reading:
-    """All forms of `text`. A closer that closes nothing is left out, and open forms end with the text.
+    """Read all forms of `text`. An unmatched closer is skipped, and open forms end with the text.
 
     A mismatched closer closes its matching bracket further out, if there is one.
 
@@ -295,13 +295,13 @@ class _Reader:
 
 
 def check(text: str) -> Unbalanced | None:
-    """The first fault of a reader in the brackets and strings of `text`; None when they balance."""
+    """Return the first error in the brackets and strings of `text`, or None if they balance."""
     _, fault = _read(text)
     return None if fault is None else describe_fault(text, fault)
 
 
 def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
-    """The forms of `text` that an evaluation would run, in order. Discarded ones (`#_`) and comments are left out.
+    """Return the forms of `text` that an evaluation would run, in order: without discarded ones (`#_`) and comments.
 
     `reading` is the result of `read` for the text, if there is one already.
 
@@ -314,7 +314,7 @@ def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ..
 
 @dataclass(frozen=True, slots=True)
 class Unbalanced:
-    """The reason why text does not balance, in a person's words. Line and column, from 1, tell where to look."""
+    """Why text does not balance, with line and column, counted from 1."""
 
     message: str
     line: int
@@ -323,7 +323,7 @@ class Unbalanced:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The first bracket or quote at fault, as offsets.
+    """The first unbalanced bracket or quote, as offsets.
 
     `stray`: the closer at `at` closes nothing; the form before the closer began at `opener`, if there is one.
     `mismatched`: the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all others open
@@ -338,7 +338,7 @@ class Fault:
 
 
 def describe_fault(text: str, fault: Fault) -> Unbalanced:
-    """`fault` in `text`, in words."""
+    """Describe `fault` in `text`."""
     places = Positions(text)
     line, column = places.of(fault.at)
     match fault.kind:
@@ -365,7 +365,7 @@ def describe_fault(text: str, fault: Fault) -> Unbalanced:
 
 
 def bracket(text: str, at: int) -> str:
-    """The opening bracket at `at`, with the `#` it may begin with."""
+    """Return the opening bracket at `at`, with the `#` that it may start with."""
     return text[at : at + 2] if text[at] == "#" else text[at]
 
 
@@ -465,24 +465,24 @@ class Positions:
         self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
 
     def line(self, offset: int) -> int:
-        """The line of `offset`."""
+        """Return the line of `offset`."""
         return bisect_right(self._starts, offset)
 
     def of(self, offset: int) -> tuple[int, int]:
-        """The line and column of `offset`."""
+        """Return the line and column of `offset`."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def start(self, line: int) -> int:
-        """The offset at which `line` begins; the line must exist."""
+        """Return the offset at which `line` starts. The line must exist."""
         return self._starts[line - 1]
 
     @property
     def count(self) -> int:
-        """The number of lines; a text that ends with a line end has an empty last one."""
+        """Return the number of lines. A text that ends with a line end has an empty last one."""
         return len(self._starts)
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """The tokens of `text` from `start` on, in order and without gaps; a match's `lastgroup` is its kind."""
+    """Yield the tokens of `text` from `start` on, in order and without gaps. A match's `lastgroup` is its kind."""
     return TOKEN.finditer(text, start)

@@ -74,7 +74,7 @@ class _Group:
 
 
 def units(text: str, forms: Sequence[Form], places: Positions) -> tuple[Unit, ...]:
-    """All editable forms of `text` with these top-level `forms`: in order, a form before the forms in it."""
+    """Return all editable forms of `text` with these top-level `forms`, in order, a form before the forms in it."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
     while groups:
@@ -157,7 +157,7 @@ class Document:
 
     @cached_property
     def ending(self) -> str:
-        """The line ending of the text: its most frequent one."""
+        """Return the line ending of the text: the most frequent one."""
         counted = Counter(LINE_END.findall(self.text)).most_common(1)
         return counted[0][0] if counted else "\n"
 
@@ -174,35 +174,35 @@ class Document:
 
     @cached_property
     def complaint(self) -> str | None:
-        """The reason in words why the text does not balance."""
+        """Describe why the text does not balance."""
         return None if self.reading.fault is None else describe_fault(self.text, self.reading.fault).message
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All editable forms in the order of the text, a form before the forms in it."""
+        """Return all editable forms in order, a form before the forms in it."""
         return units(self.text, self.reading.forms, self.places)
 
     @cached_property
     def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:
-        """The units that begin on a line, in order, by line."""
+        """Return the units that start on a line, in order, by line."""
         found: dict[int, list[Unit]] = {}
         for unit in self.units:
             found.setdefault(unit.line, []).append(unit)
         return {line: tuple(units) for line, units in found.items()}
 
     def line_text(self, line: int) -> str:
-        """The text of a line, without its ending."""
+        """Return the text of a line, without its ending."""
         start = self.places.start(line)
         found = LINE_END.search(self.text, start)
         return self.text[start : found.start() if found else len(self.text)]
 
     def begins_line(self, unit: Unit) -> bool:
-        """Whether the unit is the first on its line."""
+        """Return whether the unit is the first on its line."""
         start = self.places.start(unit.line)
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
 
     def indentation(self, unit: Unit) -> str:
-        """The blank text before the unit, which would indent a line as far."""
+        """Return the blank text that indents a line as far as the unit."""
         start = self.places.start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK)
@@ -214,7 +214,7 @@ class Document:
         return {unit.end: unit for unit in self.units if _HINT.match(self.text, unit.start)}
 
     def with_hints(self, unit: Unit) -> Unit:
-        """The unit with the hints before it, such as `#_:clj-kondo/ignore`, on its line or the line above."""
+        """Return the unit with the hints before it, such as `#_:clj-kondo/ignore`, on its line or the line above."""
         while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
             if _NEXT.fullmatch(self.text, hint.end, self.with_comments(unit)) is None:
                 break
@@ -238,7 +238,7 @@ class Document:
         return begin
 
     def end_of_line(self, unit: Unit) -> int:
-        """The end of the unit with the comment behind it on its last line, if it has one."""
+        """Return the end of the unit with the comment after it on its last line, if it has one."""
         line = self.places.line(unit.end)
         rest = self.line_text(line)[unit.end - self.places.start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
@@ -297,7 +297,7 @@ def reindented(text: str, base: str, ending: str, old: str = "") -> str:
 
 
 def width(text: str) -> int:
-    """The width of `text` in columns."""
+    """Return the width of `text` in columns."""
     return len(text) + text.count("\t")
 
 
@@ -328,7 +328,7 @@ def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
 
 
 def last_line(text: str) -> str:
-    """The last line of `text`."""
+    """Return the last line of `text`."""
     found = _LAST_LINE.search(text)
     return found[0] if found else ""
 
@@ -366,7 +366,7 @@ MAX_ELSEWHERE = 5
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An edit's target, by its first line: its number, from 1, and its text. Space around the text does not count.
+    """An edit's target, by the number and text of its first line. Surrounding space is ignored.
 
     If several forms begin on the line, the text begins with the form that is meant.
     """
@@ -384,7 +384,7 @@ class Limits:
 
 
 def find(document: Document, target: Target, limits: Limits) -> Unit:
-    """The form meant by `target`: on its line, else on the nearest line within the padding with its text.
+    """Return the form at `target`: on its line, else on the nearest line within the padding with its text.
 
     Raises:
         ProblemError: no form fits, two are equally near, the line is not a form's first, or brackets before the form's

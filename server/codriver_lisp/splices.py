@@ -46,12 +46,12 @@ class Splice:
 
 
 def is_blank(text: str) -> bool:
-    """Whether `text` holds neither code nor comments."""
+    """Return whether `text` has neither code nor comments."""
     return all(token.lastgroup == "space" for token in tokens(text))
 
 
 def replace(document: Document, unit: Unit, new: str) -> Splice:
-    """Put `new` in the unit's place."""
+    """Replace the unit by `new`."""
     base = document.indentation(unit)
     text = document.text
     placed = reindented(new, base, document.ending, text[unit.start : unit.end])
@@ -95,7 +95,7 @@ def insert_before(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def insert_after(document: Document, unit: Unit, new: str) -> Splice:
-    """Put `new` on lines of its own behind the unit and the comment on its last line."""
+    """Put `new` on lines of its own after the unit and the comment on its last line."""
     unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.end_of_line(unit)
@@ -119,7 +119,7 @@ def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
 
 
 def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
-    """Take away the text from `begin` to `end`: the unit, with or without comments.
+    """Delete the text from `begin` to `end`: the unit, with or without comments.
 
     Lines that hold only that text go too, and of blank lines that then meet, one goes. A closer moves up to the form
     before, unless it would end up in a comment.
@@ -158,7 +158,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
 
 
 def append(text: str, new: str, ending: str) -> str:
-    """`text` with `new` behind all else, a blank line between, ending as `text` ends."""
+    """Append `new` to `text` after a blank line. The result ends as `text` ends."""
     placed = reindented(new, "", ending)
     if not text.strip():
         return text + placed + ending
@@ -181,7 +181,7 @@ def check_new(text: str) -> None:
 
 
 def check_not_blank(text: str) -> None:
-    """Check text that is to stand beside other forms.
+    """Check text that will be next to other forms.
 
     Raises:
         ProblemError: the text does not balance, or is blank.
@@ -258,7 +258,7 @@ class _Change:
 
 
 def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> Assembly:
-    """The document's text after `splices`, each with the index of its edit, and after `names` outside of them.
+    """Return the text of the document after `splices`, and after `names` outside of them.
 
     Both are sorted, and the cores of the splices do not overlap. The space around cores may overlap and is removed
     once.
@@ -388,7 +388,7 @@ def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
 
 
 def rename_within(text: str, names: Sequence[Naming], start: int, end: int) -> str:
-    """The part of `text` from `start` to `end`, with the sorted `names` in it renamed."""
+    """Return the part of `text` from `start` to `end`, with the sorted `names` in it renamed."""
     parts: list[str] = []
     at = start
     for name in names[bisect_left(names, start, key=lambda name: name.start) :]:

@@ -55,7 +55,7 @@ class Found:
 
 
 def find_names(document: Document, old: str, new: str, span: tuple[int, int] | None = None) -> Found:
-    """The uses of `old` in the code of `document`, or of its form at `span`, each with its new text.
+    """Find the uses of `old` in the code of `document`, or of its form at `span`, each with its new text.
 
     A symbol is the namespace's name unless a local name hides it, also with the namespace in front. Within a form that
     binds the symbol, it is the local name. A keyword is the same everywhere. Strings and comments are left alone.
@@ -240,7 +240,7 @@ class _Symbol:
 
 
 def taken(document: Document, at: int, word: str) -> str:
-    """The message that `word` is a key taken from a map."""
+    """Return the message that `word` is a key taken from a map."""
     words = f"{word!r} at line {document.places.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
 
@@ -296,7 +296,7 @@ NONE = Found((), {})
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A renaming of a definition of `namespace`; None for a keyword, which is the same in all namespaces."""
+    """A renaming of a definition of `namespace`, which is None for a keyword."""
 
     namespace: str | None
     old: str
@@ -305,18 +305,18 @@ class Renamed:
 
     @property
     def changes(self) -> dict[str, str]:
-        """The new names by the old ones: the definition's and, for a type, its constructors'."""
+        """Return the new names by the old ones: the definition's and, for a type, its constructors'."""
         old, new = self.old, self.new
         constructors = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}"} if self.kind == "type" else {}
         return {old: new, **constructors}
 
     def may_stand_in(self, text: str) -> bool:
-        """Whether `text` may use the name: a cheap test, True for all texts that do."""
+        """Return whether `text` may use the name. It is a cheap test without false negatives."""
         return self.old in text and (self.namespace is None or self.namespace.rpartition(".")[2] in text)
 
 
 def find_references(document: Document, name: Renamed, *, checks: bool = True) -> Found:
-    """The uses of the renamed name in `document`, of another file, each with its new text.
+    """Find the uses of the renamed name in `document`, of another file, each with its new text.
 
     Raises:
         ProblemError: with `checks`, the meaning would change.
