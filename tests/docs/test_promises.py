@@ -1,4 +1,4 @@
-"""The promises of the security page and the table of faults: each names tests that are there and where they run."""
+"""The promises about security and the table of faults: each names tests that are there and where they run."""
 
 import ast
 import functools
@@ -11,6 +11,7 @@ TESTS = Path(__file__).parents[1]
 PAGE = (TESTS / "trust" / "README.md").read_text()
 SETTINGS = (TESTS.parent / "docs" / "reference" / "settings.md").read_text()
 SECURITY = (TESTS.parent / "SECURITY.md").read_text()
+MOST_LINES = 150
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`(?:\s+(\([^()]+\)))?")
 """A test, and the words in brackets on where it runs."""
 SKIPPED = re.compile(
@@ -30,8 +31,8 @@ def rows(table):
 
 
 FAULTS = rows(between(PAGE, "<!-- reliability -->", "<!-- /reliability -->"))
-WHO = rows(between(SECURITY, "## Who can do what", "## What is promised"))
-PROMISES = re.split(r"\n(?=- )", between(SECURITY, "## What is promised\n", "## What is not promised").strip())[1:]
+WHO = rows(between(PAGE, "## Who can do what", "## What is promised"))
+PROMISES = re.split(r"\n(?=- )", PAGE.partition("## What is promised\n")[2].strip())[1:]
 
 
 @functools.cache
@@ -103,7 +104,7 @@ def test_a_promise_names_tests_that_are_there_and_where_they_run(promise):
 
 def test_no_promise_is_passed_over():
     """Where the page is written otherwise, it is not taken for one without promises."""
-    section = between(SECURITY, "## What is promised", "## What is not promised")
+    section = PAGE.partition("## What is promised")[2]
     assert len(PROMISES) == section.count("\n- ")
     assert len(PROMISES) > 40
 
@@ -112,3 +113,8 @@ def test_no_promise_is_passed_over():
 def test_a_setting_that_the_security_page_names_is_there(setting):
     assert f"`{setting}" in SECURITY
     assert f"| `{setting}` |" in SETTINGS
+
+
+def test_the_security_page_is_short_and_leads_to_the_promises():
+    assert len(SECURITY.splitlines()) <= MOST_LINES
+    assert "(tests/trust/README.md)" in SECURITY
