@@ -202,6 +202,28 @@ assert not [name for name in sys.modules if "worker" in name]
 """
 
 
+def test_a_loop_of_a_client_that_hung_up_is_ended(tmp_path):
+    with running(tmp_path) as program:
+        program.do("orders.clear(); ended = threading.Event()")
+        code = "import __main__\ntry:\n    print('begun', flush=True)\n    while True: pass\nfinally: __main__.ended.set()"
+        assert begun(program, program.send("eval", code=code))
+        waiting = "orders.append('it waited its turn')"
+        program.send("eval", code=waiting)
+        program.socket.close()
+        assert program.do("print(ended.wait(60))") == ["True"]
+        program.connect()
+        assert texts(program.evaluate("1 + 1"), "value") == ["2"]
+        assert program.do("print(orders)") == ["[]"]
+
+
+def test_no_thread_is_left_by_a_repl_that_was_stopped(tmp_path):
+    with running(tmp_path) as program:
+        assert texts(program.evaluate("1"), "value") == ["1"]
+        program.do("repl.stop(); import time; since = time.monotonic()")
+        program.do("while len(sys._current_frames()) > 1 and time.monotonic() < since + 60: time.sleep(0.01)")
+        assert program.do("print(len(sys._current_frames()))") == ["1"]
+
+
 def test_it_is_refused_unless_it_is_enabled(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", REFUSED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

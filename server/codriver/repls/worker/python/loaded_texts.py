@@ -156,6 +156,7 @@ class LoadedTexts:
         self.tells_main = tells_main
         self._lock = threading.RLock()
         self._news = threading.Event()
+        self._is_over = False
         self.stamps = ImportStamps(self._tell)
         self._seen = (0, 0)
         self._looked_ns = began_ns()
@@ -167,13 +168,17 @@ class LoadedTexts:
         self.settle()
 
     def end(self) -> None:
-        """Take no stamps any more."""
+        """Take no stamps any more, and end `serve`."""
         self.stamps.remove()
+        self._is_over = True
+        self._news.set()
 
     def serve(self) -> None:
-        """Read texts after each load, for ever: for programs that load outside of evaluations."""
+        """Read texts after each load, until `end`: for programs that load outside of evaluations."""
         while True:
             self._news.wait()
+            if self._is_over:
+                return
             self._news.clear()
             time.sleep(QUIET_S)
             if not self._news.is_set():

@@ -59,6 +59,10 @@ class AppPython(Python):
         self._texts.begin()
         start_thread(self._texts.serve)
 
+    def end(self) -> None:
+        """End the thread that follows the program's imports."""
+        self._texts.end()
+
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code; code that awaits or needs a loop runs on the program's own, if that runs. See `Python`."""
         is_async = bool(code.co_flags & CO_COROUTINE)

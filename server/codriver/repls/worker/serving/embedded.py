@@ -96,6 +96,18 @@ class EmbeddedRepl(Server):
         for connection in self._connections:
             connection.drop()
         self._queue.put(None)
+        self._output.end()
+        self._python.end()
+
+    def _client_left(self, connection: Connection) -> None:
+        """End the evaluations of a client that is gone, which nobody else can interrupt: the program goes on."""
+        with self._lock:
+            left = [job for job in self._open if job.connection is connection]
+            for job in left:
+                job.is_interrupted = True
+        for job in left:
+            if job.is_begun:
+                self._interrupts_of(job).stop(job)
 
     def _shut(self) -> None:
         atexit.unregister(self._leave_place)

@@ -172,7 +172,11 @@ class Server:
             connection = Connection(sock, self._handle)
             self._connections[:] = [one for one in self._connections if one.is_open]
             self._connections.append(connection)
+            connection.at_end.append(partial(self._client_left, connection))
             start_thread(connection.serve)
+
+    def _client_left(self, connection: Connection) -> None:
+        """Do nothing about a client that is gone: this process ends with the server that started it."""
 
     def _handle(self, message: Message, connection: Connection) -> None:
         """Answer one request, or put it in the queue."""

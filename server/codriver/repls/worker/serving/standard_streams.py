@@ -201,8 +201,8 @@ class Output:
 
     def __init__(self, shield: Shield, make_out: Callable[..., Out] = Out) -> None:
         self._shield = shield
-        self.dirty: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        """Jobs that have something to send."""
+        self.dirty: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        """Jobs that have something to send; None ends the thread that sends it."""
         self.last_job: Job | None = None
         """The job that runs on the main thread, or ran there last."""
         self.is_child = False
@@ -281,7 +281,7 @@ class Output:
         return job or self.last_job
 
     def flush_often(self) -> None:
-        """Send printed text shortly after its printing; for ever."""
+        """Send printed text shortly after its printing, until `end`."""
         # The name is the worker's own: a test that mocks `time.sleep` would count these, and might fail this thread.
         while True:
             jobs = {self.dirty.get()}
@@ -289,4 +289,11 @@ class Output:
             while not self.dirty.empty():
                 jobs.add(self.dirty.get())
             for job in jobs:
-                job.flush()
+                if job is not None:
+                    job.flush()
+            if None in jobs:
+                return
+
+    def end(self) -> None:
+        """End the thread that flushes."""
+        self.dirty.put(None)
