@@ -205,7 +205,8 @@ assert not [name for name in sys.modules if "worker" in name]
 def test_a_loop_of_a_client_that_hung_up_is_ended(tmp_path):
     with running(tmp_path) as program:
         program.do("orders.clear(); ended = threading.Event()")
-        code = "import __main__\ntry:\n    print('begun', flush=True)\n    while True: pass\nfinally: __main__.ended.set()"
+        code = "import __main__\ntry:\n    print('begun', flush=True)\n    while True: pass\n"
+        code += "finally: __main__.ended.set()"
         assert begun(program, program.send("eval", code=code))
         waiting = "orders.append('it waited its turn')"
         program.send("eval", code=waiting)
