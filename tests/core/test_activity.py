@@ -14,7 +14,7 @@ from codriver.core.values import Evaluation
 def state_of(*ids):
     state = State()
     for client in ids:
-        state = clients.connected(state, ClientConnected(client)).state
+        state = clients.add_client(state, ClientConnected(client)).state
     return state
 
 
@@ -29,17 +29,17 @@ def ended(state, identity):
 
 
 def told(state, client, who):
-    return reported_evaluations.told(state, ClientTold(client, who)).state
+    return reported_evaluations.report_all(state, ClientTold(client, who)).state
 
 
 def since(state, client, who):
-    known = reported_evaluations.told_to(state, client, who)
-    return [one.id for one in reported_evaluations.since_told(state, known, client, who)] if known else []
+    known = reported_evaluations.knowledge_of(state, client, who)
+    return [one.id for one in reported_evaluations.unreported_evaluations(state, known, client, who)] if known else []
 
 
 def told_if_need_be(state, client, who):
-    known = reported_evaluations.told_to(state, client, who)
-    if since(state, client, who) or known is None or not reported_evaluations.is_current(state, known, None, None):
+    known = reported_evaluations.knowledge_of(state, client, who)
+    if since(state, client, who) or known is None or not reported_evaluations.is_up_to_date(state, known, None, None):
         return told(state, client, who)
     return state
 
@@ -118,7 +118,7 @@ def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
             assert since(state, "c1", "ann") == since(noted, "c1", "ann")
             noted, state = told(noted, "c1", "ann"), told_if_need_be(state, "c1", "ann")
             assert (
-                reported_evaluations.told_to(state, "c1", "ann").number
+                reported_evaluations.knowledge_of(state, "c1", "ann").number
                 > state.evaluated - reported_evaluations.MOST_OWN
             )
         elif step == "end":

@@ -80,7 +80,7 @@ def test_one_whose_connection_is_over_is_over_and_is_not_there_again_with_the_ne
     [told] = [effect for effect in server.effects if isinstance(effect, dispatch.TellAppStreamOver)]
     assert (told.stream, told.why) == (FIRST, "the REPL py is lost (gone)")
     server.do(ReplConnected("r1", PROFILE, "x:1"))
-    assert app_streams.live(server.core.state) == []
+    assert app_streams.active_app_streams(server.core.state) == []
     server.effects[:] = begun
     server.renewed(is_there=True)
     assert server.effects == []
@@ -101,7 +101,7 @@ def test_a_client_that_leaves_ends_its_own_streams_alone(server):
     server.do(AppStreamBegan(SECOND))
     server.do(ClientGone("c1"))
     assert server.of(dispatch.EndAppStream) == [FIRST]
-    assert app_streams.live(server.core.state) == [SECOND]
+    assert app_streams.active_app_streams(server.core.state) == [SECOND]
 
 
 def test_a_stream_that_begins_when_its_client_has_left_is_ended(server):

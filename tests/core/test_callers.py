@@ -12,12 +12,12 @@ from codriver.core.values import Evaluation, Lane
 def state():
     made = State()
     for client in ("c1", "c2"):
-        made = clients.connected(made, ClientConnected(client)).state
+        made = clients.add_client(made, ClientConnected(client)).state
     return made
 
 
 def named(state, who, *, formerly="agent", client="c1", conversation=""):
-    return caller_names.named(state, CallerNamed(conversation, formerly, client, who)).state
+    return caller_names.name_caller(state, CallerNamed(conversation, formerly, client, who)).state
 
 
 def test_a_name_holds_until_another_is_given_and_for_its_conversation_alone(state):
@@ -28,18 +28,18 @@ def test_a_name_holds_until_another_is_given_and_for_its_conversation_alone(stat
 
 def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(state):
     state = named(named(state, "ann"), "bob", formerly="ann")
-    own = {who: caller_names.is_own(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
+    own = {who: caller_names.is_by_caller(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
     assert own == {"agent": True, "ann": False, "bob": True}
-    assert not caller_names.is_own(state, "c1", "bob", ("c2", "agent"))
+    assert not caller_names.is_by_caller(state, "c1", "bob", ("c2", "agent"))
 
 
 def test_a_caller_that_names_itself_is_not_told_of_itself(state):
-    state = reported_evaluations.told(state, ClientTold("c1", "agent")).state
+    state = reported_evaluations.report_all(state, ClientTold("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
     state = named(state, "ann")
-    known = reported_evaluations.told_to(state, "c1", "ann")
-    assert reported_evaluations.since_told(state, known, "c1", "ann") == []
+    known = reported_evaluations.knowledge_of(state, "c1", "ann")
+    assert reported_evaluations.unreported_evaluations(state, known, "c1", "ann") == []
 
 
 def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):
@@ -50,9 +50,9 @@ def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):
 
 
 def test_the_repls_that_a_caller_has_used_are_known_under_its_name_too(state):
-    state = recent_repls.with_used(state, "c1", "agent", "r1")
-    assert recent_repls.used_by(named(state, "ann"), "c1", "ann") == ("r1",)
-    assert recent_repls.used_by(state, "c2", "agent") == ()
+    state = recent_repls.with_recent_repl(state, "c1", "agent", "r1")
+    assert recent_repls.recent_repls_of(named(state, "ann"), "c1", "ann") == ("r1",)
+    assert recent_repls.recent_repls_of(state, "c2", "agent") == ()
 
 
 def test_of_very_many_callers_the_newest_are_remembered(state):

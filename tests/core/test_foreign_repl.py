@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from codriver.core.caller_names import is_first
+from codriver.core.caller_names import is_first_evaluation
 from codriver.core.state import Life, Origin, Repl, State, stray
 from codriver.core.values import Evaluation, Profile
 
@@ -41,4 +41,4 @@ def test_only_the_first_evaluation_of_a_caller_in_a_connection_is_the_first():
 
     all_of_them = [evaluation(1), evaluation(2, who="bob"), evaluation(3), evaluation(4, generation=2)]
     state = State(evaluations=MappingProxyType({one.id: one for one in all_of_them}))
-    assert [is_first(state, one) for one in all_of_them] == [True, True, False, True]
+    assert [is_first_evaluation(state, one) for one in all_of_them] == [True, True, False, True]

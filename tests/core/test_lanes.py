@@ -69,7 +69,7 @@ class Server:
         """The name of the session that a client evaluates in."""
         lane = Lane(name, who, conversation)
         self.do(LaneWanted("r1", lane), client=client)
-        found = lanes.find(self.core.state, self.repl, lane, client)
+        found = lanes.find_lane(self.core.state, self.repl, lane, client)
         return found.name if found else None
 
     def evaluate(self, client, session="main", who="agent", **more):

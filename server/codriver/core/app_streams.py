@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     )
 
 CALLS: Final = "calls"
-"""The topic of a capture, which ends by itself after so many events."""
+"""The topic of a capture, which ends after a number of events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
 """By topic: the op-type of its events, if that differs from the topic."""
 
 
-def began(state: State, action: AppStreamBegan) -> Outcome:
-    """Keep a stream, and renew it from now on; a stream whose client has left meanwhile is ended."""
+def add_stream(state: State, action: AppStreamBegan) -> Outcome:
+    """Add a stream and renew it from now on. A stream whose client has left in the meantime is ended."""
     stream = action.stream
     if stream.client not in state.clients:
         return Outcome(state, (EndAppStream(stream=stream),))
     return Outcome(replace(state, app_streams=(*state.app_streams, stream)), (_renewal(stream),))
 
 
-def renewed(state: State, action: AppStreamRenewed) -> Outcome:
-    """Renew a stream again later, or forget it if the application has forgotten it."""
+def renew_or_forget_stream(state: State, action: AppStreamRenewed) -> Outcome:
+    """Renew a stream again later, or forget it if the application ended it."""
     stream = action.stream
     if stream not in state.app_streams:
         return Outcome(state)
@@ -56,11 +56,11 @@ def renewed(state: State, action: AppStreamRenewed) -> Outcome:
         return Outcome(state, (_renewal(stream),))
     # A capture ends by itself.
     why = "it has told enough, or the application ended it" if stream.topic == CALLS else "the application ended it"
-    return _over(state, [stream], why)
+    return _end_streams(state, [stream], why)
 
 
-def over_with(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State, Repl, Any], Outcome]:
-    """The handler of the end of a REPL's connection, which ends the REPL's streams."""
+def ending_streams(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State, Repl, Any], Outcome]:
+    """Wrap the handler of the end of a REPL's connection, so that it ends the REPL's streams."""
 
     def handled(state: State, repl: Repl, action: ReplLost | RestartRepl) -> Outcome:
         outcome = handle(state, repl, action)
@@ -68,13 +68,13 @@ def over_with(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State,
         if not left or outcome.state.repls[repl.id].phase == "connected":
             return outcome
         why = f"the REPL {repl.key} " + ("restarts" if isinstance(action, RestartRepl) else f"is lost ({action.cause})")
-        told = _over(outcome.state, left, why)
+        told = _end_streams(outcome.state, left, why)
         return replace(outcome, state=told.state, effects=(*outcome.effects, *told.effects))
 
     return handled
 
 
-def ended(state: State, action: AppStreamEnded) -> Outcome:
+def forget_stream(state: State, action: AppStreamEnded) -> Outcome:
     """Forget a stream."""
     return Outcome(_without(state, [action.stream]))
 
@@ -85,14 +85,14 @@ def end_streams_of(state: State, client: str) -> Outcome:
     return Outcome(_without(state, left), tuple(EndAppStream(stream=stream) for stream in left))
 
 
-def live(state: State) -> list[AppStream]:
-    """The streams whose connection stands."""
+def active_app_streams(state: State) -> list[AppStream]:
+    """Return the streams whose REPL is connected."""
     standing = {(repl.id, repl.generation) for repl in state.repls.values() if repl.phase == "connected"}
     return [stream for stream in state.app_streams if (stream.repl, stream.generation) in standing]
 
 
-def _over(state: State, streams: list[AppStream], why: str) -> Outcome:
-    """The end of streams that nobody asked for; the callers that wait for their events are told."""
+def _end_streams(state: State, streams: list[AppStream], why: str) -> Outcome:
+    """End streams without a request. The callers that wait for their events are notified."""
     return Outcome(_without(state, streams), tuple(TellAppStreamOver(stream=stream, why=why) for stream in streams))
 
 

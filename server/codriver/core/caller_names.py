@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
 
 
-def named(state: State, action: CallerNamed) -> Outcome:
-    """Give a caller its name; the lane and the answers that the caller had without a name stay its own."""
+def name_caller(state: State, action: CallerNamed) -> Outcome:
+    """Give a caller its name. It keeps the lane and the answers that it had without a name."""
     client = state.clients.get(action.client)
     if client is None:
         return Outcome(state)
@@ -49,7 +49,7 @@ def named(state: State, action: CallerNamed) -> Outcome:
 
 
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
-    """The state in which a caller's name, unless it has lanes already, has those that the caller had without a name."""
+    """Give a caller's name the lanes that the caller had without a name, unless it has lanes already."""
     for repl in state.repls.values():
         own = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
         mine = [one for one in own if one.lane and one.lane.conversation == action.conversation]
@@ -63,9 +63,9 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
 
 
 def name_of(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
-    """The name that was given last in this conversation; None for none.
+    """Return the name that was given last in this conversation, if any.
 
-    With `client_name`, a name that such a client gave in it over another connection counts, too.
+    With `client_name`, a name that such a client gave over another connection counts too.
     """
     known = state.clients.get(client)
     name = known.names.get(conversation) if known is not None else None
@@ -78,8 +78,8 @@ def _key_of(client_name: str, conversation: str) -> str:
     return f"{client_name}\n{conversation}"
 
 
-def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:
-    """True for an act `by` a client and a who, if it is the own of the caller `who` of `client`."""
+def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:
+    """Return whether an act `by` a client and a `who` is one of the caller `who` of `client`."""
     other, name = by
     if other != client:
         return False
@@ -87,11 +87,11 @@ def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str
     return name == who or (known is not None and name == known.unnamed)
 
 
-def is_first(state: State, evaluation: Evaluation) -> bool:
-    """Whether this is its caller's first evaluation in the REPL since the REPL was connected."""
+def is_first_evaluation(state: State, evaluation: Evaluation) -> bool:
+    """Return whether this is its caller's first evaluation in the REPL since the REPL was connected."""
     return not any(
         (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
-        and is_own(state, evaluation.client, evaluation.who, (other.client, other.who))
+        and is_by_caller(state, evaluation.client, evaluation.who, (other.client, other.who))
         for other in state.evaluations.values()
         if other.number < evaluation.number
     )

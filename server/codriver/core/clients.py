@@ -9,7 +9,7 @@ from codriver.core.dispatch import (
     NotifyClients,
     Outcome,
 )
-from codriver.core.orphans import end_grace, leave
+from codriver.core.orphans import end_client_sessions, end_grace
 from codriver.core.records import replace
 from codriver.core.state import (
     Client,
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     )
 
 
-def connected(state: State, action: ClientConnected) -> Outcome:
+def add_client(state: State, action: ClientConnected) -> Outcome:
     """Add a client."""
     client = Client(action.client, since=state.evaluated)
     return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 
-def gone(state: State, action: ClientGone) -> Outcome:
+def remove_client(state: State, action: ClientGone) -> Outcome:
     """Remove a client; its own sessions and streams end with it."""
     without = replace(state, clients=without_item(state.clients, action.client))
     left = end_streams_of(without, action.client)
-    outcome = leave(left.state, action.client)
+    outcome = end_client_sessions(left.state, action.client)
     return replace(outcome, effects=(*left.effects, *outcome.effects))
 
 
-def grace_over(state: State, action: GraceOver) -> Outcome:
-    """The grace of a client that left is over: its evaluations may hold up nobody any more."""
+def end_client_grace(state: State, action: GraceOver) -> Outcome:
+    """End the grace period of a client that left: its evaluations may not hold up anybody any more."""
     return end_grace(state, action.client)
 
 
-def resources_changed(state: State, _action: ResourcesChanged) -> Outcome:
+def notify_resources_changed(state: State, _action: ResourcesChanged) -> Outcome:
     """Notify the clients that the list of resources changed."""
     return Outcome(state, effects=(NotifyClients(changed="resources"),))
 
 
-def tools_changed(state: State, _action: ToolsChanged) -> Outcome:
+def notify_tools_changed(state: State, _action: ToolsChanged) -> Outcome:
     """Notify the clients that the list of tools changed."""
     return Outcome(state, effects=(NotifyClients(changed="tools"),))

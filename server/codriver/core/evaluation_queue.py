@@ -116,7 +116,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
     # A session that ended in this very moment: the REPL refuses the evaluation, which ends it.
     name = action.request.session
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
-    state = recent_repls.with_used(state, action.client, action.who, repl.id)
+    state = recent_repls.with_recent_repl(state, action.client, action.who, repl.id)
     evaluation = _accepted(state, action, repl, session)
     if state.life.phase in ("stopping", "stopped"):
         # A connected client calls on until its connection is closed, which happens last.

@@ -34,8 +34,8 @@ MAX_LANES: Final = 64
 """Maximum number of lanes of one REPL. Each lane is a thread of the REPL."""
 
 
-def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """The session of a lane for the connection `client`: the client's own, else a left one, else None."""
+def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
+    """Return the session of a lane for the connection `client`: its own, else an abandoned one, else None."""
     left = None
     for session in repl.sessions.values():
         if session.lane != lane:
@@ -47,13 +47,13 @@ def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | 
     return left
 
 
-def wanted(state: State, repl: Repl, action: LaneWanted) -> Outcome:
-    """The lane is the connection's: found, taken over with its evaluations, or made if there is room."""
+def claim_lane(state: State, repl: Repl, action: LaneWanted) -> Outcome:
+    """Give the connection its lane: an existing one, with its evaluations, or a new one if the limit allows."""
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 
 
-def place_waiting(state: State, repl_id: str) -> State:
-    """The state in which evaluations that waited for a REPL, now connected, wait in the lanes of their callers."""
+def move_waiting_to_lanes(state: State, repl_id: str) -> State:
+    """Move the evaluations that waited for a REPL, which is now connected, to the lanes of their callers."""
     if not state.repls[repl_id].gives_lanes:
         return state
     for one in state.unfinished():
@@ -68,7 +68,7 @@ def place_waiting(state: State, repl_id: str) -> State:
 
 
 def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tuple[State, Session | None]:
-    known = find(state, repl, lane, client)
+    known = find_lane(state, repl, lane, client)
     if known is not None and known.client == client:
         return state, known
     if known is None and sum(session.lane is not None for session in repl.sessions.values()) >= MAX_LANES:
@@ -82,7 +82,7 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
 
 
 def _taken_over(state: State, repl: Repl, session: Session, client: str | None) -> State:
-    """The state in which the evaluations in a session left by one client belong to the next client."""
+    """Hand the evaluations in a session that one client left to the next client."""
     for one in state.unfinished_in(repl.id, session.name):
         if one.client == session.client:
             evaluation = replace(one, client=client, is_orphan=False)
@@ -91,5 +91,5 @@ def _taken_over(state: State, repl: Repl, session: Session, client: str | None) 
 
 
 def _is_ending(state: State, repl: Repl, session: Session) -> bool:
-    """Whether a session is being closed in the REPL now, and not only after its last evaluation."""
+    """Return whether a session is being closed in the REPL now, and not only after its last evaluation."""
     return session.is_leaving and not state.unfinished_in(repl.id, session.name)

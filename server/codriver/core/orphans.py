@@ -46,14 +46,14 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """The effect that begins the grace of a client that has just gone; none for a client that left nothing behind."""
+    """Return the effect that starts the grace period of a client that just left, if it left something behind."""
     if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
 
 
 def end_grace(state: State, client: str) -> Outcome:
-    """The state after the grace of a client: its evaluations are orphans, and unwanted ones end."""
+    """End the grace period of a client: its evaluations become orphans, and unwanted ones end."""
     for one in state.unfinished():
         if one.client == client:
             orphan = replace(one, is_orphan=True)
@@ -67,7 +67,7 @@ def end_grace(state: State, client: str) -> Outcome:
 
 
 def end_unwanted(state: State) -> Outcome:
-    """The state in which the end is asked for of every orphan that waits for input, or that somebody waits for."""
+    """Request the end of every orphan that waits for input, or that holds somebody up."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted(state):
@@ -104,8 +104,8 @@ def _unwanted(state: State) -> list[_Unwanted]:
     return found
 
 
-def leave(state: State, client: str) -> Outcome:
-    """End the sessions of a client's own: they take nothing new, queued code is dropped, running code is stopped.
+def end_client_sessions(state: State, client: str) -> Outcome:
+    """End the sessions of a client: they accept nothing new, queued code is dropped, and running code is stopped.
 
     In shared sessions the client's code goes on, as an orphan.
     """
@@ -126,12 +126,12 @@ def leave(state: State, client: str) -> Outcome:
 
 
 def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
-    """The effects on a session that is leaving: the session is closed once nothing is unfinished in it."""
+    """Return the effects on a leaving session: it is closed once everything in it has finished."""
     return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
 
 
 def forget_session(state: State, repl: str, name: str) -> State:
-    """The state without a session that a client left and that is closed now."""
+    """Remove a session that a client left and that is closed now."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
         return state
@@ -139,6 +139,6 @@ def forget_session(state: State, repl: str, name: str) -> State:
 
 
 def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
-    """The lanes of a client, each with the id of its REPL."""
+    """Return the lanes of a client, each with the id of its REPL."""
     held = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
     return [(repl, session) for repl, session in held if session.client == client and session.lane is not None]

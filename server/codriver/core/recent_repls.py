@@ -10,7 +10,7 @@ from codriver.core.state import (
 )
 
 
-def with_used(state: State, client: str | None, who: str, repl: str) -> State:
+def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> State:
     """Return the state in which a caller has used a REPL last."""
     known = state.clients.get(client or "")
     before = known.used.get(who, ()) if known is not None else ()
@@ -20,7 +20,7 @@ def with_used(state: State, client: str | None, who: str, repl: str) -> State:
     return replace(state, clients=with_item(state.clients, known.id, replace(known, used=used)))
 
 
-def used_by(state: State, client: str, who: str) -> tuple[str, ...]:
+def recent_repls_of(state: State, client: str, who: str) -> tuple[str, ...]:
     """Return the ids of the REPLs that a caller has evaluated in, the last used one last."""
     known = state.clients.get(client)
     return known.used.get(who, ()) if known is not None else ()

@@ -170,7 +170,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     # The note on its end is true no more.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     says = _connected_says(state, connected)
-    placed = lanes.place_waiting(with_repl(state, connected), repl.id)
+    placed = lanes.move_waiting_to_lanes(with_repl(state, connected), repl.id)
     return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=says)
 
 

@@ -337,7 +337,7 @@ def _captured(told: Mapping[str, Any]) -> str:
 
 async def _stop(call: Call, identity: str) -> Answer:
     """End a stream, whoever began it."""
-    found = [stream for stream in app_streams.live(call.state) if stream.id == identity]
+    found = [stream for stream in app_streams.active_app_streams(call.state) if stream.id == identity]
     existed = False
     for stream in found:
         told = await _ask(call, stream.repl, "unsubscribe", {"subId": stream.id})
@@ -352,7 +352,7 @@ async def _list(call: Call, repl: Repl) -> Answer:
     if not told["ok"]:
         return refused(call, told)
     rows = {row["id"]: row for row in told["subs"]}
-    own = [one for one in app_streams.live(call.state) if one.repl == repl.id and one.id in rows]
+    own = [one for one in app_streams.active_app_streams(call.state) if one.repl == repl.id and one.id in rows]
     return Answer({"lines": [_line(one, rows[one.id]) for one in own], "count": len(own)})
 
 

@@ -96,7 +96,7 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
         "sessionId": told.get("sessionId"),
         "frames": told.get("frames", []),
         "bands": [name for name in bands if bands[name] is True],
-        "subscriptions": sum(stream.repl == repl.id for stream in app_streams.live(state)),
+        "subscriptions": sum(stream.repl == repl.id for stream in app_streams.active_app_streams(state)),
         **({} if told.get("contract", CONTRACT) == CONTRACT else {"contract": told["contract"]}),
     }
 

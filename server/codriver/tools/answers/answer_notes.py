@@ -69,9 +69,9 @@ def notes_of_others(asking: Asking) -> list[str]:
     """
     call, who, session, stands = asking.call, asking.who, asking.session, asking.stands
     state = call.services.core.state
-    told = reported_evaluations.told_to(state, call.client, who)
-    theirs = reported_evaluations.since_told(state, told, call.client, who) if told else []
-    if told is None or theirs or not reported_evaluations.is_current(state, told, session, stands):
+    told = reported_evaluations.knowledge_of(state, call.client, who)
+    theirs = reported_evaluations.unreported_evaluations(state, told, call.client, who) if told else []
+    if told is None or theirs or not reported_evaluations.is_up_to_date(state, told, session, stands):
         call.dispatch(ClientTold(session=session, seen=stands), who=who)
     if not theirs:
         return []
@@ -150,7 +150,7 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The note of a caller's first evaluation in a REPL without a free lane: the caller shares a session."""
-    if evaluation.lane is None or not repl.gives_lanes or not caller_names.is_first(state, evaluation):
+    if evaluation.lane is None or not repl.gives_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
     return [f"{repl.key} has {lanes.MAX_LANES} lanes, the most there may be: this session is shared"]
 

@@ -165,7 +165,7 @@ async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
     repl = server_of(path, state.repls.values(), services.workspace)
     life = services.ledger.conflicts.lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
     beside = life is not None and not all(
-        caller_names.is_own(state, edit.client, edit.who, caller) for caller in life.callers
+        caller_names.is_by_caller(state, edit.client, edit.who, caller) for caller in life.callers
     )
     language = _language_of_file(path)
     if language is None or not (is_shared or beside):

@@ -249,7 +249,7 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
     state = call.services.core.state
     other = state.evaluations.get(evaluation_queue.id_of(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
-    return caller_names.is_own(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
+    return caller_names.is_by_caller(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
 
 
 async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:

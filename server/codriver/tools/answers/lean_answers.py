@@ -105,7 +105,7 @@ def reader_of(
     `own_session`: the key of the session that the caller gets without naming any, if known.
     """
     state = call.services.core.state
-    repl, told = state.repls.get(evaluation.repl), reported_evaluations.told_to(state, call.client, who)
+    repl, told = state.repls.get(evaluation.repl), reported_evaluations.knowledge_of(state, call.client, who)
     given = arguments.__dict__
     return Reader(
         who=who,

@@ -404,7 +404,7 @@ class Call:
 
     def is_own(self, evaluation: Evaluation, who: str) -> bool:
         """True of an evaluation of the caller `who`, which came over this connection under its name or none."""
-        return caller_names.is_own(self.state, self.client, who, (evaluation.client, evaluation.who))
+        return caller_names.is_by_caller(self.state, self.client, who, (evaluation.client, evaluation.who))
 
 
 class LastingCall(Call):

@@ -184,7 +184,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     since_s = max(0, now - (ahead.started_at or now)) // 1000
     how = ", which waits for input," if ahead.status == "needs-input" else ""
     ways = ways_out(call, ahead)
-    is_own = caller_names.is_own(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
+    is_own = caller_names.is_by_caller(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
     held = f"your own evaluation {ahead.id}" if is_own else f"evaluation {ahead.id} of {ahead.who}"
     return [f"the session is held by {held}{how} for {since_s} s; {', or '.join(ways)}"]
 
@@ -195,7 +195,7 @@ def _notes_of_waiting_job(call: Call, job: Evaluation) -> list[str]:
     if ahead is None:
         return ["other test runs are ahead of it"]
     since_s = max(0, call.services.now() - (ahead.started_at or 0)) // 1000
-    is_own = caller_names.is_own(call.state, job.client, job.who, (ahead.client, ahead.who))
+    is_own = caller_names.is_by_caller(call.state, job.client, job.who, (ahead.client, ahead.who))
     whose = f"your own test run {ahead.id}" if is_own else f"the test run {ahead.id} of {ahead.who}"
     return [f"{whose} runs for {since_s} s, {tests_done(call, ahead)}"]
 

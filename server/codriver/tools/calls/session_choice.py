@@ -124,7 +124,7 @@ def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
 def used_repls(call: Call, who: str) -> tuple[str, ...]:
     """Return the ids of the REPLs that the caller `who` has evaluated in, the last used one last."""
     state = call.services.core.state
-    return recent_repls.used_by(state, call.client, who) if len(state.repls) > 1 else ()
+    return recent_repls.recent_repls_of(state, call.client, who) if len(state.repls) > 1 else ()
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
@@ -236,7 +236,7 @@ def own(call: Call, key: str | None, who: str) -> Target:
     if key is not None or not target.repl.gives_lanes:
         return target
     lane = _lane(call, who)
-    found = lanes.find(call.state, target.repl, lane, call.client) if lane else None
+    found = lanes.find_lane(call.state, target.repl, lane, call.client) if lane else None
     return Target(target.repl, found) if found is not None and found.is_used else target
 
 
@@ -259,11 +259,11 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
         return target
     if repl.profile is None:
         return replace(target, repl=repl, lane=lane)
-    found = lanes.find(call.state, repl, lane, call.client)
+    found = lanes.find_lane(call.state, repl, lane, call.client)
     if found is None or found.client != call.client:
         call.dispatch(LaneWanted(repl.id, lane))
         repl = call.state.repls[repl.id]
-        found = lanes.find(call.state, repl, lane, call.client)
+        found = lanes.find_lane(call.state, repl, lane, call.client)
     session = target.session if found is None else found
     return replace(target, repl=repl, session=session, lane=lane if found is None else None)
 

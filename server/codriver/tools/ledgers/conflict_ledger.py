@@ -278,7 +278,7 @@ def _uses(life: Life, said: Said, made: Making) -> bool:
 def is_own(state: State, said: Said | Edit, one: Said | Edit) -> bool:
     """Whether two pieces of code are of one caller, also after it connected again."""
     is_back = one.who == said.who and one.client not in state.clients
-    return is_back or caller_names.is_own(state, said.client, said.who, (one.client, one.who))
+    return is_back or caller_names.is_by_caller(state, said.client, said.who, (one.client, one.who))
 
 
 def _counts(state: State, said: Said) -> bool:
