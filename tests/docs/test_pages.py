@@ -26,11 +26,9 @@ MOST_LINES_OF_A_TUTORIAL = 180
 MOST_NOT_RUN = 15
 FREE = ("mermaid",)
 LONG = (
-    "reference/capabilities.md",
     "reference/log.md",
     "reference/seam.md",
     "reference/settings.md",
-    "reference/tools.md",
     "troubleshooting.md",
 )
 """Pages that are longer than a page should be: most of them is tables."""
