@@ -21,13 +21,8 @@ from codriver.log import growing_text as texts
 from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillFile, SpillFolder
-from codriver.log.transcripts import (
-    SpillRoom,
-    Store,
-    Text,
-    Transcripts,
-)
-from codriver.tools.answers.answer_texts import difference, excerpt, matching
+from codriver.log.transcripts import SpillRoom, Store, Text, Transcripts
+from codriver.tools.answers.text_parts import difference, excerpt, matching
 
 MIB = 2**20
 NOTHING_SECRET = Redactor({})

@@ -14,7 +14,8 @@ from mcp.client.stdio import stdio_client
 
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.tools.answers.answer_texts import excerpt, share
+from codriver.tools.answers.answer_texts import share
+from codriver.tools.answers.text_parts import excerpt
 
 NOTHING_SECRET = Redactor({})
 MIB = 2**20

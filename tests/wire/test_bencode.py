@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from codriver.wire import bencode
 from codriver.wire.bencode import BencodeError, Decoder, encode
-from codriver.wire.framing import left_out_mark
+from codriver.wire.head_and_tail import left_out_mark
 
 VALUES = [
     (b"i0e", 0),

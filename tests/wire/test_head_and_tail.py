@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire.framing import HeadAndTail
+from codriver.wire.head_and_tail import HeadAndTail
 
 PIECES = st.lists(st.binary(max_size=9), max_size=20)
 

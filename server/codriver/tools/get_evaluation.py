@@ -14,9 +14,9 @@ from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
-from codriver.tools.answers.answer_texts import difference, excerpt, matching
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
+from codriver.tools.answers.text_parts import difference, excerpt, matching
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Schema, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.hooks import completed

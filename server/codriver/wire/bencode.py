@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from codriver.errors import PeerError
-from codriver.wire.framing import HeadAndTail, left_out_mark
+from codriver.wire.head_and_tail import HeadAndTail, left_out_mark
 
 Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
 """A value of bencode. A key that is no UTF-8 holds its odd bytes as lone surrogates and encodes to the same bytes."""

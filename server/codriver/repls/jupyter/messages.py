@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from uuid import uuid4
 
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.wire.framing import left_out_mark
+from codriver.wire.head_and_tail import left_out_mark
 from codriver.wire.untrusted import NOTHING, mapping_of, text_of
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ from codriver.repls.jupyter.messages import (
     reading,
 )
 from codriver.repls.jupyter.zmq_socket import CLOSED, Dropped, Numbers, Received, Signer, ZmqSocket, open_socket
-from codriver.wire.framing import left_out_mark
+from codriver.wire.head_and_tail import left_out_mark
 from codriver.wire.untrusted import NOTHING, text_of
 from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
 

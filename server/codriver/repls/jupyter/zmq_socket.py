@@ -30,7 +30,7 @@ import anyio
 from codriver.core.records import Recent
 from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.wire.framing import HeadAndTail
+from codriver.wire.head_and_tail import HeadAndTail
 from codriver.wire.untrusted import NOTHING, text_of
 from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 

@@ -23,8 +23,8 @@ from codriver.tools.acts.test_arguments import command_of, run_directory, unitte
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
 from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
-from codriver.tools.answers.answer_texts import Telling
 from codriver.tools.answers.lean_answers import wants_detail
+from codriver.tools.answers.new_output import Telling
 from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.calls.base import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait

@@ -27,7 +27,6 @@ from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
-from codriver.tools.answers.answer_texts import Telling
 from codriver.tools.answers.drift_notes import notes_of_tests
 from codriver.tools.answers.evaluation_answers import describe, hint_again
 from codriver.tools.answers.lean_answers import (
@@ -39,6 +38,7 @@ from codriver.tools.answers.lean_answers import (
     without_interruption,
     without_own_traceback,
 )
+from codriver.tools.answers.new_output import Telling
 from codriver.tools.calls.base import Answer, Call
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
 from codriver.tools.calls.hooks import completed, extras_of, tell_failed

@@ -13,7 +13,7 @@ from codriver.core.state import cautions
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut
 from codriver.log.transcripts import read
-from codriver.tools.answers.answer_texts import is_same
+from codriver.tools.answers.text_parts import is_same
 from codriver.tools.calls.base import Call, traits_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, Seen, State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Text, Transcript
-    from codriver.tools.answers.answer_texts import Telling
+    from codriver.tools.answers.new_output import Telling
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 MAX_OTHERS = 5

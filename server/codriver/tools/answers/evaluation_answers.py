@@ -31,17 +31,11 @@ from codriver.tools.answers.answer_notes import (
     notes_of_repetition,
     with_notes,
 )
-from codriver.tools.answers.answer_texts import FROM, NOTHING_NEW, Telling, fill_in_texts, look_for_images
+from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.answers.conflicts import notes_of_conflicts, with_editor
 from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
-from codriver.tools.answers.lean_answers import (
-    AGAIN,
-    LOOK_IN_FRAMES,
-    innermost_place,
-    lean,
-    reader_of,
-    wants_detail,
-)
+from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES, innermost_place, lean, reader_of, wants_detail
+from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Telling
 from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
