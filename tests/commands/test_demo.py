@@ -26,6 +26,7 @@ def recording():
         [sys.executable, "-m", "codriver", "demo"], capture_output=True, text=True, timeout=DEMO_S, check=False, env=env
     )
     assert done.returncode == 0, done.stderr
+    assert "not listed by server" not in done.stderr
     return done.stdout
 
 

@@ -60,7 +60,9 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
     file = port_file(workspace)
     # The server is not for the current folder.
     own = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
-    environ = {**own, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
+    folders = {"XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
+    # The SDK warns of each call of a tool that is not listed, as that for the log is not by default.
+    environ = {**own, **folders, "CODRIVER_TOOLSET": "full"}
     with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
         command, stdin=subprocess.DEVNULL, env=environ
     ) as process:
