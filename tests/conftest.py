@@ -45,15 +45,14 @@ HERE = Path(__file__).parent
 SLOW = {
     "app": "event_loop hot_reload left_sessions portability serving shutdown stderr",
     "clients": "client_libraries inspector sdk_clients trust_question",
-    "commands": "commands demo export export_secrets first_hour kernel_sessions odd_texts pictures "
-    "running terminal testing watch",
+    "commands": "commands demo first_hour kernel_sessions odd_texts pictures running terminal testing watch",
     "datalog": "against_reference",
     "docs": "ci_recipe github_action server_pages",
-    "documents": "exported_sessions",
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
     "features/traces": "traces",
     "features/clojuredocs": "clojuredocs",
+    "features/export": "export export_secrets exported_sessions",
     "features/try_code": "try_code",
     "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
@@ -85,7 +84,7 @@ SLOW = {
 
 LONGEST = (
     "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
-    "repls/test_adapter_", "commands/test_export_secrets.py", "page/test_page.py", "commands/test_commands.py",
+    "repls/test_adapter_", "features/export/test_export_secrets.py", "page/test_page.py", "commands/test_commands.py",
     "app/test_serving.py", "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py",
     "tools/test_python_tests.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
     "tools/test_edit_acts.py", "relay/",

@@ -37,7 +37,6 @@ MAY_IMPORT = {
     "net": {"core", "errors", "files", "systems"},
     "log": {"core", "errors", "files"},
     "editing": {"errors", "files", "systems", "wire"},
-    "documents": {"core", "errors"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "log", "net", "systems", "wire"},
     "testing": {"core", "errors", "files", "log", "repls", "systems"},
@@ -76,13 +75,13 @@ MAY_IMPORT = {
         "settings", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers",
     },
     "commands": {
-        "app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems", "testing",
+        "app", "core", "errors", "feature", "files", "log", "net", "repls", "settings", "setup", "systems", "testing",
     },
     "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out
 }  # fmt: skip
 
 # A feature may import the base's packages that it needs, and another feature only if its declaration requires that one.
-BASE = frozenset(MAY_IMPORT) - {"features", "app", "commands", "__main__"}
+BASE = frozenset(MAY_IMPORT) - {"features", "app", "__main__"}
 FEATURES = {one.name: one for one in features()}
 MAY_IMPORT |= {
     f"features/{name}": {*BASE, *(f"features/{other}" for other in one.requires)} for name, one in FEATURES.items()
@@ -92,8 +91,8 @@ MAY_IMPORT |= {
 DOORS = {
     "codriver_datalog": {"features/traces", "log", "tools", "tools/calls"},
     "codriver_lisp": {
-        "documents",
         "editing",
+        "features/export",
         "repls",
         "tools",
         "tools/acts",
@@ -103,7 +102,7 @@ DOORS = {
     },
     "mcp": {"protocol/sdk", "commands"},
     "mcp_types": {"protocol/sdk"},
-    "click": {"commands"},
+    "click": {"commands", "features/export"},
     "h11": {"page"},
     "tinydb": {"log"},
     "transit": {"log"},
@@ -125,7 +124,8 @@ DOORS = {
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.
-SANS_IO = {"core", "wire", "documents"}
+SANS_IO = {"core", "wire"}
+SANS_IO_PARTS = SERVER / "features" / "export" / "documents"
 IO_MODULES = {
     "socket", "subprocess", "asyncio", "anyio", "os", "pathlib", "logging", "threading", "signal", "random", "datetime",
 }  # fmt: skip
@@ -223,7 +223,7 @@ def test_a_library_is_known_only_behind_its_door():
 
 
 def test_a_room_without_io_imports_none():
-    paths = [*(p for p in modules() if room(p) in SANS_IO), *LIBRARIES]
+    paths = [*(p for p in modules() if room(p) in SANS_IO), *SANS_IO_PARTS.rglob("*.py"), *LIBRARIES]
     assert broken(lambda path: packages(path) & IO_MODULES, paths) == {}
 
 
@@ -389,7 +389,7 @@ def test_code_in_another_language_is_a_file_of_that_language():
     """A string of six lines and more is a text for people; what a REPL evaluates is below `repls/programs`."""
     long = [
         f"{name_of(path)}:{node.lineno}"
-        for path in [*(SERVER / "repls").rglob("*.py"), *(SERVER / "documents").rglob("*.py")]
+        for path in [*(SERVER / "repls").rglob("*.py"), *(SERVER / "features" / "export").rglob("*.py")]
         for node in nodes(path)
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant | ast.JoinedStr)
         if (node.value.end_lineno or 0) - node.value.lineno >= 5
@@ -427,7 +427,7 @@ OPENERS = {
     "systems/other_processes.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
-    "repls/launch/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
+    "features/export/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
     "testing/plain_process.py": "a folder of its own, made for a test run",
     "testing/program_bundle.py": "the programs that come with us",
     "testing/programs/boot.py": "runs in the project's Python, without Codriver: what the server wrote",
@@ -565,7 +565,7 @@ SECRETS_DOORS = {"log", "protocol", "protocol/sdk", "features/traces"}
 REDACTOR_IS_MADE_BY = {
     "app/wiring.py": "the server's, for those two doors",
     "app/first_session.py": "that of `init`, for what the second door says first",
-    "commands/fresh_runs.py": "that of a REPL without a server, whose texts enter no log: for what a command writes",
+    "features/export/fresh_runs.py": "that of a REPL without a server, whose texts enter no log",
 }
 
 

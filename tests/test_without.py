@@ -61,6 +61,7 @@ def test_the_base_works_without(names, tmp_path):
     found = json.loads(done.stdout)
     assert set(found["features"]) == set(EVERY) - gone(names)
     assert not set(found["tools"]) & tools_of(gone(names))
+    assert not set(found["commands"]) & {command.name for name in gone(names) for command in EVERY[name].commands}
     assert (found["value"], found["loaded"], found["failed"], found["log"]) == ("42", True, 1, True)
     assert (found["edited"]["passed"], found["edited"]["failed"]) == (1, 0)
 

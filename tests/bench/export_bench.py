@@ -11,7 +11,7 @@ from pathlib import Path
 from real_repls import missing
 from report import main
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "documents"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "features" / "export"))
 
 import test_exported_sessions
 

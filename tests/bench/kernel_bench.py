@@ -18,8 +18,8 @@ from live_server import serving, until
 from memory_bench import settled_kib
 from report import main
 
-from codriver.app.wiring import CONNECTORS
 from codriver.core.values import Request
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.kinds import split_address
 
 ROUNDS = 20

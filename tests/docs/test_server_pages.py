@@ -109,8 +109,10 @@ def test_a_repl_added_as_the_page_says_is_found_and_evaluates(copy):
     (package / "__init__.py").write_text(block("repl-adapter"))
     copy.insert("repls/kinds.py", block("repl-row"), before="    PYTHON,\n")
     imported, listed = block("repl-lines").splitlines(keepends=True)
-    copy.insert("app/wiring.py", imported, before="from codriver.repls.supervisor import Repls\n")
-    copy.insert("app/wiring.py", listed, before="    NREPL: connect_nrepl,\n")
+    copy.insert(
+        "repls/connectors.py", imported, before="from codriver.repls.nrepl.nrepl_adapter import connect_nrepl\n"
+    )
+    copy.insert("repls/connectors.py", listed, before="        NREPL: connect_nrepl,\n")
     with shouting() as port:
         (copy.workspace / ".shout-port").write_text(str(port))
         assert copy.run("call", "--start", "list_sessions", "{}").returncode == 0

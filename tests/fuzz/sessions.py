@@ -10,13 +10,13 @@ import warnings
 from itertools import accumulate
 from pathlib import Path
 
-from codriver.documents import python_documents
-from codriver.documents.layout import Origin, arrange
-from codriver.documents.recordings import Recorded, RecordingError, as_lines, from_lines
-from codriver.documents.steps import python_steps
-from codriver.documents.verification import Checked, Raised
 from codriver.editing.notebooks import notebook_in, with_outputs
 from codriver.errors import RefusedError
+from codriver.features.export.documents import python_documents
+from codriver.features.export.documents.layout import Origin, arrange
+from codriver.features.export.documents.recordings import Recorded, RecordingError, as_lines, from_lines
+from codriver.features.export.documents.steps import python_steps
+from codriver.features.export.documents.verification import Checked, Raised
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter import server_socket

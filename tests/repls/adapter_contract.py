@@ -14,13 +14,13 @@ import pytest
 import real_kernels
 import real_repls
 
-from codriver.app import wiring
 from codriver.core.values import Form, Request
+from codriver.repls import connectors
 from codriver.repls.contract.adapter_values import Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.kinds import split_address
 
-CONNECTORS = {**wiring.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
+CONNECTORS = {**connectors.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
 MEMORY = "memory"
 # A shell has no values, and the contract is told in values: see `jupyter/test_real_kernels.py`.
 KERNELS = tuple(name for name in real_kernels.NAMES if name != "bash")

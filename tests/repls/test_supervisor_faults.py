@@ -7,7 +7,6 @@ import anyio
 import pytest
 from scripted_nrepl import OPS, scripted
 
-from codriver.app.wiring import CONNECTORS
 from codriver.core.actions import Evaluate, InputWanted, ReplFound, SessionClosed
 from codriver.core.dispatch import EFFECTS, Append, CloseSession, Core
 from codriver.core.handlers import HANDLERS
@@ -17,6 +16,7 @@ from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.supervisor import Repls
 from codriver.settings.model import Settings

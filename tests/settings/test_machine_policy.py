@@ -8,8 +8,8 @@ import pytest
 from live_server import WAIT_S, environ, serving
 
 from codriver.app.workspace_settings import load
-from codriver.commands.fresh_runs import FreshRuns
 from codriver.errors import StartError
+from codriver.features.export.fresh_runs import FreshRuns
 from codriver.settings import machine_policy
 from codriver.settings.layers import Reloader, as_rows
 from codriver.settings.machine_policy import SWITCHES, read
@@ -19,7 +19,7 @@ EVERYTHING = tuple(SWITCHES.values())
 UNDER_POLICY = """
 import sys
 from pathlib import Path
-from codriver.commands.fresh_runs import FreshRuns
+from codriver.features.export.fresh_runs import FreshRuns
 from codriver.errors import StartError
 from codriver.settings import machine_policy
 policy = Path(sys.argv.pop(1))

@@ -8,9 +8,11 @@ import json
 import sys
 from pathlib import Path
 
+import click
 from tools_in_memory import serving
 
 from codriver.app import features
+from codriver.commands.cli import cli
 
 SHOP = "def total(prices):\n    return sum(prices)\n"
 TEST = "from shop import total\n\ndef test_total():\n    assert total([1, 2]) == 4\n"
@@ -28,6 +30,7 @@ def use(folder):
         return {
             "features": [one.name for one in features.features()],
             "tools": tools,
+            "commands": cli.list_commands(click.Context(cli)),
             "value": client.call("evaluate_code", code="(+ 40 2)")["result"],
             "loaded": client.call("load_file", filePath="core.clj")["ok"],
             "failed": client.call("run_tests", paths=["test_shop.py"], timeoutMs=60_000)["failed"],

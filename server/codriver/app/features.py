@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codriver.server_hooks import Part, ResourceFamily, ServerHooks
     from codriver.tools.calls.base import CallHooks, Manifest, Services
 
-NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests")
+NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
 

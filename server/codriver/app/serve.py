@@ -29,7 +29,7 @@ from codriver.app.first_session import watch_languages
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
+from codriver.app.wiring import build, now_ms, on_trouble
 from codriver.app.workspace_settings import load
 from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChanged, Say, Start, Stop, Stopped
 from codriver.core.dispatch import Announce, Listen, WindDown
@@ -44,6 +44,7 @@ from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits
 from codriver.net.listening_sockets import listen
 from codriver.net.server_record import ServerRecord
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs

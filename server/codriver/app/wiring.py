@@ -12,7 +12,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -40,8 +39,9 @@ from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.jupyter.server_kernels import ServerKernels
-from codriver.repls.kinds import JUPYTER, NREPL, PYTHON
+from codriver.repls.kinds import NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_record import SessionRecord
@@ -60,7 +60,6 @@ from codriver.tools.ledgers.workspace_records import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -69,28 +68,8 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.net.fair_threads import Work
     from codriver.protocol.mcp_server import MakesSdk
-    from codriver.repls.contract.adapter import Adapter, Connector
-    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.adapter import Connector
 
-
-def connect_jupyter(
-    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
-) -> AbstractAsyncContextManager[Adapter]:
-    """A context with a kernel's adapter, whose modules are a megabyte that many workspaces never need."""
-    from codriver.repls.jupyter import jupyter_adapter  # noqa: PLC0415  # see above
-
-    return jupyter_adapter.connect_jupyter(
-        place, listener=listener, workspace=workspace, is_remote=is_remote, found_by=found_by
-    )
-
-
-CONNECTORS: Mapping[str, Connector] = MappingProxyType(
-    {
-        NREPL: connect_nrepl,
-        JUPYTER: connect_jupyter,
-    }
-)
-"""The functions that connect to REPLs, by the protocol that a kind of REPL names. `ServerKernels` has more."""
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20

@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from io import StringIO
 from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded already
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,11 @@ from codriver.commands.options import FOLDER
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError, StartError
 from codriver.systems.terminals import write_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.feature import Command
 
 FAILED = 1
 
@@ -27,8 +33,6 @@ COMMANDS = {
     "load": "call",
     "test": "testing",
     "drift": "call",
-    "export": "export",
-    "replay": "export",
     "call": "call",
     "tools": "call",
     "log": "log",
@@ -45,7 +49,7 @@ COMMANDS = {
     "seam": "seam",
     "completion": "options",
 }
-"""By command: the module of `codriver.commands` that has it."""
+"""By command of the base: the module of `codriver.commands` that has it."""
 
 
 USUAL_WORDS = {
@@ -57,11 +61,20 @@ USUAL_WORDS = {
 """By a word of other programs: the command with that meaning here."""
 
 
-def _unknown(given: str) -> str:
+def _added() -> dict[str, Command]:
+    """Return the commands that features add. Their declarations are read for words that the base does not know."""
+    from codriver.app.features import features  # noqa: PLC0415  # most commands are the base's
+
+    return {command.name: command for feature in features() for command in feature.commands}
+
+
+def _unknown(given: str, added: Mapping[str, Command]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  # only a mistake needs it
 
-    near = USUAL_WORDS.get(given) or next(iter(get_close_matches(given, COMMANDS, n=1)), None)
-    hint = f"did you mean `codriver {near}`?" if near else f"there are: {', '.join(COMMANDS)}"
+    known = [*COMMANDS, *added]
+    synonyms = {word: name for name, command in added.items() for word in command.synonyms}
+    near = (USUAL_WORDS | synonyms).get(given) or next(iter(get_close_matches(given, known, n=1)), None)
+    hint = f"did you mean `codriver {near}`?" if near else f"there are: {', '.join(known)}"
     return f"there is no command {given!r}; {hint}"
 
 
@@ -72,22 +85,25 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """See the base class; an unknown command is compared with the existing ones."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(_unknown(args[0]))
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in (added := _added()):
+            ctx.fail(_unknown(args[0], added))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of the table."""
+        """Return all commands: the base's in the order of the table, then those of features."""
         del ctx
-        return list(COMMANDS)
+        return [*COMMANDS, *_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command `cmd_name`, imported now."""
         del ctx
-        module = COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name in COMMANDS:
+            module = f"codriver.commands.{COMMANDS[cmd_name]}"
+        elif (command := _added().get(cmd_name)) is not None:
+            module = command.module
+        else:
             return None
-        found = getattr(import_module(f"codriver.commands.{module}"), f"{cmd_name}_command")
+        found = getattr(import_module(module), f"{cmd_name}_command")
         assert isinstance(found, click.Command)  # noqa: S101  # the table names commands
         return found
 

@@ -13,9 +13,9 @@ import pytest
 import real_kernels
 from evaluations import evaluate
 
-from codriver.app.wiring import CONNECTORS
 from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import Display, InputNeeded, OthersCode, OthersEnding, Output, Value
 from codriver.repls.jupyter import zmq_channel
@@ -411,7 +411,7 @@ ON_UVLOOP = """
 import anyio, sys
 sys.path.insert(0, sys.argv[2])
 from evaluations import evaluate
-from codriver.app.wiring import CONNECTORS
+from codriver.repls.connectors import CONNECTORS
 from codriver.core.values import Request
 
 async def main():

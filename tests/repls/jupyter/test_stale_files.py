@@ -8,7 +8,7 @@ import anyio.abc
 import pytest
 import real_kernels
 
-from codriver.app.wiring import CONNECTORS
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.contract.adapter import NotAnReplError, ReplUnreachableError
 
 pytestmark = pytest.mark.anyio

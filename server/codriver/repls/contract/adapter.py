@@ -364,7 +364,7 @@ def _refuse(profile: Profile, capability: str) -> NoReturn:
 
 
 class Connector(Protocol):
-    """A way to connect to the REPLs of one protocol; `codriver.app.wiring.CONNECTORS` has one for each protocol."""
+    """A way to connect to the REPLs of one protocol: `codriver.repls.connectors` has one for each protocol."""
 
     def __call__(
         self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None

@@ -6,17 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.documents.comparison import opened
-from codriver.documents.layout import Page, commented, header, test_names, write_left_out
-from codriver.documents.steps import LAST_VALUES, namespace_of
-from codriver.documents.verification import DEFAULT_NAMESPACES
+from codriver.features.export.documents.comparison import opened
+from codriver.features.export.documents.layout import Page, commented, header, test_names, write_left_out
+from codriver.features.export.documents.steps import LAST_VALUES, namespace_of
+from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 from codriver_lisp.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.documents.layout import Layout, Origin
-    from codriver.documents.verification import Checked
+    from codriver.features.export.documents.layout import Layout, Origin
+    from codriver.features.export.documents.verification import Checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.pictures import pictures_in, without_data
-from codriver.documents.comparison import compare, match_pictures, opened
-from codriver.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
+from codriver.features.export.documents.comparison import compare, match_pictures, opened
+from codriver.features.export.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.pictures import Picture
-    from codriver.documents.recordings import Recorded
+    from codriver.features.export.documents.recordings import Recorded
 
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]

@@ -34,8 +34,9 @@ from codriver.commands.options import (
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import patience, reading, say, write_file
 from codriver.commands.testing import Case, xml_of
-from codriver.documents.layout import Format, Origin, summary
-from codriver.documents.recordings import (
+from codriver.errors import CodriverError
+from codriver.features.export.documents.layout import Format, Origin, summary
+from codriver.features.export.documents.recordings import (
     NothingChosenError,
     Recording,
     RecordingError,
@@ -47,7 +48,6 @@ from codriver.documents.recordings import (
     recorded,
     since_checkpoint,
 )
-from codriver.errors import CodriverError
 from codriver.files import MEBIBYTE, Links, Rules, whole_files
 from codriver.files.own_folders import workspace_state_folder
 from codriver.log.control_characters import one_line
@@ -57,10 +57,10 @@ from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of, split
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.commands.fresh_runs import FreshRuns
     from codriver.commands.testing import Outcome
-    from codriver.documents.recordings import Recorded
-    from codriver.documents.verification import Checked
+    from codriver.features.export.documents.recordings import Recorded
+    from codriver.features.export.documents.verification import Checked
+    from codriver.features.export.fresh_runs import FreshRuns
     from codriver.net.client import Connection
 
 FORMATS = (*get_args(Format), "recording")
@@ -152,7 +152,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
     if form == "recording":
         text, told = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
-        from codriver.commands.fresh_runs import FreshRuns  # noqa: PLC0415  # a recording is only copied
+        from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # a recording is only copied
 
         runs = FreshRuns(
             workspace,
@@ -217,8 +217,8 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
     """The document, verified, and how far it reproduces in words."""
     import anyio  # noqa: PLC0415  # a recording is only copied
 
-    from codriver.commands.fresh_runs import tell  # noqa: PLC0415  # as above
-    from codriver.documents.document_check import check_format  # noqa: PLC0415  # as above
+    from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
+    from codriver.features.export.fresh_runs import tell  # noqa: PLC0415  # as above
 
     recording = chosen.recording
     check_format(recording.dialect, form)
@@ -294,7 +294,7 @@ def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
 def _recording(
     picked: tuple[Recorded, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
 ) -> Recording:
-    from codriver.commands.fresh_runs import words_of  # noqa: PLC0415  # it loads what REPLs are started by
+    from codriver.features.export.fresh_runs import words_of  # noqa: PLC0415  # it loads what REPLs are started by
 
     row = known.get(key.partition("/")[0], {})
     asked = kind_of(repl or "")
@@ -386,7 +386,7 @@ def replay_command(
     """
     import anyio  # noqa: PLC0415  # as below
 
-    from codriver.commands.fresh_runs import FreshRuns  # noqa: PLC0415  # it loads what REPLs are started by
+    from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it loads what REPLs are started by
 
     workspace, began, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codriver.documents.verification import Checked
+    from codriver.features.export.documents.verification import Checked
 
 NOTHING = frozenset({"None", "nil"})
 """The values of steps that are run for their effect."""
@@ -83,7 +83,7 @@ def _is_above(one: Checked, rebound: frozenset[str], dialect: str) -> bool:
 
 
 def _is_constant(one: Checked, dialect: str) -> bool:
-    from codriver.documents.steps import is_constant  # noqa: PLC0415  # whoever needs the page alone reads no code
+    from codriver.features.export.documents.steps import is_constant  # noqa: PLC0415  # whoever needs the page alone reads no code
 
     return dialect == "python" and is_constant(one.step)
 

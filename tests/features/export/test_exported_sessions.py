@@ -14,11 +14,11 @@ import pytest
 from real_repls import repl, short_lived_recipes
 from recorded_sessions import LISP, PYTHON
 
-from codriver.commands.fresh_runs import FreshRuns, drive_check, verified
-from codriver.documents.document_check import check_document
-from codriver.documents.layout import Origin, Page
-from codriver.documents.recordings import Recorded
-from codriver.repls.launch.fresh_repl import FreshRepl, keep_event
+from codriver.features.export.documents.document_check import check_document
+from codriver.features.export.documents.layout import Origin, Page
+from codriver.features.export.documents.recordings import Recorded
+from codriver.features.export.fresh_repl import FreshRepl, keep_event
+from codriver.features.export.fresh_runs import FreshRuns, drive_check, verified
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
 RUN_S = 300

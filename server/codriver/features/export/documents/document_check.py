@@ -9,17 +9,17 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.documents import lisp_documents, python_documents
-from codriver.documents.layout import arrange
-from codriver.documents.python_documents import notebook
-from codriver.documents.verification import NO_PYTHON, Raised
 from codriver.errors import CodriverError
+from codriver.features.export.documents import lisp_documents, python_documents
+from codriver.features.export.documents.layout import arrange
+from codriver.features.export.documents.python_documents import notebook
+from codriver.features.export.documents.verification import NO_PYTHON, Raised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.documents.layout import Format, Origin, Page
-    from codriver.documents.verification import Checked
+    from codriver.features.export.documents.layout import Format, Origin, Page
+    from codriver.features.export.documents.verification import Checked
 
 MOST_ROUNDS: Final = 12
 """Each round leaves out at least one assertion, or all of a test."""

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.documents.comparison import Match, compare
+from codriver.features.export.documents.comparison import Match, compare
 
 NOON = 1_795_348_800_000  # 2026-11-22T12:00Z
 

@@ -8,13 +8,18 @@ from dataclasses import replace
 import pytest
 
 from codriver.core.pictures import without_data
-from codriver.documents import lisp_documents, python_documents
-from codriver.documents.document_check import DocumentFailsError, Failed, FormatUnknownError, check_document
-from codriver.documents.layout import Origin, arrange
-from codriver.documents.python_documents import notebook
-from codriver.documents.recordings import Recorded
-from codriver.documents.steps import cell_steps, python_steps
-from codriver.documents.verification import Observed, Raised, strictly, verifying
+from codriver.features.export.documents import lisp_documents, python_documents
+from codriver.features.export.documents.document_check import (
+    DocumentFailsError,
+    Failed,
+    FormatUnknownError,
+    check_document,
+)
+from codriver.features.export.documents.layout import Origin, arrange
+from codriver.features.export.documents.python_documents import notebook
+from codriver.features.export.documents.recordings import Recorded
+from codriver.features.export.documents.steps import cell_steps, python_steps
+from codriver.features.export.documents.verification import Observed, Raised, strictly, verifying
 
 ORIGIN = Origin("py", "python", "2026-01-02")
 

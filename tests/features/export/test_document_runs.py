@@ -6,8 +6,8 @@ import pytest
 from accepted import accept
 from python_projects import project
 
-from codriver.commands.fresh_runs import FreshRuns
-from codriver.documents.layout import Page
+from codriver.features.export.documents.layout import Page
+from codriver.features.export.fresh_runs import FreshRuns
 
 pytestmark = pytest.mark.anyio
 

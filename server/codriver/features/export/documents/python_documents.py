@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.pictures import DATA, pictures_in, without_data
-from codriver.documents.comparison import HOME, opened, python_literal
-from codriver.documents.layout import Page, commented, header, test_names, write_left_out
-from codriver.documents.verification import DEFAULT_NAMESPACES
+from codriver.features.export.documents.comparison import HOME, opened, python_literal
+from codriver.features.export.documents.layout import Page, commented, header, test_names, write_left_out
+from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.documents.layout import Layout, Origin
-    from codriver.documents.verification import Checked
+    from codriver.features.export.documents.layout import Layout, Origin
+    from codriver.features.export.documents.verification import Checked
 
 
 _SIMPLE: Final = (

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from codriver.commands.fresh_runs import FreshRuns, ReplDiedError
-from codriver.documents.layout import Origin
-from codriver.documents.recordings import Recorded, Recording
+from codriver.features.export.documents.layout import Origin
+from codriver.features.export.documents.recordings import Recorded, Recording
+from codriver.features.export.fresh_runs import FreshRuns, ReplDiedError
 
 pytestmark = [
     pytest.mark.anyio,

@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from codriver.app.wiring import CONNECTORS
-from codriver.app.workspace_settings import load
 from codriver.commands.terminal import say
 from codriver.core.values import PrintLimits
-from codriver.documents.document_check import Failed, SoundDocument, check_document
-from codriver.documents.verification import REPL_DIED, Observed, Question, Raised, strictly, verifying
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
+from codriver.features.export.documents.document_check import Failed, SoundDocument, check_document
+from codriver.features.export.documents.verification import REPL_DIED, Observed, Question, Raised, strictly, verifying
+from codriver.features.export.fresh_repl import FreshRepl, fresh_repl
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
+from codriver.repls.connectors import CONNECTORS
 from codriver.repls.kinds import JUPYTER, KINDS, PYTHON, kind_of
-from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python_text
 from codriver.settings import machine_policy, trust
+from codriver.settings.layers import load
+from codriver.settings.model import Settings
 from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import NO_TESTS_STATUS, ChosenTests, ReportBuilder, RunSpec
 
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.documents.document_check import DocumentCheck
-    from codriver.documents.layout import Format, Origin, Page
-    from codriver.documents.recordings import Recorded, Recording
-    from codriver.documents.verification import Checked, Telling
-    from codriver.repls.launch.fresh_repl import Ran, Tell
+    from codriver.features.export.documents.document_check import DocumentCheck
+    from codriver.features.export.documents.layout import Format, Origin, Page
+    from codriver.features.export.documents.recordings import Recorded, Recording
+    from codriver.features.export.documents.verification import Checked, Telling
+    from codriver.features.export.fresh_repl import Ran, Tell
     from codriver.repls.launch.recipes import Recipe
     from codriver.testing.runs import TestFailure, TestReport
 
@@ -158,7 +159,7 @@ class FreshRuns:
         async with AsyncExitStack() as stack:
             tell: Tell = (lambda _stream, _text: None) if self.is_quiet else printed.tell
             repl = await self._repl_or_stand_in(stack, tell)
-            settings = load(self.workspace, environ=os.environ).settings
+            settings = load(self.workspace, environ=os.environ, model=Settings).settings
             told = PrintLimits(settings.max_length, settings.max_depth)
             self.progress.of = len(recording.evaluations)
             telling = _telling(recording, repl)
@@ -283,7 +284,7 @@ class FreshRuns:
 def _interpreter(workspace: Path) -> str:
     """The interpreter that the workspace's server was told to use, else that of the settings."""
     served = known_servers.ask(workspace, "codriver-export").health or {}
-    return str(served.get("python") or load(workspace, environ=os.environ).settings.python)
+    return str(served.get("python") or load(workspace, environ=os.environ, model=Settings).settings.python)
 
 
 def is_kernel(words: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.documents.recordings import (
+from codriver.features.export.documents.recordings import (
     NothingChosenError,
     Recorded,
     Recording,

@@ -5,9 +5,9 @@ import sys
 import pytest
 from needs import modules
 
-from codriver.commands.fresh_runs import FreshRuns, verified
 from codriver.core.pictures import pictures_in, without_data
-from codriver.documents.recordings import Recorded
+from codriver.features.export.documents.recordings import Recorded
+from codriver.features.export.fresh_runs import FreshRuns, verified
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

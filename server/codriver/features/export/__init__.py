@@ -1,0 +1,21 @@
+"""Export and replay: what was evaluated as tests or notebooks that are verified in fresh REPLs, and run again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.feature import Command, Feature
+
+if TYPE_CHECKING:
+    from codriver.server_hooks import ServerHooks
+
+MODULE: Final = "codriver.features.export.commands"
+
+
+def _server() -> ServerHooks:
+    from codriver.server_hooks import ServerHooks  # noqa: PLC0415  # a command reads only the declaration
+
+    return ServerHooks()
+
+
+FEATURE = Feature("export", server=_server, commands=(Command("export", MODULE), Command("replay", MODULE)))

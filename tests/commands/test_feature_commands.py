@@ -1,0 +1,44 @@
+"""Commands of features are found without the base knowing them, and cost commands of the base nothing."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from codriver.app.features import features
+from codriver.commands.cli import COMMANDS, cli
+
+ADDED = [command for one in features() for command in one.commands]
+LOADED = """
+import sys
+from codriver.commands.cli import cli
+try:
+    cli.main({words!r}, standalone_mode=False)
+finally:
+    print("LOADED", sorted(name for name in sys.modules if name.startswith(("codriver.features.", "pydantic."))))
+"""
+
+
+def loaded(*words):
+    """Return the modules of features and of pydantic that these words load."""
+    done = subprocess.run([sys.executable, "-c", LOADED.format(words=list(words))], capture_output=True, text=True,
+                          timeout=60, check=True)  # fmt: skip
+    return done.stdout.rpartition("LOADED ")[2].strip()
+
+
+@pytest.mark.parametrize("words", [("--version",), ("eval", "--help")])
+def test_a_command_of_the_base_loads_no_feature(words):
+    assert loaded(*words) == "[]"
+
+
+@pytest.mark.parametrize("command", ADDED, ids=lambda one: one.name)
+def test_a_command_of_a_feature_is_listed_and_found(command):
+    assert command.name not in COMMANDS
+    assert f"  {command.name} " in CliRunner().invoke(cli, ["--help"]).output
+    assert CliRunner().invoke(cli, [command.name, "--help"]).exit_code == 0
+
+
+def test_a_slip_of_the_pen_finds_commands_of_features_too():
+    found = CliRunner().invoke(cli, ["exprot"])
+    assert (found.exit_code, "did you mean `codriver export`?" in found.output) == (2, True)
