@@ -165,7 +165,7 @@ POLICY = {"page", "evaluation", "edits"}
 @pytest.mark.parametrize("page", READ, ids=name_of)
 def test_settings_in_examples_exist_and_are_toml(page):
     for block in blocks(page.read_text("utf-8")):
-        if block.kind in ("settings", "policy"):
+        if block.kind in ("example settings", "policy"):
             names = set(tomllib.loads(block.text))
             assert names
-            assert names <= (SETTINGS if block.kind == "settings" else POLICY)
+            assert names <= (SETTINGS if block.kind == "example settings" else POLICY)
