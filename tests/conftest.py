@@ -53,10 +53,10 @@ SLOW = {
     "features/traces": "traces",
     "features/clojuredocs": "clojuredocs",
     "features/export": "export export_secrets exported_sessions",
+    "features/page": "page page_of_another_user page_server",
     "features/try_code": "try_code",
     "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
-    "page": "page page_of_another_user page_server",
     "protocol": "both_ways corners deferred_packages evaluation_tasks log_messages",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "
@@ -84,7 +84,7 @@ SLOW = {
 
 LONGEST = (
     "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
-    "repls/test_adapter_", "features/export/test_export_secrets.py", "page/test_page.py", "commands/test_commands.py",
+    "repls/test_adapter_", "features/export/test_export_secrets.py", "features/page/test_page.py", "commands/test_commands.py",
     "app/test_serving.py", "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py",
     "tools/test_python_tests.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
     "tools/test_edit_acts.py", "relay/",

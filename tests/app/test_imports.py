@@ -12,7 +12,7 @@ LATER = (
     "codriver_relay.messages",
     "codriver_relay.streams",
     "codriver_relay.target",
-    "codriver.page",
+    "codriver.features.page",
     "codriver.setup",
     "codriver_datalog.query",
     "codriver.commands.watch",

@@ -65,5 +65,5 @@ def test_each_test_of_the_list_exists():
 
 
 def test_everything_of_a_named_file_runs():
-    assert names_files(SimpleNamespace(args=["tests/page/test_page.py"]))
-    assert not names_files(SimpleNamespace(args=["tests/page"]))
+    assert names_files(SimpleNamespace(args=["tests/features/page/test_page.py"]))
+    assert not names_files(SimpleNamespace(args=["tests/features/page"]))

@@ -44,7 +44,7 @@ CHOOSING = (
     ("clients/test_client_libraries.py", (("openai_agents", "fastmcp", "langchain"),)),
     ("clients/test_trust_question.py", (("cancel", "decline", "empty", "other", "never"),)),
     ("docs/test_ci_recipe.py", (("python", "lisp"),)),
-    ("page/test_page_server.py", (APPLICATIONS,)),
+    ("features/page/test_page_server.py", (APPLICATIONS,)),
     ("repls/worker/test_interpreters.py", PYTHONS),
     ("seam/test_copies.py", PYTHONS),
     ("seam/test_other_repls.py", (APPLICATIONS,)),

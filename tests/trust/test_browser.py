@@ -1,6 +1,6 @@
 """A real browser at both doors, of clients and of the page: whatever a web page sends, not a byte comes back.
 
-Nor is anything evaluated. The page's own script and what it may do is tested in `tests/page`.
+Nor is anything evaluated. The page's own script and what it may do is tested in `tests/features/page`.
 """
 
 import contextlib

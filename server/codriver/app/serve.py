@@ -27,7 +27,6 @@ from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import watch_languages
 from codriver.app.hot_reload import LiveSettings
-from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import build, now_ms, on_trouble
 from codriver.app.workspace_settings import load
@@ -35,6 +34,7 @@ from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChange
 from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
+from codriver.features.page.page import PageDoor
 from codriver.files.own_folders import page_redirect_file, relay_file, server_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line, visible

@@ -10,9 +10,9 @@ from codriver.commands.log import Selection, follow_log, selection_options
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError
+from codriver.features.page.page_redirect import write_redirect
 from codriver.files.own_folders import page_redirect_file
 from codriver.net import client
-from codriver.net.page_redirect import write_redirect
 
 if TYPE_CHECKING:
     from pathlib import Path

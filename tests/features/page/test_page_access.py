@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from codriver.page.page_access import CODE_S, MAX_CODES, MAX_SPENT, Access
+from codriver.features.page.page_access import CODE_S, MAX_CODES, MAX_SPENT, Access
 
 
 @pytest.fixture

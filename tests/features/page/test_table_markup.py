@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from codriver.page.table_markup import without_connections
+from codriver.features.page.table_markup import without_connections
 
 PANDAS = """<style type="text/css">
 #T_1 td { color: red; }

@@ -19,7 +19,7 @@ from live_server import WAIT_S, serving, until
 from other_user import BECOME, needs_root
 from page_client import Events, PageClient, address_of, opened
 
-from codriver.page.page_server import MAX_CONNECTIONS
+from codriver.features.page.page_server import MAX_CONNECTIONS
 
 TRIES = 20
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from codriver.page.connections import Connections, TooManyConnectionsError
+from codriver.features.page.connections import Connections, TooManyConnectionsError
 
 pytestmark = pytest.mark.anyio
 

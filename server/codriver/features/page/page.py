@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.net.page_redirect import remove_redirect
+from codriver.features.page.page_redirect import remove_redirect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anyio.abc import SocketListener, TaskGroup
 
     from codriver.app.wiring import Parts
-    from codriver.page.page_server import PageServer
+    from codriver.features.page.page_server import PageServer
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class PageDoor:
         self._scope.cancel()
 
     async def _open(self) -> PageServer:
-        from codriver.page.page_server import PageServer  # noqa: PLC0415  # most servers never need it
+        from codriver.features.page.page_server import PageServer  # noqa: PLC0415  # most servers never need it
 
         parts = self._parts
         page = PageServer(parts.services, parts.protocol, parts.clients, redirect=self._redirect)

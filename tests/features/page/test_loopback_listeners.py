@@ -14,7 +14,7 @@ import pytest
 from other_user import needs_root
 
 import codriver
-from codriver.net.loopback_listeners import NoPortError, listen_on_loopback
+from codriver.features.page.loopback_listeners import NoPortError, listen_on_loopback
 
 ADDRESSES = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 
@@ -124,7 +124,7 @@ def test_without_ipv6_one_address_is_held_and_the_other_cannot_be_bound():
     code = """
 import anyio, socket, sys
 sys.path.insert(0, sys.argv[1])
-from codriver.net.loopback_listeners import listen_on_loopback
+from codriver.features.page.loopback_listeners import listen_on_loopback
 async def main():
     for ports in ((0,), (0, 0)):
         listeners, port = await listen_on_loopback(ports)

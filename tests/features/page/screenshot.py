@@ -1,4 +1,4 @@
-"""Draw the documentation's picture of the page: `python tests/page/screenshot.py` writes docs/images/page.png.
+"""Draw the documentation's picture of the page: `python tests/features/page/screenshot.py` writes docs/images/page.png.
 
 It needs Chromium. Three callers work on a small shop: one plots prices, one runs tests of which one fails, and one is a
 person on the command line. The failed test is opened.
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from browser import Browser

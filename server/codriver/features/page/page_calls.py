@@ -22,18 +22,18 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import cut
+from codriver.features.page.page_admission import FRAMES
+from codriver.features.page.table_markup import without_connections
 from codriver.log.facts import facts_of
 from codriver.log.output_log import Question
-from codriver.page.page_admission import FRAMES
-from codriver.page.table_markup import without_connections
 from codriver.systems.programs import typed
 from codriver.tools.answers.live_handoff import handoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from codriver.features.page.request_body import Body
     from codriver.net.client_sessions import ClientSession
-    from codriver.page.request_body import Body
     from codriver.protocol.calls import Caller
     from codriver.tools.calls.base import Services
 

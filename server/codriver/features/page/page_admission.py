@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.net.admission import token_matches
 
 if TYPE_CHECKING:
-    from codriver.page.http_connection import Request
-    from codriver.page.page_access import Access
+    from codriver.features.page.http_connection import Request
+    from codriver.features.page.page_access import Access
 
 Kind = Literal["file", "frame", "enter", "prove", "call", "refuse"]
 """`file`: a part of the bare page, which holds nothing of the log. `frame`: a table, at an address that is used once.

@@ -22,7 +22,7 @@ from page_client import PageClient, address_of, opened
 
 pytestmark = [needs_root, pytest.mark.slow]
 
-PROGRAM = Path(__file__).parents[1] / "support" / "hostile_pages.py"
+PROGRAM = Path(__file__).parents[2] / "support" / "hostile_pages.py"
 BEGIN = f"""
 import asyncio, base64, contextlib, encodings.idna, json, os, resource, socket, sys, threading
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from codriver.page.request_body import BadBodyError, read_body
+from codriver.features.page.request_body import BadBodyError, read_body
 
 
 def test_members_are_read_by_their_types():

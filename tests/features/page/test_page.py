@@ -14,9 +14,9 @@ from forwarded_port import Forwarding, Liar, Trap
 from live_server import own_settings, until
 from page_client import Events, opened
 
-import codriver.page
-from codriver.net.page_redirect import write_redirect
-from codriver.page.page_files import FOLDER
+import codriver.features.page
+from codriver.features.page.page_files import FOLDER
+from codriver.features.page.page_redirect import write_redirect
 
 pytestmark = pytest.mark.served("python", client="claude-code", other="codex-mcp-client")
 
@@ -549,7 +549,7 @@ def test_questions_are_asked_in_datalog_and_a_row_leads_to_its_evaluation(page, 
 
 
 def test_every_example_of_the_page_is_the_logs_own(served_page):
-    log = (Path(codriver.page.__file__).parents[3] / "docs" / "reference" / "log.md").read_text()
+    log = (Path(codriver.features.page.__file__).parents[4] / "docs" / "reference" / "log.md").read_text()
     rows = log.partition("<!-- queries -->")[2].partition("<!-- /queries -->")[0].strip().splitlines()[2:]
     cells = [[cell.strip().strip("`") for cell in line.strip().strip("|").split(" | ")] for line in rows]
     assert served_page.call("examples")["examples"] == [[*one, ""][:3] for one in cells]

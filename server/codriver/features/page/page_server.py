@@ -1,6 +1,6 @@
 """The server of the page: listeners on loopback for whoever has its token, until nobody looks any more.
 
-A connection of another user is closed unread, as at the port for clients. `codriver.page.page_admission` checks each
+A connection of another user is closed unread, as at the port for clients. `codriver.features.page.page_admission` checks each
 request of the rest, and a refused request gets no byte. The files of the bare page hold nothing of any log.
 """
 
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio.streams.stapled import MultiListener
 
+from codriver.features.page.connections import Connections, TooManyConnectionsError
+from codriver.features.page.http_connection import HttpConnection
+from codriver.features.page.loopback_listeners import listen_on_loopback
+from codriver.features.page.page_access import LOOPBACK, Access
+from codriver.features.page.page_admission import CALLS, JSON, host_of, kind_of
+from codriver.features.page.page_calls import PageCalls, UnknownCallError
+from codriver.features.page.page_files import FRAME_POLICY, GUARDS, page_files
+from codriver.features.page.page_redirect import remove_redirect
+from codriver.features.page.page_rows import RowReader, header, tests_under_way
+from codriver.features.page.request_body import BadBodyError, read_body
 from codriver.net.admission import ASKING, comes_from_user
-from codriver.net.loopback_listeners import listen_on_loopback
 from codriver.net.outbox import Outbox
-from codriver.net.page_redirect import remove_redirect
 from codriver.net.refusal_log import RefusalLog
-from codriver.page.connections import Connections, TooManyConnectionsError
-from codriver.page.http_connection import HttpConnection
-from codriver.page.page_access import LOOPBACK, Access
-from codriver.page.page_admission import CALLS, JSON, host_of, kind_of
-from codriver.page.page_calls import PageCalls, UnknownCallError
-from codriver.page.page_files import FRAME_POLICY, GUARDS, page_files
-from codriver.page.page_rows import RowReader, header, tests_under_way
-from codriver.page.request_body import BadBodyError, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from anyio.abc import SocketListener, SocketStream
 
+    from codriver.features.page.connections import Connection
+    from codriver.features.page.http_connection import Request
+    from codriver.features.page.page_admission import Kind
+    from codriver.features.page.page_files import PageFile
+    from codriver.features.page.page_rows import Row
+    from codriver.features.page.request_body import Body
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.page.connections import Connection
-    from codriver.page.http_connection import Request
-    from codriver.page.page_admission import Kind
-    from codriver.page.page_files import PageFile
-    from codriver.page.page_rows import Row
-    from codriver.page.request_body import Body
     from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.base import Services
 

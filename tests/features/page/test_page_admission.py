@@ -2,9 +2,9 @@
 
 import pytest
 
-from codriver.page.http_connection import Request
-from codriver.page.page_access import Access
-from codriver.page.page_admission import kind_of
+from codriver.features.page.http_connection import Request
+from codriver.features.page.page_access import Access
+from codriver.features.page.page_admission import kind_of
 
 ACCESS = Access()
 ACCESS.life_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43
