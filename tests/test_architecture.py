@@ -63,14 +63,11 @@ MAY_IMPORT = {
     "protocol/sdk": {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
-    "page": {
-        "core", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
-    },
     "feature": {"server_hooks", "settings"},
-    "server_hooks": {"log", "net", "repls", "tools/calls"},
+    "server_hooks": {"log", "net", "protocol", "repls", "tools/calls"},
     "features": set(),
     "app": {
-        "core", "editing", "errors", "feature", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls",
+        "core", "editing", "errors", "feature", "files", "log", "net", "protocol", "protocol/sdk", "repls",
         "server_hooks",
         "settings", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers",
     },
@@ -102,8 +99,8 @@ DOORS = {
     },
     "mcp": {"protocol/sdk", "commands"},
     "mcp_types": {"protocol/sdk"},
-    "click": {"commands", "features/export"},
-    "h11": {"page"},
+    "click": {"commands", "features/export", "features/page"},
+    "h11": {"features/page"},
     "tinydb": {"log"},
     "transit": {"log"},
     "pydantic": {
@@ -413,7 +410,7 @@ OPENERS = {
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/dialects/re_frame.py": "the forms that come with us",
-    "page/page_files.py": "the files of the page, which come with us",
+    "features/page/page_files.py": "the files of the page, which come with us",
     "repls/programs/__init__.py": "the programs that come with us",
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
     "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",

@@ -23,6 +23,7 @@ from codriver.app.features import server_hooks
 from codriver.app.workspace_settings import settings_model
 from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
+from codriver.features.page import page_redirect
 from codriver.files import own_folders
 from codriver.log.output_log import OWN_SOURCES, Category
 from codriver.protocol import resources
@@ -230,7 +231,7 @@ def state_files() -> frozenset[str]:
     workspace = Path("workspace")
     found = {own_folders.server_folder(workspace), own_folders.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
-    state = {own_folders.history_file(workspace).name, own_folders.page_redirect_file(workspace).name, trust.RECORD}
+    state = {own_folders.history_file(workspace).name, page_redirect.redirect_file(workspace).name, trust.RECORD}
     own = {own_folders.relay_file().name, own_folders.hook_file(own_folders.relay_file()).name}
     return frozenset(inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.PLACE)})
 
@@ -271,7 +272,7 @@ def derived() -> Names:
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),
         "settings.kernels": {info.alias for info in model.NamedKernelEntry.model_fields.values()},
-        "settings.durations": model.Durations.__dataclass_fields__,
+        "settings.durations": {*model.Durations.__dataclass_fields__, *features.durations()} - {"others"},
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),
         "log.attributes": {*ASKED.schema.attributes, *(f"run/{one}" for one in ASKED.schema.beside[0].attributes)},

@@ -33,6 +33,18 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """Options that a feature adds to a command of the base.
+
+    `module` is imported with the command. Its function `extended` receives the `click` command, and returns a copy that
+    has the options too.
+    """
+
+    command: str
+    module: str
+
+
+@dataclass(frozen=True, slots=True)
 class Feature:
     """The declaration of one feature.
 
@@ -45,3 +57,6 @@ class Feature:
     requires: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     settings: tuple[Setting[Any], ...] = ()
+    options: tuple[Options, ...] = ()
+    durations: tuple[tuple[str, float], ...] = ()
+    """Waits of the server, by name and in seconds, that tests make shorter: see `settings.model.Durations`."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.log.query_sources import Queryable, QuerySource
-    from codriver.net.client_sessions import ClientSession
+    from codriver.net.client_sessions import Clients, ClientSession
+    from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.base import Services, Tool
 
 T = TypeVar("T")
@@ -77,11 +78,32 @@ class ResourceFamily:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningServer:
+    """What the base hands over when a feature serves clients by a way of its own."""
+
+    services: Services
+    protocol: McpServer
+    clients: Clients
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that a command makes at the server's port instead of speaking MCP: see `net.client.send_request`.
+
+    `answer` receives the request's detail, and returns the answer.
+    """
+
+    name: str
+    answer: Callable[[RunningServer, str], Awaitable[Mapping[str, object]]]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerHooks:
     """What a feature adds to a running server."""
 
     tools: tuple[Tool, ...] = ()
     parts: tuple[Part[Any], ...] = ()
+    requests: tuple[Request, ...] = ()
     added_arguments: tuple[AddedArguments, ...] = ()
     """Arguments for tools of the base."""
     calls: CallHooks = NO_HOOKS

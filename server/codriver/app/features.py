@@ -10,14 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anyio.abc import TaskGroup
 
     from codriver.feature import Feature
     from codriver.repls.contract.extras import AdapterHooks
-    from codriver.server_hooks import Part, ResourceFamily, ServerHooks
+    from codriver.server_hooks import Part, Request, ResourceFamily, ServerHooks
     from codriver.tools.calls.base import CallHooks, Manifest, Services
 
-NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export")
+NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "page")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
 
@@ -43,6 +45,22 @@ def resources() -> tuple[ResourceFamily, ...]:
 def parts() -> tuple[Part[Any], ...]:
     """Return the declarations of all state that features keep for the life of a server."""
     return tuple(part for hooks in server_hooks() for part in hooks.parts)
+
+
+def requests() -> tuple[Request, ...]:
+    """Return the requests that commands make at the server's port."""
+    return tuple(request for hooks in server_hooks() for request in hooks.requests)
+
+
+def durations() -> Mapping[str, float]:
+    """Return the waits of all features by name, in seconds."""
+    return {name: seconds for one in features() for name, seconds in one.durations}
+
+
+@cache
+def option_modules(command: str) -> tuple[str, ...]:
+    """Return the modules whose options extend a command of the base."""
+    return tuple(options.module for one in features() for options in one.options if options.command == command)
 
 
 @cache

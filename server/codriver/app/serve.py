@@ -34,8 +34,7 @@ from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChange
 from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
-from codriver.features.page.page import PageDoor
-from codriver.files.own_folders import page_redirect_file, relay_file, server_folder
+from codriver.files.own_folders import relay_file, server_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line, visible
 from codriver.net import known_servers, registration, relay_install
@@ -49,13 +48,14 @@ from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
+from codriver.server_hooks import RunningServer
 from codriver.settings.layers import Reloader, held_back
 from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
 from codriver.systems import terminals
 from codriver.systems.machine import TELLS_USERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -122,7 +122,7 @@ def run(options: ServeOptions) -> int:
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
-        durations = durations_from(os.environ)
+        durations = durations_from(os.environ, features.durations())
         check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
         sys.setswitchinterval(THREAD_TURN_S)
         return anyio.run(
@@ -201,7 +201,6 @@ class Server:
             is_asked=not options.is_on_demand,
         )
         self._core = self._parts.core
-        self._page = PageDoor(self._parts, tasks, page_redirect_file(workspace), durations.page_s)
 
     async def run(self) -> None:
         """Start, serve, and return when all is closed."""
@@ -217,7 +216,6 @@ class Server:
         self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
-        self._tasks.start_soon(self._page.watch_settings)
         for part in features.parts():
             if part.run is not None:
                 self._tasks.start_soon(part.run, parts.services.part(part.kind))
@@ -250,12 +248,16 @@ class Server:
             clients=clients,
             limits=limits,
             on_stop=lambda: self._core.report(Stop("`codriver stop`")),
-            on_page=self._page.open,
+            requests=self._requests(),
         )
         async with listener:
             self._core.resume(effect, (effect.host, port))
             with self._accepting:
                 await listener.serve(front.serve_one, self._tasks)
+
+    def _requests(self) -> Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]]:
+        server = RunningServer(self._parts.services, self._parts.protocol, self._parts.clients)
+        return {request.name: partial(request.answer, server) for request in features.requests()}
 
     def _announce(self, effect: Announce) -> None:
         life = effect.life
@@ -388,7 +390,6 @@ class Server:
         add("give up what runs on", self._give_up_evaluations)
         add("end the evaluations", self._end_evaluations)
         add("turn away who waits for a thread", parts.work.standing.close)
-        add("close the page", self._page.close)
         add("close the listener", self._accepting.cancel)
 
     async def _answer_requests(self) -> None:

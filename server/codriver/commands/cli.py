@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codriver import __version__
+from codriver.app import features
 from codriver.commands.options import FOLDER
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError, StartError
@@ -105,6 +106,9 @@ class LazyGroup(click.Group):
             return None
         found = getattr(import_module(module), f"{cmd_name}_command")
         assert isinstance(found, click.Command)  # noqa: S101  # the table names commands
+        for extending in features.option_modules(cmd_name):
+            found = import_module(extending).extended(found)
+            assert isinstance(found, click.Command)  # noqa: S101  # as a feature's module returns it
         return found
 
 

@@ -88,11 +88,6 @@ def workspace_state_folder(workspace: Path) -> Path:
     return state_folder() / "workspaces" / f"{slug}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:12]}"
 
 
-def page_redirect_file(workspace: Path) -> Path:
-    """The file that leads a browser to the page of a workspace's server, until its code is used."""
-    return workspace_state_folder(workspace) / "page.html"
-
-
 def history_file(workspace: Path) -> Path:
     """The file of a workspace's history. The counter of lines lies beside it."""
     return workspace_state_folder(workspace) / "eval-history.transit.json"

@@ -64,9 +64,10 @@ class Admitted:
     """The id of Claude Code's conversation that the peer, a relay, was started for; of other clients empty."""
     stops_server: bool = False
     """Whether the peer asks the server to stop, and for nothing else."""
-    page_host: str | None = None
-    """The host that the peer wants in the page's address, `""` for the page's own name, if it asks for nothing but the
-    page for people."""
+    request: str = ""
+    """The name of the peer's request, if that is all that the peer wants; empty for a peer that speaks MCP."""
+    detail: str = ""
+    """The detail of the request."""
 
 
 FIRST_BYTE_S = 300.0
@@ -214,11 +215,11 @@ class Admission:
             message = json.loads(line)
             given = message["params"] if message["method"] == INTRODUCTION else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
-            meant, said, page_host = given.get("workspace"), given.keys(), given.get("page")
+            meant, said = given.get("workspace"), given.keys()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
                 return Admitted(data)  # the reader answers the mistake
-            token, session, meant, said, page_host = "", self._session_id, None, (), None
+            given, token, session, meant, said = {}, "", self._session_id, None, ()
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             self._refusals.note("refused a connection without the token")
             return None
@@ -235,7 +236,8 @@ class Admission:
             takes_skills="withoutSkills" not in said,
             conversation=as_id(given.get("conversation")) or "" if said else "",
             stops_server="stop" in said,
-            page_host=page_host if isinstance(page_host, str) else None,
+            request=_text(given.get("request")),
+            detail=_text(given.get("detail")),
         )
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:
@@ -250,6 +252,10 @@ class Admission:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return False
         return meant == ours
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _may_introduce(data: bytes) -> bool:

@@ -10,7 +10,8 @@ import os
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
 
 from codriver.errors import CodriverError, StartError
 from codriver.files.own_folders import server_folder
@@ -19,13 +20,13 @@ from codriver.net.kernel_sockets import KernelSilentError
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from codriver.net.server_record import ServerRecord
 
 PROTOCOL = "2025-11-25"
-Wish = Literal["", "stop", "page"]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 HEALTH_S = 5.0
 START_S = 30.0
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
@@ -148,12 +149,11 @@ class Connection:
         self.socket.settimeout(None)
 
     def introduce(
-        self, workspace: Path, *, token: str | None, session: str | None, wish: Wish = "", detail: str = "yes"
+        self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NOTHING
     ) -> None:
         """Show the token, and name the server and the workspace: any other server hangs up, and so do we.
 
-        `wish`: the only request of this conversation: to stop, or to open the page. `detail`: for the page, the host
-        in its address, `""` for its own name.
+        `others`: what else the introduction has, if this conversation is about one request only.
 
         Raises:
             StrangeServerError: the server is another workspace's.
@@ -162,8 +162,8 @@ class Connection:
         status = workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
         given = {"token": token, "session": session, "workspace": ours}
-        wishes = {wish: detail} if wish else {}
-        self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if value} | wishes)
+        shown = {name: value for name, value in given.items() if value}
+        self.notify(server_record.INTRODUCTION, {**shown, **others})
         answer = next(self.messages(), None)
         if answer is None:
             raise ServerGoneError
@@ -306,8 +306,8 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "", detail: str = "yes") -> Connection:
-    """A verified connection to the server of a workspace, with the introduction made.
+def _reach(workspace: Path, folder: Path, port: int, others: Mapping[str, str] = NOTHING) -> Connection:
+    """Return a verified connection to the server of a workspace, with the introduction made: see `introduce`.
 
     Raises:
         NotTheServerError: somebody else listens there. Nothing was sent.
@@ -320,7 +320,7 @@ def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "", detail:
         server_record.verify(connection.socket, folder)
         token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
         session = claimed.session_id if claimed and is_its else None
-        connection.introduce(workspace, token=token, session=session, wish=wish, detail=detail)
+        connection.introduce(workspace, token=token, session=session, others=others)
     except BaseException:
         connection.close()
         raise
@@ -361,25 +361,25 @@ def ask_to_stop(workspace: Path, claimed: ServerRecord) -> None:
     Raises:
         CodriverError, OSError, ValueError: the server cannot be reached.
     """
-    _reach(workspace, server_folder(workspace), claimed.port, wish="stop").close()
+    _reach(workspace, server_folder(workspace), claimed.port, {"stop": "yes"}).close()
 
 
-def ask_for_page(workspace: Path, host: str = "") -> dict[str, Any]:
-    """Ask the server of a workspace to open its page; return the answer: the page's `address`, or the `problem`.
-
-    The address holds a code that counts once. `host`: the host in the address, `""` for the page's own name.
+def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]:
+    """Make one request to the server of a workspace instead of speaking MCP, and return the answer.
 
     Raises:
         NoServerError: no server runs.
+        ServerGoneError: the server has no answer to such a request.
         CodriverError, OSError, ValueError: the server cannot be reached.
     """
-    connect(workspace, name="codriver-page").close()  # in words for people, if no page opens
+    connect(workspace).close()  # its errors are written for people
     folder = server_folder(workspace)
-    with _reach(workspace, folder, _read_port(workspace, folder), wish="page", detail=host) as connection:
+    others = {"request": name, "detail": detail}
+    with _reach(workspace, folder, _read_port(workspace, folder), others) as connection:
         for message in connection.messages():
-            told = message.get("params")
-            if message.get("method") == server_record.PAGE and isinstance(told, dict):
-                return told
+            answer = message.get("params")
+            if message.get("method") == server_record.ANSWER and isinstance(answer, dict):
+                return answer
     raise ServerGoneError
 
 

@@ -15,7 +15,7 @@ from anyio.abc import SocketAttribute
 from codriver.net.keepalive import keep_alive
 from codriver.net.listening_sockets import FILES_BESIDE_CLIENTS
 from codriver.net.outbox import Outbox, immediately
-from codriver.net.server_record import PAGE
+from codriver.net.server_record import ANSWER
 from codriver.net.socket_reader import READ_BYTES, receiving
 from codriver.systems.machine import allow_open_files
 
@@ -72,15 +72,15 @@ class Listener:
         clients: Clients,
         limits: ListenerLimits,
         on_stop: Callable[[], None],
-        on_page: Callable[[str], Awaitable[Mapping[str, object]]],
+        requests: Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]],
     ) -> None:
-        """`on_page` opens the page under a host, `""` for its own name, and returns the answer for the caller."""
+        """`requests`: by name, what answers a request that a command makes instead of speaking MCP."""
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
         self._limits = limits
         self._on_stop = on_stop
-        self._on_page = on_page
+        self._requests = requests
         self._pending: dict[anyio.CancelScope, None] = {}
         """The connections that are not admitted yet, the oldest first."""
         if refused := allow_open_files(limits.clients + FILES_BESIDE_CLIENTS):
@@ -102,9 +102,8 @@ class Listener:
         if admitted.stops_server:
             self._on_stop()
             return
-        if admitted.page_host is not None:
-            told = {"jsonrpc": "2.0", "method": PAGE, "params": await self._on_page(admitted.page_host)}
-            await stream.send(json.dumps(told).encode() + b"\n")
+        if admitted.request:
+            await self._answer(stream, admitted.request, admitted.detail)
             return
         first = admitted.first
         if len(self._clients) >= self._limits.clients:
@@ -129,6 +128,14 @@ class Listener:
             await self._converse(session, stream, first)
         finally:
             self._clients.remove(session)
+
+    async def _answer(self, stream: SocketStream, name: str, detail: str) -> None:
+        """Answer a request; one that is unknown gets no answer."""
+        if (answer := self._requests.get(name)) is None:
+            logger.warning("refused a connection with an unknown request")
+            return
+        message = {"jsonrpc": "2.0", "method": ANSWER, "params": await answer(detail)}
+        await stream.send(json.dumps(message).encode() + b"\n")
 
     def _make_room(self) -> None:
         """Make room if too many connections are open: close the oldest that is not admitted yet."""

@@ -37,8 +37,8 @@ INTRODUCTION: Final = "codriver/token"
 """The notification that shows a token and names the intended server."""
 WORKSPACE: Final = "codriver/workspace"
 """The answer to a notification with a workspace."""
-PAGE: Final = "codriver/page"
-"""The answer to a notification that asks for the page."""
+ANSWER: Final = "codriver/answer"
+"""The answer to a request that a command makes instead of speaking MCP."""
 LOG_BYTES: Final = 4096
 STOPPED_FOR_GOOD: Final = 5
 """The exit status of a server on demand if the user wants none."""

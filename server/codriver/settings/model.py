@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar, get_args, get_origin
@@ -60,8 +60,8 @@ GIVEN: Final = "CODRIVER_DURATIONS"
 class WrongDurationError(StartError):
     """The variable names no duration, or gives no number."""
 
-    def __init__(self, word: str) -> None:
-        known = ", ".join(field.name for field in fields(Durations))
+    def __init__(self, word: str, names: Iterable[str]) -> None:
+        known = ", ".join(names)
         super().__init__(f"{GIVEN} gives no duration by {word!r}: it takes words such as settle_s=0.5, of {known}")
 
 
@@ -91,27 +91,28 @@ class Durations:
     """How long a question to a human stays open when nothing waits for its answer."""
     skills_s: float = 30.0
     """Between two looks at the files of skills."""
-    page_s: float = 600.0
-    """How long the page can be opened when nobody looks at it any more."""
+    others: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The waits of features, by name."""
 
 
-def durations_from(environ: Mapping[str, str]) -> Durations:
-    """The durations that the variables of a server give.
+def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = MappingProxyType({})) -> Durations:
+    """Return the durations of a server, some of which its variables change. `others`: the waits of features by name.
 
     Raises:
         WrongDurationError: a variable names no duration, or gives no number.
     """
-    names = {field.name for field in fields(Durations)}
+    names = [*(one.name for one in fields(Durations) if one.name != "others"), *others]
     given: dict[str, float] = {}
     for word in environ.get(GIVEN, "").split():
         name, _, value = word.partition("=")
         try:
             given[name] = float(value)
         except ValueError:
-            raise WrongDurationError(word) from None
+            raise WrongDurationError(word, names) from None
         if name not in names or not given[name] >= 0:
-            raise WrongDurationError(word)
-    return Durations(**given)
+            raise WrongDurationError(word, names)
+    of_features = {name: given.pop(name, seconds) for name, seconds in others.items()}
+    return Durations(**given, others=MappingProxyType(of_features))
 
 
 ALLOWED: Final = "a list of texts like [KEY=]FILE or [KEY=]URL, or of tables [[kernels]]"

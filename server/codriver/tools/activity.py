@@ -34,7 +34,7 @@ UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
 CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 HUMANS: Final = frozenset({"human", HUMAN})
-"""The callers that are people: on the page, and in a notebook past this server."""
+"""The callers that are people: by a client of their own, and in a notebook past this server."""
 
 
 class ActivityArguments(Arguments):

@@ -72,7 +72,7 @@ def test_neither_token_nor_code_lies_in_any_file(live, page):
 
 def ask_at_port_of_clients(live):
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as sock:
-        sock.sendall(b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"page": ""}}\n')
+        sock.sendall(b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"request": "page"}}\n')
         with sock.makefile("rb") as file:
             return [json.loads(line)["params"] for line in file]
 
@@ -583,8 +583,8 @@ def test_a_looked_at_page_is_a_client_and_none_when_nobody_looks(live, page, cli
 
     with Events(page) as events:
         events.next()
-        assert "codriver-page" in names()
-    until(lambda: "codriver-page" not in names(), "the page to have left")
+        assert "codriver-human" in names()
+    until(lambda: "codriver-human" not in names(), "the page to have left")
 
 
 def test_an_edit_tells_what_it_changed(live, page, client):

@@ -1,1 +1,31 @@
-"""The page: all that passes through the REPLs, for a person with a browser. Imported only when it is asked for."""
+"""The page: everything that passes through the REPLs, for a person with a browser. Opened by `codriver watch --web`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.feature import Feature, Options
+
+if TYPE_CHECKING:
+    from codriver.server_hooks import ServerHooks
+
+REQUEST = "page"
+"""The name of the request for an address of the page."""
+
+
+def _server() -> ServerHooks:
+    from codriver.features.page.page import Page, open_page  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.server_hooks import Part, Request, ServerHooks  # noqa: PLC0415  # as above
+
+    return ServerHooks(
+        parts=(Part(Page, Page, run=Page.watch_settings, stop=Page.stop),),
+        requests=(Request(REQUEST, open_page),),
+    )
+
+
+FEATURE = Feature(
+    "page",
+    options=(Options("watch", "codriver.features.page.watch_options"),),
+    durations=(("page_s", 600.0),),
+    server=_server,
+)

@@ -1,4 +1,4 @@
-"""The door to the page: the page is imported and opened on request, and is a new one each time it is opened."""
+"""The page of one server: opened on request, and a new one each time it is opened."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.features.page.page_redirect import remove_redirect
+from codriver.features.page.page_redirect import redirect_file, remove_redirect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from anyio.abc import SocketListener, TaskGroup
 
-    from codriver.app.wiring import Parts
     from codriver.features.page.page_server import PageServer
+    from codriver.server_hooks import RunningServer
+    from codriver.tools.calls.base import Services
 
 logger = logging.getLogger(__name__)
 
 
-class PageDoor:
-    """The page of one server, for its life: closed until somebody requests it, and again when nobody looks any more."""
+class Page:
+    """The page of one server, for its lifetime: closed until it is requested, and again when nobody looks any more."""
 
-    def __init__(self, parts: Parts, tasks: TaskGroup, redirect: Path, idle_s: float) -> None:
-        """`redirect`: the file that may lead a browser to the page; `idle_s`: how long an unseen page stays open."""
-        self._parts = parts
+    def __init__(self, services: Services, tasks: TaskGroup) -> None:
+        self._live = services.live
+        self._idle_s = services.durations.others["page_s"]
+        """How long an unseen page stays open."""
+        self._redirect = redirect_file(services.workspace)
         self._tasks = tasks
-        self._redirect = redirect
-        self._idle_s = idle_s
         self._page: PageServer | None = None
         """The page, while it is open."""
         self._opening = anyio.Lock()
         self._scope = anyio.CancelScope()
         """The scope of the page, while it is open."""
 
-    async def open(self, host: str) -> Mapping[str, object]:
-        """Open the page, unless it is open; return a new address under a host, or the reason why there is none."""
-        settings = self._parts.services.live.settings
+    async def open(self, server: RunningServer, host: str) -> Mapping[str, object]:
+        """Open the page unless it is open. Return a new address under a host, or the reason why there is none."""
+        settings = self._live.settings
         if not settings.enable_page:
             policy = settings.policy_of("enable_page")
             by = f"on this machine by {policy}" if policy else "by the setting enablePage"
             return {"problem": f"the page is switched off {by}"}
         try:
             async with self._opening:
-                page = self._page or await self._open()
+                page = self._page or await self._open(server)
                 page.extend()
                 return {"address": page.new_address(host)}
         except Exception as error:
@@ -54,21 +54,19 @@ class PageDoor:
 
     async def watch_settings(self) -> None:
         """Close the page when the settings switch it off, until cancelled."""
-        live = self._parts.services.live
         while True:
-            await live.changed.wait()
-            if not live.settings.enable_page:
-                self.close()
+            await self._live.changed.wait()
+            if not self._live.settings.enable_page:
+                self._scope.cancel()
 
-    def close(self) -> None:
-        """Close the page as the server ends, or as it is switched off."""
+    async def stop(self) -> None:
+        """Close the page as the server stops."""
         self._scope.cancel()
 
-    async def _open(self) -> PageServer:
+    async def _open(self, server: RunningServer) -> PageServer:
         from codriver.features.page.page_server import PageServer  # noqa: PLC0415  # most servers never need it
 
-        parts = self._parts
-        page = PageServer(parts.services, parts.protocol, parts.clients, redirect=self._redirect)
+        page = PageServer(server.services, server.protocol, server.clients, redirect=self._redirect)
         listeners = await page.open()
         self._page = page
         self._tasks.start_soon(self._serve, page, listeners)
@@ -86,3 +84,8 @@ class PageDoor:
                 self._page = None
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(remove_redirect, self._redirect)
+
+
+async def open_page(server: RunningServer, host: str) -> Mapping[str, object]:
+    """Open the page of a server, and return its address under a host."""
+    return await server.services.part(Page).open(server, host)

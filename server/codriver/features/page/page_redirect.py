@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.files.own_folders import workspace_state_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,11 @@ TEXT: Final = """<!doctype html>
 <script>location.replace({script})</script>
 <noscript><a href="{link}">Open the page</a></noscript>
 """
+
+
+def redirect_file(workspace: Path) -> Path:
+    """Return the file that leads a browser to the page of a workspace's server, until its code is used."""
+    return workspace_state_folder(workspace) / "page.html"
 
 
 def write_redirect(file: Path, address: str) -> None:

@@ -1,7 +1,7 @@
 """The server of the page: listeners on loopback for whoever has its token, until nobody looks any more.
 
-A connection of another user is closed unread, as at the port for clients. `codriver.features.page.page_admission` checks each
-request of the rest, and a refused request gets no byte. The files of the bare page hold nothing of any log.
+A connection of another user is closed unread, as at the port for clients. `page_admission` checks each request of the
+rest, and a refused request gets no byte. The files of the bare page hold nothing of any log.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from codriver.features.page.request_body import BadBodyError, read_body
 from codriver.net.admission import ASKING, comes_from_user
 from codriver.net.outbox import Outbox
 from codriver.net.refusal_log import RefusalLog
+from codriver.tools.calls.base import HUMAN_CLIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anyio.abc import SocketListener, SocketStream
@@ -52,7 +53,6 @@ MAX_CONNECTIONS: Final = 64
 EVENTS: Final = f"{CALLS}events"
 ANOTHER: Final = f"{CALLS}another"
 """The call for a code that opens the page in another tab."""
-NAME: Final = "codriver-page"
 TURN_S: Final = 0.05
 """Minimum time between two updates of a page: twenty a second at most."""
 REST_TIMES: Final = 20
@@ -84,6 +84,8 @@ class PageServer:
         self._connections = Connections(MAX_CONNECTIONS)
         self._looking = 0
         self._last_looked = 0.0
+        self._close: Callable[[], object] = lambda: None
+        """Closes the page while it is served."""
         self._client: ClientSession | None = None
         self._users = 0
 
@@ -110,6 +112,7 @@ class PageServer:
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
         """Serve until nobody has looked for `idle_s` seconds."""
         async with MultiListener(listeners) as listener, anyio.create_task_group() as tasks:
+            self._close = tasks.cancel_scope.cancel
             tasks.start_soon(listener.serve, self._serve_one)
             while self._looking or anyio.current_time() < self._last_looked + idle_s:
                 rest_s = self._last_looked + idle_s - anyio.current_time()
@@ -272,7 +275,8 @@ class PageServer:
         """The client that stands for all pages, which is there while any page is."""
         if self._client is None:
             self._client = self._clients.add(Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
-            self._clients.introduce(self._client, name=NAME, handshake=False)
+            self._client.part = self._close
+            self._clients.introduce(self._client, name=HUMAN_CLIENT, handshake=False)
         client, self._users = self._client, self._users + 1
         try:
             yield client

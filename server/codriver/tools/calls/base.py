@@ -88,6 +88,8 @@ class Traits:
     """The `who` of the client's callers that give none; empty for the client's own name in kebab-case."""
 
 
+HUMAN_CLIENT: Final = "codriver-human"
+"""The name of a client by which a person acts: its callers are `human`."""
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
         "claude-code": Traits(
@@ -105,7 +107,7 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
         "@cline/": Traits(takes_structure=False, who="cline"),
         "factory-cli": Traits(who="droid"),
         "augment-mcp-client": Traits(who="auggie"),
-        "codriver-page": Traits(answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"),
+        HUMAN_CLIENT: Traits(answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"),
         "codriver-": Traits(
             answer_characters=OWN_CHARACTERS, lists_again=True, has_budget=False, reads_whole=True, wants_detail=True
         ),
@@ -377,7 +379,7 @@ class Call:
         if given is None:
             known = caller_names.name_of(self.state, self.client, self.conversation, self.client_name)
             return known or client_slug(self.client_name) or "mcp-client"
-        # The page, and it alone, is named after a human.
+        # A client by which a person acts, and no other, is named after a human.
         if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
             raise refused(
                 "bad-who",

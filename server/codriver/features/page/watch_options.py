@@ -1,0 +1,103 @@
+"""The options of `codriver watch` that open the page: `--web`, `--open` and `--address`."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from codriver.commands.terminal import say
+from codriver.errors import CodriverError
+from codriver.features.page import REQUEST
+from codriver.features.page.page_redirect import redirect_file, write_redirect
+from codriver.net import client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CLOSES = (
+    "Open it in a browser on this machine. The address works once, within ten minutes. "
+    "The page closes ten minutes after nobody looks at it any more."
+)
+WEAKER = (
+    "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
+    "workers) can read this page. Use it only where your browser cannot open the page's own name."
+)
+NO_BROWSER = "No browser could be started: open the address yourself."
+OPTIONS = (
+    click.Option(["--web"], is_flag=True, help="Print the address of a page that shows it, for a browser here."),
+    click.Option(["--open", "opens"], is_flag=True, help="With --web: open the page in your browser."),
+    click.Option(
+        ["--address"],
+        type=click.Choice(["127.0.0.1"]),
+        help="With --web: the host in the address, for a browser that cannot open the page's own name. Weaker.",
+    ),
+)
+
+
+def extended(command: click.Command) -> click.Command:
+    """Return a copy of `codriver watch` with these options, which stand before `--workspace`."""
+    found, callback = copy.copy(command), command.callback
+    assert callback is not None  # noqa: S101  # it is a function with decorators
+    at = [one.name for one in command.params].index("workspace")
+    found.params = [*command.params[:at], *OPTIONS, *command.params[at:]]
+    found.callback = partial(_watch, callback)
+    return found
+
+
+def _watch(
+    watch: Callable[..., Any], /, *, web: bool, opens: bool, address: str | None, workspace: Path, **given: Any
+) -> None:
+    if not web:
+        if opens or address:
+            raise click.UsageError("--open and --address belong to --web")
+        watch(workspace=workspace, **given)
+        return
+    context = click.get_current_context()
+    if any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in given):
+        raise click.UsageError("--web takes no options that select entries, nor --json: the page has fields for that")
+    if opens and address:
+        raise click.UsageError("--open works with the page's own name only: leave one of --open and --address out")
+    _print_address(workspace.resolve(), address or "", opens=opens)
+
+
+class NoPageError(CodriverError):
+    """The server cannot open its page."""
+
+
+def page_address(workspace: Path, host: str = "") -> str:
+    """Return an address that opens the page of the workspace's server once.
+
+    `host`: the host in the address, `""` for the page's own name.
+
+    Raises:
+        NoServerError: there is no server.
+        NoPageError: the server cannot open its page.
+    """
+    try:
+        answer = client.send_request(workspace, REQUEST, host)
+    except client.ServerGoneError:
+        answer = {}
+    address = answer.get("address")
+    if not isinstance(address, str):
+        raise NoPageError(str(answer.get("problem") or "the server gave no address: restart it"))
+    return address
+
+
+def _print_address(workspace: Path, host: str, *, opens: bool) -> None:
+    say(page_address(workspace, host))
+    say(CLOSES, err=True)
+    if host:
+        say(WEAKER, err=True)
+    if opens:
+        import webbrowser  # noqa: PLC0415  # only for this
+
+        # A code of its own, in a file: others can read the command line of the browser.
+        file = redirect_file(workspace)
+        write_redirect(file, page_address(workspace, host))
+        if not webbrowser.open(file.as_uri()):
+            say(NO_BROWSER, err=True)
