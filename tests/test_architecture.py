@@ -64,7 +64,7 @@ MAY_IMPORT = {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
     "feature": {"server_hooks", "settings"},
-    "server_hooks": {"log", "net", "protocol", "repls", "tools/calls"},
+    "server_hooks": {"log", "net", "repls", "tools/calls"},
     "features": set(),
     "app": {
         "core", "editing", "errors", "feature", "files", "log", "net", "protocol", "protocol/sdk", "repls",

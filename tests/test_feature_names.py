@@ -61,6 +61,7 @@ def names_of(feature: Feature) -> frozenset[str]:
         *(source.name for source, _ in hooks.query_sources),
         *hooks.adapters.reply_fields,
         *(one.name for one in feature.commands),
+        *(name for name, _ in feature.durations),
         *(one.kind for one in hooks.resources),
         *settings,
         *capabilities,

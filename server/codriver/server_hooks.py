@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from codriver.log.query_sources import Queryable, QuerySource
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.base import Services, Tool
 
 T = TypeVar("T")
@@ -82,7 +81,8 @@ class RunningServer:
     """What the base hands over when a feature serves clients by a way of its own."""
 
     services: Services
-    protocol: McpServer
+    protocol: Any
+    """The `McpServer`, whose module imports this one."""
     clients: Clients
 
 
