@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 from live_server import Bare
 
-from codriver.app import shutdown
+from codriver.app import features, shutdown
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
@@ -21,7 +21,7 @@ from codriver.log import history, logbook
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.net.registration import claim
 from codriver.settings.layers import Reloader
-from codriver.settings.model import Durations
+from codriver.settings.model import durations_from
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,7 @@ STEPS = (
     "delete the kernels that servers started for us",
     "end the REPLs",
     "end the test runs",
+    "stop Page",
     "part with the clients",
     "end the tasks",
     "send what waits for the clients",
@@ -46,7 +47,6 @@ STEPS = (
     "give up what runs on",
     "end the evaluations",
     "turn away who waits for a thread",
-    "close the page",
     "close the listener",
 )
 
@@ -146,7 +146,9 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
     with claim(workspace / "presence", is_alive=lambda _record: False) as held:
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ={}, overrides=overrides, loaded=loaded)
-            server = Server(workspace, LiveSettings(reloader), held, tasks, options, Durations())
+            server = Server(
+                workspace, LiveSettings(reloader), held, tasks, options, durations_from({}, features.durations())
+            )
             with anyio.fail_after(60):
                 await server.run()
             assert held.port_file.exists() == (failing == STEPS[1])
