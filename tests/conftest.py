@@ -84,7 +84,8 @@ SLOW = {
 
 LONGEST = (
     "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
-    "repls/test_adapter_", "features/export/test_export_secrets.py", "features/page/test_page.py", "commands/test_commands.py",
+    "repls/test_adapter_", "features/export/test_export_secrets.py", "features/page/test_page.py",
+    "commands/test_commands.py",
     "app/test_serving.py", "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py",
     "tools/test_python_tests.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
     "tools/test_edit_acts.py", "relay/",

@@ -64,9 +64,7 @@ USUAL_WORDS = {
 
 def _added() -> dict[str, Command]:
     """Return the commands that features add. Their declarations are read for words that the base does not know."""
-    from codriver.app.features import features  # noqa: PLC0415  # most commands are the base's
-
-    return {command.name: command for feature in features() for command in feature.commands}
+    return {command.name: command for feature in features.features() for command in feature.commands}
 
 
 def _unknown(given: str, added: Mapping[str, Command]) -> str:
