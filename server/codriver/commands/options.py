@@ -44,15 +44,24 @@ def workspace_option(function: F) -> F:
 
     @wraps(function)
     def run(*given: object, workspace: Path | None, **others: object) -> object:
-        found = workspace or _before(click.get_current_context())
-        if found is None:
-            above = workspace_above(Path.cwd())
-            if above is not None and not (any(map(others.get, ("as_json", "is_quiet", "is_every")))):
-                say(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
-            found = above or Path()
-        return function(*given, workspace=found, **others)
+        is_quiet = any(map(others.get, ("as_json", "is_quiet", "is_every")))
+        return function(*given, workspace=chosen_workspace(workspace, is_quiet=is_quiet), **others)
 
     return cast("F", _option("The workspace folder; by default the nearest, from the current one upward.")(run))
+
+
+def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
+    """Return the workspace of a command: as `given`, else as before the command, else the nearest one.
+
+    A workspace above the current directory is named on standard error, unless `is_quiet`.
+    """
+    found = given or _before(click.get_current_context())
+    if found is not None:
+        return found
+    above = workspace_above(Path.cwd())
+    if above is not None and not is_quiet:
+        say(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
+    return above or Path()
 
 
 def exact_workspace_option(function: F) -> F:

@@ -51,6 +51,16 @@ def test_the_command_prints_another_address_each_time_and_opens_nothing(live, pa
     assert private_files(live) == []
 
 
+def test_in_a_directory_of_the_workspace_no_option_is_needed(live, page):
+    within = live.workspace / "inner"
+    within.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "codriver", "watch", "--web"]
+    for place in (live.workspace, within):
+        printed = subprocess.run(command, cwd=place, env=live.environ, capture_output=True, text=True, timeout=60,
+                                 check=False)  # fmt: skip
+        assert printed.stdout.startswith(f"{page.origin}/#"), printed.stderr
+
+
 def test_without_a_server_or_with_options_for_lines_there_is_no_page(live, tmp_path):
     assert live.run("watch", "--web", "--who", "ann").returncode == 2
     assert live.run("watch", "--open").returncode == 2

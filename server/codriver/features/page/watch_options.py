@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from codriver.commands.options import chosen_workspace
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError
 from codriver.features.page import REQUEST
@@ -50,7 +51,7 @@ def extended(command: click.Command) -> click.Command:
 
 
 def _watch(
-    watch: Callable[..., Any], /, *, web: bool, opens: bool, address: str | None, workspace: Path, **given: Any
+    watch: Callable[..., Any], /, *, web: bool, opens: bool, address: str | None, workspace: Path | None, **given: Any
 ) -> None:
     if not web:
         if opens or address:
@@ -62,7 +63,7 @@ def _watch(
         raise click.UsageError("--web takes no options that select entries, nor --json: the page has fields for that")
     if opens and address:
         raise click.UsageError("--open works with the page's own name only: leave one of --open and --address out")
-    _print_address(workspace.resolve(), address or "", opens=opens)
+    _print_address(chosen_workspace(workspace).resolve(), address or "", opens=opens)
 
 
 class NoPageError(CodriverError):
