@@ -72,7 +72,7 @@ SLOW = {
     "skills": "skills_live",
     "tools": "affected_tests background byte_budgets client_traits edit_acts edit_files edit_loads "
     "edit_python error_chains failure_places found_tests frames images interrupt_evaluation "
-    "isolation lanes lean_toolset listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
+    "isolation lanes listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
     "symbol_answers symbol_info tests_of_other_repls wait_for watch_app what_changed "
     "what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "

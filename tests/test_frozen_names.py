@@ -40,7 +40,7 @@ ASKED = OWN_SOURCES.with_sources([(source, None) for hooks in server_hooks() for
 ROOT = Path(__file__).parents[1]
 SERVER, SEAM, RELAY = ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"
 Names = Mapping[str, frozenset[str]]
-TOOLS = (*features.manifest().called.values(), *features.manifest().lean)
+TOOLS = tuple(features.manifest().called.values())
 """Every tool that a call can name."""
 
 

@@ -78,7 +78,7 @@ def test_the_list_that_a_server_kept_of_a_client_stays(workspace):
 
 def test_settings_that_change_later_make_the_kept_list_void(workspace):
     first_session.keep(workspace, GREETS.values())
-    (workspace / "codriver.toml").write_text('toolset = "lean"\n')
+    (workspace / "codriver.toml").write_text('toolset = "full"\n')
     assert told(workspace, "codex") is None
 
 

@@ -14,7 +14,6 @@ from reading_cost import (
     LISTING,
     OF_EVERY_PROFILE,
     PROFILES,
-    READERS,
     SCHEMAS,
     Reader,
     answers_of,
@@ -69,7 +68,7 @@ def measure(report):
             costs |= answers_of(language, live)
             if language.name == "python":
                 costs |= skills_of(live)
-    profiles = tuple(f", {profile}" for profile in READERS)
+    profiles = tuple(f", {profile}" for profile in PROFILES)
     plain = {row: cost for row, cost in costs.items() if not row.endswith(profiles)}
     report.grid("bytes of one answer", {row: {WIRE: cost.wire} for row, cost in plain.items()}, WIRE_GOALS)
     read = {row: cost for row, cost in plain.items() if cost.read}

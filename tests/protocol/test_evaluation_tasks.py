@@ -456,15 +456,3 @@ def test_a_task_is_gone_with_the_server_and_the_next_one_says_so(tmp_path):
             client.told("notifications/tools/list_changed")
             assert get(client, task)["code"] == -32602
             assert begin_call(client, "evaluate_code", code="2")["status"] == "working"
-
-
-def test_the_lean_tools_lead_to_tasks_of_2026_as_well(tmp_path, gate):
-    with (
-        tools_in_memory.serving(tmp_path / "lean", settings={"toolset": "lean"}, durations="task_s=0.7") as live,
-        speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client,
-    ):
-        arguments = {"tool": "evaluate_code", "arguments": {"code": lasting(gate)}}
-        task = client.ask("tools/call", name="codriver", arguments=arguments)
-        assert (task["resultType"], task["status"]) == ("task", "working")
-        gate.touch()
-        assert fields(result(client, task))["result"] == '"done"'

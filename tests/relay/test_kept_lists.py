@@ -93,7 +93,7 @@ SPOILT = {
     "another protocol version": lambda file, _: rewrite(file, clients=[{**kept(file), "protocol": "2025-06-18"}]),
     "another workspace": lambda file, _: rewrite(file, workspace="/elsewhere"),
     "another environment": lambda file, _: rewrite(file, environment={}),
-    "a settings file that came": lambda _, workspace: (workspace / "codriver.toml").write_text('toolset = "lean"\n'),
+    "a settings file that came": lambda _, workspace: (workspace / "codriver.toml").write_text('toolset = "full"\n'),
     "another version": lambda file, _: rewrite(file, files={__file__: [1, 2, 3]}),
     "a file that others may read": lambda file, _: file.chmod(0o644),
     "a folder that others may enter": lambda file, _: file.parent.chmod(0o755),
@@ -154,7 +154,7 @@ def test_a_workspace_that_is_gone_is_told_in_the_log_and_fails_nothing(cold, cap
 
 def test_clients_kept_under_other_circumstances_are_forgotten(cold, monkeypatch):
     cold.keep(monkeypatch, name="before")
-    (cold.workspace / "codriver.toml").write_text('toolset = "lean"\n')
+    (cold.workspace / "codriver.toml").write_text('toolset = "full"\n')
     file = cold.keep(monkeypatch)
     assert [client["name"] for client in json.loads(file.read_text())["clients"]] == ["agent"]
     assert circumstances(cold.workspace).items() <= json.loads(file.read_text()).items()

@@ -31,7 +31,7 @@ def test_settings_that_change_do_not_touch_it(grants):
     given, workspace, python = grants
     given.wanted()
     given.give(python)
-    (workspace / "codriver.toml").write_text('toolset = "lean"\nhost = "0.0.0.0"\n')
+    (workspace / "codriver.toml").write_text('toolset = "full"\nhost = "0.0.0.0"\n')
     assert given.allows(python)
 
 

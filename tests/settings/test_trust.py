@@ -191,7 +191,7 @@ def test_settings_that_grant_nothing_never_touch_an_acceptance(workspace, name, 
 
 
 def test_the_kept_values_are_no_more_than_what_grants_something(workspace):
-    (workspace / "codriver.toml").write_text('toolset = "lean"\nrepl = ["python", "sh -c x"]\nwatch = true\n')
+    (workspace / "codriver.toml").write_text('toolset = "full"\nrepl = ["python", "sh -c x"]\nwatch = true\n')
     accept(workspace)
     assert dict(trust.read_record(workspace).settings) == {"repl": ("sh -c x",), "watch": (True,)}
 

@@ -206,21 +206,21 @@ def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
     assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["squint nrepl-server"]}
 
 
-@pytest.mark.parametrize("before", ["", "# mine\nwatch = true\n", 'toolset = "full"\nwatch = true\n', "[other]\n"])
+@pytest.mark.parametrize("before", ["", "# mine\nwatch = true\n", 'toolset = "default"\nwatch = true\n', "[other]\n"])
 def test_the_toolset_asked_for_is_written_once_and_all_else_stays(init, workspace, before):
     write(workspace, {"AGENTS.md": "", "codriver.toml": before})
-    init(clients=["claude-code"], toolset="lean")
+    init(clients=["claude-code"], toolset="full")
     text = (workspace / "codriver.toml").read_text()
-    assert text == 'toolset = "lean"\n' + before.replace('toolset = "full"\n', "")
-    assert load(workspace, environ={}).settings.toolset == "lean"
-    init(clients=["claude-code"], toolset="lean")
+    assert text == 'toolset = "full"\n' + before.replace('toolset = "default"\n', "")
+    assert load(workspace, environ={}).settings.toolset == "full"
+    init(clients=["claude-code"], toolset="full")
     assert (workspace / "codriver.toml").read_text() == text
 
 
 def test_the_toolset_stands_beside_the_repl_to_start(init, workspace):
     write(workspace, {"bb.edn": "{}"})
-    init(clients=["claude-code"], toolset="lean")
-    assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["bb"], "toolset": "lean"}
+    init(clients=["claude-code"], toolset="full")
+    assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["bb"], "toolset": "full"}
 
 
 @pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])

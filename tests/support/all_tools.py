@@ -5,5 +5,4 @@ from codriver.app.features import manifest
 MANIFEST = manifest().tools
 BY_NAME = manifest().by_name
 DEFAULT = manifest().usual
-LEAN = manifest().lean
 FOR_HOOKS = {tool.name: tool for tool in manifest().for_hooks}

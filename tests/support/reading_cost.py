@@ -25,9 +25,6 @@ PROFILES = {
 }
 """Clients by the name that they give themselves, `clientInfo.name`."""
 
-READERS = {**PROFILES, "lean": "lean-client"}
-"""All that are measured: these, and one that gets the lean toolset."""
-
 SEEN_BY_MODELS = ("name", "description", "inputSchema")
 """Of a listed tool; the rest is for the client."""
 
@@ -219,7 +216,7 @@ def workspace_of(language, folder):
         file = Path(folder) / "workspace" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    own_settings(folder).write_text('leanClients = ["lean-"]\n')
+    own_settings(folder).write_text("")
     with serving(folder, *language.options) as live:
         with live.client(name="set-up") as client:
             until(lambda: {"evaluate_code", "interrupt_evaluation"} <= set(client.tools()), "the REPL's tools")
@@ -233,7 +230,7 @@ def workspace_of(language, folder):
 SKILLS = ("skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md")
 SKILL_OF_APPS = "skill://live-app/SKILL.md"
 PAGES_OF_SKILLS = (*SKILLS, "skill://live-repl/REFERENCE.md", "skill://editing-lisp-files/REFERENCE.md")
-OTHER_PROFILES = tuple(READERS)[1:]
+OTHER_PROFILES = tuple(PROFILES)[1:]
 OF_EVERY_PROFILE = ("1+2", "1/0")
 LISTING, SCHEMAS = "tools/list and instructions", "output schemas"
 FIRST = "0, a client's first call"
@@ -259,7 +256,7 @@ def answers_of(language, live):
         costs |= {row: reader.call("evaluate_code", code=code)[0] for row, code in language.rows.items()}
         costs |= {row: reader.call(tool, **arguments)[0] for row, tool, arguments in language.calls}
     for number, profile in enumerate(OTHER_PROFILES, 1):
-        with live.client(name=READERS[profile]) as client:
+        with live.client(name=PROFILES[profile]) as client:
             reader = Reader(client, live.workspace)
             costs[f"{LISTING}, {profile}"], costs[f"{SCHEMAS}, {profile}"] = reader.listing()
             reader.call("evaluate_code", code="0")

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from all_tools import FOR_HOOKS, LEAN, MANIFEST
+from all_tools import FOR_HOOKS, MANIFEST
 
 from codriver.errors import RefusedError
 from codriver.tools.calls.argument_reading import OTHER_NAMES, Reader, fields_of, has_unusual_path, name_meant
 from codriver.tools.calls.gate import parse
 
-TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())} | {f"lean {tool.name}": tool for tool in LEAN}
+TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())}
 
 
 def models_of(model):

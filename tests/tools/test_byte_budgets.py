@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from all_tools import BY_NAME
-from reading_cost import READERS, Reader, answers_of, clojure, compact, python, skills_of, workspace_of
+from reading_cost import PROFILES, Reader, answers_of, clojure, compact, python, skills_of, workspace_of
 from reading_tasks import TASKS, run_calls
 from real_repls import repl
 
@@ -20,8 +20,6 @@ BUDGETS = {
     "python, output schemas, cline": (0, 0),
     "python, 1+2, codex": (120, 24),
     "python, 1+2, cline": (120, 24),
-    "python, tools/list and instructions, lean": (4_746, 3_420),
-    "python, output schemas, lean": (771, 0),
     "python, 0, a client's first call": (225, 51),
     "python, 1+2": (165, 24),
     "python, 1/0": (394, 132),
@@ -41,8 +39,6 @@ BUDGETS = {
     "clojure, output schemas, cline": (0, 0),
     "clojure, 1+2, codex": (120, 24),
     "clojure, 1+2, cline": (120, 24),
-    "clojure, tools/list and instructions, lean": (6_500, 4_936),
-    "clojure, output schemas, lean": (806, 0),
     "clojure, 0, a client's first call": (225, 51),
     "clojure, 1+2": (165, 24),
     "clojure, 1/0": (414, 142),
@@ -65,7 +61,7 @@ OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 510}
 def whose(row):
     """The row of every client that this one is measured by, where its client has no bound of its own."""
     rest, _, profile = row.rpartition(", ")
-    return rest if profile in READERS and row not in BUDGETS else row
+    return rest if profile in PROFILES and row not in BUDGETS else row
 
 
 @pytest.fixture(scope="module")

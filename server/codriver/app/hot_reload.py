@@ -160,9 +160,7 @@ SETTINGS_LOOK_S = 2 * PORT_FILES_S
 
 def gates() -> frozenset[str]:
     """Return the settings that decide which tools are on offer."""
-    return frozenset({tool.setting for tool in manifest().tools if tool.setting is not None}) | {
-        "toolset", "lean_clients",
-    }  # fmt: skip
+    return frozenset({tool.setting for tool in manifest().tools if tool.setting is not None}) | {"toolset"}
 
 
 class LiveSettings:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--toolset",
-    type=click.Choice(["full", "lean"]),
-    help="Which tools clients get, written to codriver.toml: all, or five by which an agent reaches all.",
+    type=click.Choice(["default", "full"]),
+    help="Which tools clients get, written to codriver.toml: the usual ones, or all.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option(

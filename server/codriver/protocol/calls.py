@@ -79,9 +79,9 @@ class Caller:
         self.questions = questions
         """The questions to humans that are asked beside an answer."""
 
-    def find(self, client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-        """The tool that a call of this client means, and its arguments; None for an unknown one."""
-        return tool_called(self._services.manifest, self._services.live.settings, client.name, name, arguments)
+    def find(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
+        """Return the tool that a call names, and its arguments; None for an unknown one."""
+        return tool_called(self._services.manifest, name, arguments)
 
     async def run(
         self,

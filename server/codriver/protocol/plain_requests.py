@@ -347,7 +347,7 @@ class PlainRequests:
         """Answer a request, or begin to; False for a call of an unknown tool."""
         if request.method == CALL:
             arguments = request.params.get("arguments", {})
-            called = self._caller.find(self._client, request.params["name"], arguments)
+            called = self._caller.find(request.params["name"], arguments)
             if called is None:
                 return False
             meta = request.params.get("_meta")

@@ -65,8 +65,9 @@ class FirstAnswers:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
         """The members that a client of 2026-07-28 gets with each result."""
-        whole = (*manifest.tools, *manifest.lean)
-        self._listed = {id(tool): _listed(tool) for one in whole for tool in (one, one.elsewhere) if tool is not None}
+        self._listed = {
+            id(tool): _listed(tool) for one in manifest.tools for tool in (one, one.elsewhere) if tool is not None
+        }
 
     def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
         """The result in the form of that version of the protocol. `kept`: for how long the client may keep it."""

@@ -308,11 +308,8 @@ class Settings(BaseModel):
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
     enable_edits: bool = Field(default=True, description="Offer the tools that change files of the workspace.")
     enable_page: bool = Field(default=True, description="Let `codriver watch --web` open the page.")
-    toolset: Literal["default", "full", "lean"] = Field(
-        "default", description="Which tools clients get: the usual ones, all, or five by which an agent reaches all."
-    )
-    lean_clients: tuple[Text, ...] = Field(
-        (), description="Clients that get the lean toolset, by how the name they give themselves begins."
+    toolset: Literal["default", "full"] = Field(
+        "default", description="Which tools clients get: the usual ones, or all."
     )
     provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
     provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")

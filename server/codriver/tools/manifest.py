@@ -1,21 +1,15 @@
-"""The manifest: all tools, in the order in which clients see them, and the smaller toolsets.
+"""The manifest: all tools, in the order in which clients see them, and those of the default list.
 
-The lean toolset is five tools, for models whose tokens are dear. Its calls go through the same gate and give the same
-answers as calls by the tools' own names. Names and arguments of Backseat Driver, which many agents know, are answered,
-too, though never listed.
+Names and arguments of Backseat Driver, which many agents know, are answered, too, though never listed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from pydantic import Field
-
-from codriver.core.values import LISP
-from codriver.errors import refused
 from codriver.tools import (
     balance_brackets,
     complete_symbol,
@@ -43,12 +37,11 @@ from codriver.tools import (
     wait_for,
     what_changed,
 )
-from codriver.tools.calls.base import Answer, Arguments, Call, Manifest, Tool, answer_schema, traits_of
-from codriver.tools.calls.gate import on_offer, refusal, run
-from codriver.tools.get_evaluation import GetArguments
+from codriver.tools.calls.base import Manifest, Tool, traits_of
+from codriver.tools.calls.gate import on_offer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from codriver.core.state import State
     from codriver.settings.model import Settings
@@ -105,112 +98,6 @@ by its seam.
 """
 
 
-ACTIONS: Mapping[str, str] = MappingProxyType(
-    {"get": "get_evaluation", "interrupt": "interrupt_evaluation", "input": "send_input"}
-)
-"""The tool behind each action."""
-
-
-class ActionArguments(GetArguments):
-    """Arguments of the lean `get_evaluation`: those of the tool behind the action."""
-
-    evaluation_id: str | None = None
-    action: Literal["get", "interrupt", "input"] = "get"
-    text: str | None = None
-    allow_restart: bool = False
-    repl_session_key: str | None = None
-
-
-class RunArguments(Arguments):
-    """Arguments of `codriver`."""
-
-    tool: str | None = None
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    help: bool = False
-
-
-async def act(call: Call, arguments: ActionArguments) -> Answer:
-    """Get, interrupt, or give input to, an evaluation."""
-    tool = call.services.manifest.by_name[ACTIONS[arguments.action]]
-    given = arguments.model_dump(by_alias=True, exclude_unset=True)
-    given.pop("action", None)
-    return await run(tool, call, given)
-
-
-async def run_tool(call: Call, arguments: RunArguments) -> Answer:
-    """Run a tool by its name, or describe its call."""
-    if arguments.tool is None:
-        return _names(
-            tool
-            for tool in call.services.manifest.tools
-            if refusal(tool, call.state, call.services.live.settings) is None
-        )
-    caller = {} if arguments.who is None else {"who": arguments.who}
-    tool = call.services.manifest.called.get(arguments.tool)
-    if tool is None:
-        raise refused(
-            "unknown-tool",
-            f"there is no tool {arguments.tool!r} to run",
-            hint="call codriver with help: true alone for the names, with tool for the arguments of one",
-        )
-    if arguments.help:
-        return Answer({"tool": tool.name, "description": tool.description, "inputSchema": tool.schema})
-    return await run(tool, call, translated(tool, arguments.tool, {**caller, **arguments.arguments}))
-
-
-def _names(tools: Iterable[Tool]) -> Answer:
-    rows = [{"name": tool.name, "description": tool.description} for tool in tools]
-    return Answer({"tools": rows, "count": len(rows)})
-
-
-def _with_less(tool: Tool, *unlisted: str) -> Tool:
-    """The tool, with a schema without rarely given arguments; it takes them all the same."""
-    shorter = replace(tool)
-    kept = {name: value for name, value in tool.schema["properties"].items() if name not in unlisted}
-    object.__setattr__(shorter, "schema", {**tool.schema, "properties": kept})
-    return shorter
-
-
-def _lean(by_name: Mapping[str, Tool]) -> tuple[Tool, ...]:
-    """Return at most five tools in the order in which clients see them, annotated by the strongest that each runs."""
-    behind = [by_name[name] for name in ACTIONS.values()]
-    return (
-        _with_less(by_name["evaluate_code"], "allowRestart", "frame", "isolate", "maxImages"),
-        _with_less(
-            replace(
-                by_name["get_evaluation"],
-                description="Status and result of an evaluation, or part of its text; waitMs waits. "
-                "action: interrupt, or a line of input as text.",
-                arguments=ActionArguments,
-                run=act,
-                read_only=False,
-                destructive=any(tool.destructive for tool in behind),
-                idempotent=False,
-                open_world=any(tool.open_world for tool in behind),
-            ),
-            "maxImages",
-            "diffWith",
-            "replSessionKey",
-        ),
-        _with_less(by_name["repl_output_log"], "maxImages", "maxTextBytes"),
-        replace(by_name["edit_files"], languages=(LISP,), elsewhere=None),  # for Python, clients' own tools edit well
-        Tool(
-            name="codriver",
-            title="Other tools",
-            description=(
-                "Run any other tool: load_file {filePath}, symbol_info {symbol}, run_tests {namespace}, stacktrace, "
-                "list_sessions, restart_repl and more. help: true tells all."
-            ),
-            arguments=RunArguments,
-            output=answer_schema(),
-            run=run_tool,
-            destructive=True,
-            open_world=True,
-            is_core=True,
-        ),
-    )
-
-
 def manifest_with(
     tools: tuple[Tool, ...] = (), added: tuple[AddedArguments, ...] = (), parts: tuple[str, ...] = ()
 ) -> Manifest:
@@ -218,7 +105,7 @@ def manifest_with(
     every = tuple([_extended(tool, added, parts) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
     usual = (*(by_name[name] for name in USUAL), *(by_name[tool.name] for tool in tools if tool.is_usual))
-    return Manifest(every, usual, _lean(by_name), note_edit.TOOLS)
+    return Manifest(every, usual, note_edit.TOOLS)
 
 
 def _extended(tool: Tool, added: tuple[AddedArguments, ...], parts: tuple[str, ...]) -> Tool:
@@ -234,11 +121,6 @@ def _extended(tool: Tool, added: tuple[AddedArguments, ...], parts: tuple[str, .
     return extended
 
 
-def is_lean(settings: Settings, client_name: str) -> bool:
-    """Whether the client gets the lean toolset: by the settings, all clients do, or those whose names begin so."""
-    return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
-
-
 def tools_offered(
     manifest: Manifest, state: State, settings: Settings, client_name: str, *, expected: bool = True
 ) -> tuple[Tool, ...]:
@@ -246,17 +128,13 @@ def tools_offered(
 
     `expected`: whether a client that lists once also gets those that a REPL would make usable: see `on_offer`.
     """
-    usual = manifest.tools if settings.toolset == "full" else manifest.usual
-    tools = manifest.lean if is_lean(settings, client_name) else usual
+    tools = manifest.tools if settings.toolset == "full" else manifest.usual
     return on_offer(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
 
 
-def tool_called(
-    manifest: Manifest, settings: Settings, client_name: str, name: str, arguments: dict[str, Any]
-) -> tuple[Tool, dict[str, Any]] | None:
+def tool_called(manifest: Manifest, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
     """Return the tool that a client calls by a name, also an unlisted one, and its arguments; None if there is none."""
-    lean = {tool.name: tool for tool in manifest.lean} if is_lean(settings, client_name) else {}
-    tool = lean.get(name) or manifest.called.get(name)
+    tool = manifest.called.get(name)
     return None if tool is None else (tool, translated(tool, name, arguments))
 
 

@@ -133,7 +133,7 @@ class PageCalls:
         return text.encode("utf-8", "replace") if text and time.monotonic() - given_at < FRAME_S else None
 
     async def _tool(self, name: str, arguments: dict[str, Any], client: ClientSession) -> str:
-        found = self._caller.find(client, name, arguments)
+        found = self._caller.find(name, arguments)
         if found is None:
             raise UnknownCallError(name)
         tool, given = found

@@ -173,7 +173,7 @@ class EvaluationTasks:
             return await call_next(ctx)
         params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         client = ctx.lifespan_context
-        called = self._caller.find(client, params.name, params.arguments or {})
+        called = self._caller.find(params.name, params.arguments or {})
         if called is None or called[0].name not in WITH_TASKS:
             raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: leave out task")
         if not self.has_room(client):

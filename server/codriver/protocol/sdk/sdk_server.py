@@ -179,7 +179,7 @@ class SdkServer:
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
         client, meta, is_modern = ctx.lifespan_context, meta_of(ctx.params), ctx.protocol_version == MODERN
-        called = self._caller.find(client, params.name, params.arguments or {})
+        called = self._caller.find(params.name, params.arguments or {})
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called

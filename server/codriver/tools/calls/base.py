@@ -526,8 +526,6 @@ class Manifest:
     tools: tuple[Tool, ...]
     usual: tuple[Tool, ...]
     """The tools in the default list."""
-    lean: tuple[Tool, ...] = ()
-    """The tools in the smallest list."""
     for_hooks: tuple[Tool, ...] = ()
     """The tools that only clients' hooks call. No client lists them."""
     by_name: Mapping[str, Tool] = field(init=False)
