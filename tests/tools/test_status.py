@@ -22,6 +22,20 @@ def test_sessions_and_server_answer_as_their_own_tools(client):
     assert about(client, "server")["pid"] == client.call("server_health")["pid"]
 
 
+def test_the_server_counts_calls_by_tool_and_argument(other):
+    before = other.call("server_health")["calls"]
+    other.call("symbol_info", symbol="map", source=True)
+    other.call("symbol_info", symbol="map", **{"n" * 100: 1})
+    for number in range(100):
+        other.call("symbol_info", **{f"invented-{number}": 1})
+    after = other.call("status", about="server")["calls"]
+    counted = {name: after["symbol_info"][name] - before.get("symbol_info", {}).get(name, 0)
+               for name in ("calls", "symbol", "source")}  # fmt: skip
+    assert counted == {"calls": 102, "symbol": 2, "source": 1}
+    assert after["symbol_info"]["n" * 40] == 1
+    assert len(after["symbol_info"]) <= 66
+
+
 def test_jobs_lists_running_evaluations_before_finished_ones(client):
     ended = client.call("evaluate_code", code="(+ 1 1)", detail=True)["evaluationId"]
     waiting = client.call("evaluate_code", code="(read-line)", detail=True)["evaluationId"]

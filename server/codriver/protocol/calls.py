@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     Progress = Callable[[float, str], Awaitable[None]]
 
+CALLS: Final = "calls"
+MOST_ARGUMENTS: Final = 64
+"""Maximum number of names of arguments that are counted for one tool: callers may invent any."""
+MOST_NAME_CHARACTERS: Final = 40
 MOST_WITHHELD = 5
 """Settings that do not count, named in a first answer: a longer list would drown the answer."""
 NEW_SERVER = "a new server has replaced the previous one: what was defined in the REPLs that it had started is gone"
@@ -100,6 +104,16 @@ class Caller:
         answer to a stateless call, the client is asked nothing.
         """
         client.calls += 1
+        uses = self._services.uses
+        if tool.name not in uses:
+            uses[tool.name] = {CALLS: 0}
+        counts = uses[tool.name]
+        counts[CALLS] += 1
+        for name in arguments:
+            if name in counts:
+                counts[name] += 1
+            elif len(counts) <= MOST_ARGUMENTS:
+                counts[name[:MOST_NAME_CHARACTERS]] = 1
         whence = client.conversation if conversation is None else conversation
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, whence)
         if lasting is not None:

@@ -36,6 +36,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         "repls": repls,
         "clients": clients,
         "count": len(clients),
+        "calls": services.uses,
         "log": {
             "firstLine": log.first_line,
             "lastLine": log.last_line,
@@ -98,7 +99,14 @@ TOOL = Tool(
     description="The server's clients, log range, errors.",
     arguments=NoArguments,
     output=answer_schema(
-        sessionId="string", pid="integer", port="integer", repls=ROWS, clients=ROWS, log="object", errors=ROWS
+        sessionId="string",
+        pid="integer",
+        port="integer",
+        repls=ROWS,
+        clients=ROWS,
+        calls="object",
+        log="object",
+        errors=ROWS,
     ),
     run=server_health,
     read_only=True,

@@ -282,6 +282,8 @@ class Services:
     """The user's yes to the project's own interpreter, for the life of this server."""
     hooks: CallHooks = NO_HOOKS
     """What features add to calls of these tools."""
+    uses: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By tool the number of its calls, under `calls`, and of those with each argument, under the argument's name."""
     parts: dict[type[Any], Any] = field(default_factory=dict)
     """The state of each feature, by its type."""
 
