@@ -21,13 +21,11 @@ from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
 from codriver.log.transit_format import (
-    FORMAT_VERSION,
     EntityLines,
     NewerFormatError,
     UnreadableError,
+    check_version,
     file_pieces,
-    former_entities,
-    version_of,
 )
 from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
@@ -193,8 +191,8 @@ def door(data):
 def transit(data):
     """A file is a history, of which what can be read is written and read back the same, or is refused as none."""
     try:
-        is_now = version_of(data) == FORMAT_VERSION
-        entries = list(EntityLines([data]).entities()) if is_now else former_entities([data])
+        check_version(data)
+        entries = list(EntityLines([data]).entities())
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
@@ -214,7 +212,7 @@ def _whole(entry):
 def history(data):
     """Whatever lies in its files, a history starts, gives lines that are new, and keeps what is added."""
     kind, content = data[:1], data[1:]
-    names = ("", ".journal", ".lines", ".tmp")
+    names = ("", ".lines", ".tmp")
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         path = Path(folder) / "eval-history.transit.json"
         name = names[kind[0] % len(names) if kind else 0]

@@ -3,9 +3,9 @@
 import errno
 import io
 import itertools
-import json
 import os
 import sys
+import threading
 import tracemalloc
 from json.encoder import encode_basestring
 
@@ -14,7 +14,6 @@ import posix_only
 import pytest
 from transit.reader import Reader
 from transit.transit_types import Keyword
-from transit.writer import Writer
 
 from codriver.log import durable_files, history_file
 from codriver.log import history as module
@@ -210,23 +209,6 @@ def test_a_folder_that_cannot_be_made_leaves_the_run_in_memory(tmp_path):
     history.flush()
     history.close()
     assert len(history.snapshot()) == 1
-
-
-def test_a_file_of_version_1_and_its_journal_are_taken_over_once(path):
-    path.parent.mkdir()
-    stream = io.StringIO()
-    entity = {Keyword(f"output/{name}"): value for name, value in code(1, "^(ü)").to_json().items()}
-    Writer(stream, "json").write({Keyword("format-version"): 1, Keyword("entities"): [entity]})
-    path.write_text(stream.getvalue())
-    journal = path.with_name(f"{path.name}.journal")
-    journal.write_text(json.dumps(code(1, "^(ü)").to_json()) + "\n" + json.dumps(code(2).to_json()) + "\n{")
-    assert read_history(path) == (code(1, "^(ü)"), code(2))
-    history, loaded = started(path)
-    assert (loaded.entities, loaded.next_line, loaded.report) == ((code(1, "^(ü)"), code(2)), 3, None)
-    history.close()
-    assert stored(path) == loaded.entities
-    assert path.read_bytes().startswith(HEADER)
-    assert not journal.exists()
 
 
 def test_an_entry_is_appended_and_the_file_stays(path):
@@ -661,3 +643,56 @@ def test_an_entry_takes_what_its_texts_take_in_memory_or_on_disk(text, name):
     on_disk = len(encode_basestring(text).encode()) - 2
     names = [sys.getsizeof(one) - sys.getsizeof("") for one in ("evaluatedCode", "e1", *([name] if name else []))]
     assert size_of(entry) == max(in_memory, on_disk) + sum(names)
+
+
+# A start reads the two ends of the file; the entries are read in a thread
+
+
+def test_a_start_reads_no_entries_and_whoever_needs_them_waits(path):
+    ended(path, code(1), code(2))
+    history = History(path)
+    line, report = history.start()
+    assert (line, report) == (3, None)
+    history.add(code(3))
+    history.flush()
+    found = []
+    waiting = threading.Thread(target=lambda: found.append([record[0] for record in history.snapshot().records]))
+    waiting.start()
+    assert found == []
+    assert history.read() is None
+    waiting.join(60)
+    assert found == [[1, 2, 3]]
+    assert stored(path) == (code(1), code(2), code(3))
+
+
+def test_a_broken_line_is_found_when_entries_are_read_and_takes_none_that_was_added_since(path):
+    path.parent.mkdir()
+    path.write_bytes(HEADER + line_of(code(1)) + b"garbage\n" + line_of(code(3)))
+    history = History(path)
+    assert history.start() == (4, None)
+    history.add(code(4))
+    history.flush()
+    assert "1 lines" in history.read()
+    history.add(code(5))
+    history.flush()
+    assert stored(path) == (code(1), code(3), code(4), code(5))
+
+
+def test_a_torn_line_is_cut_off_at_the_start(path):
+    ended(path, code(1))
+    whole = path.read_bytes()
+    with path.open("ab") as torn:
+        torn.write(b'["^ ","~:output/li')
+    history = History(path)
+    assert history.start() == (2, None)
+    assert path.read_bytes() == whole
+
+
+def test_an_entry_whose_line_the_log_may_give_again_is_set_aside(path):
+    path.parent.mkdir()
+    path.write_bytes(HEADER + line_of(code(1)) + line_of(code(7)).replace(b'"^ ",', b'"^ ", '))
+    history, loaded = started(path)
+    assert loaded.entities == (code(1),)
+    assert "1 lines" in loaded.report
+    history.add(code(loaded.next_line))
+    assert [record[0] for record in history.snapshot().records] == [1, 2]

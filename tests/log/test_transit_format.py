@@ -18,11 +18,9 @@ from codriver.log.transit_format import (
     EntityLines,
     NewerFormatError,
     UnreadableError,
+    check_version,
     file_pieces,
-    former_entities,
-    former_journal,
     line_of,
-    version_of,
 )
 
 TEXTS = st.one_of(
@@ -155,65 +153,10 @@ def test_a_line_that_is_too_long_is_left_out_and_a_torn_one_is_no_broken_one(mon
 )  # fmt: skip
 def test_a_file_that_says_no_version_is_none(content):
     with pytest.raises(UnreadableError, match="no :format-version"):
-        version_of(content)
+        check_version(content)
 
 
 def test_a_newer_version_is_told_before_anything_else_is_looked_at():
     for content in (b'["^ ","~:format-version",3]\nwhat ever', b' [ "^ ", "~:format-version" , 3 , "~:entities", {'):
         with pytest.raises(NewerFormatError, match="format 3, and this version knows 2"):
-            version_of(content)
-
-
-# Version 1
-
-
-def former(*entities):
-    """A file of version 1, as its writer made it: with codes of the transit library's cache."""
-    maps = [{Keyword(f"output/{name}"): value for name, value in entry.to_json().items()} for entry in entities]
-    written = io.StringIO()
-    Writer(written, "json").write({Keyword("format-version"): 1, Keyword("entities"): maps})
-    return written.getvalue().encode()
-
-
-@given(entries_up_to(2**53 - 1))
-def test_a_file_of_version_1_is_read(entries):
-    content = former(*entries)
-    assert version_of(content) == 1
-    assert former_entities([content[:30], content[30:]]) == entries
-
-
-@given(ENTRIES)
-def test_a_journal_of_version_1_is_read_and_gives_what_it_can(entries):
-    lines = [json.dumps(entry.to_json()).encode() + b"\n" for entry in entries]
-    assert list(former_journal([b"garbage\n", *lines, b"\xff\n", b'{"line": 5, "cat'])) == entries
-
-
-FORMER = b'["^ ","~:format-version",1,"~:entities",'
-FORMER_BROKEN = {
-    "no entities": (FORMER[:-14] + b"]", "no transit JSON"),
-    "entities that are a number": (FORMER + b"3]", "no transit JSON"),
-    "an entity that is a list": (FORMER + b"[[1,2]]]", "no transit JSON"),
-    "a key that was never given": (FORMER + b'[["^ ","^9",1]]]', "no transit JSON"),
-    "a value with a broken tag": (FORMER + b'[["^ ","~:output/text","~ix"]]]', "no transit JSON"),
-    "an entity that lacks something": (FORMER + b'[["^ ","~:output/text","x"]]]', "lacks an attribute"),
-    "a text that is a number": (FORMER + line([*ENTITY[:5], "~:output/text", 1, *ENTITY[7:]])[:-1].join([b"[", b"]]"]),
-                                "wrong type"),
-    "something behind the end": (FORMER + b"[]] 1", "no JSON"),
-    "an early end": (FORMER + b"[", "no JSON"),
-    "brackets": (FORMER + b"[],[]," * 2**20, "characters outside of strings"),
-    "no UTF-8": (FORMER + b'["\xff"]]', "no UTF-8"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("content", "why"), FORMER_BROKEN.values(), ids=FORMER_BROKEN)
-def test_a_broken_file_of_version_1_says_how(content, why):
-    with pytest.raises(UnreadableError, match=why):
-        former_entities([content])
-
-
-def test_a_file_of_version_1_without_end_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(transit_format, "MAX_FORMER_BYTES", 1000)
-    chunks = iter([FORMER, b"x" * 1000, b"the rest"])
-    with pytest.raises(UnreadableError, match="more than 1,000 bytes"):
-        former_entities(chunks)
-    assert next(chunks) == b"the rest"
+            check_version(content)

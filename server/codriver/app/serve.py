@@ -28,7 +28,7 @@ from codriver.app import features
 from codriver.app.first_session import watch_languages
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import build, now_ms, on_trouble
+from codriver.app.wiring import build, now_ms, on_history, on_trouble
 from codriver.app.workspace_settings import load
 from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChanged, Say, Start, Stop, Stopped
 from codriver.core.dispatch import Announce, Listen, WindDown
@@ -259,6 +259,12 @@ class Server:
         server = RunningServer(self._parts.services, self._parts.protocol, self._parts.clients)
         return {request.name: partial(request.answer, server) for request in features.requests()}
 
+    async def _read_history(self) -> None:
+        """Read what earlier runs evaluated; whoever needs it waits for that."""
+        read = self._parts.history.read
+        report = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        self._core.report(*on_history(report))
+
     def _announce(self, effect: Announce) -> None:
         life = effect.life
         record = ServerRecord(
@@ -283,6 +289,7 @@ class Server:
         except OSError as error:
             logger.warning("`codriver status --all` will not list this server: %s", error)
         self._seek_repls()
+        self._tasks.start_soon(self._read_history)
         if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
         # All objects made until here stay for good: each garbage collection would take 100 ms to look through them.

@@ -136,7 +136,7 @@ def build(
 
     `session_id`: the server's. `is_asked`: the user started the server, and thereby asks for its REPLs.
 
-    Blocks while it reads the history, and takes back edits that were cut off.
+    Blocks while it starts the history, and takes back edits that were cut off.
     """
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
@@ -170,7 +170,7 @@ def build(
         features.attach(services, tasks)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
-            history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
+            history=history, reports=on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, recipe_of=recipe_of, server_kernels=server_kernels, clients=clients, services=services,
             work=services.work, skills=skills, core=core, protocol=protocol, watcher=Watcher(services), kept=kept,
             seen=seen, cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
@@ -241,21 +241,21 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
 def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
-    """The stores of all text of the REPLs: history, read now, and its report; long texts; log; memory."""
+    """Return the stores of all text of the REPLs: history, started now, and its report; long texts; log; memory."""
     settings, kept_in = live.settings, workspace_state_folder(workspace)
     history = History(
         history_file(workspace),
         max_entities=settings.history_max_entities,
         max_bytes=settings.history_max_bytes,
     )
-    loaded = history.load()
+    next_line, report = history.start()
     transcripts = _transcripts(settings, kept_in / "spill", redactor)
     memory, started_ms = Memory(kept_in, redact=redactor), now_ms()
     logbook = Logbook(
         history,
         transcripts,
         EarlierRuns(memory, run_id(started_ms)),
-        next_line=loaded.next_line,
+        next_line=next_line,
         max_entities=settings.log_max_entities,
         max_bytes=settings.log_max_bytes,
         redactor=redactor,
@@ -263,10 +263,11 @@ def _log(
     recorder = RunRecorder(
         memory, logbook.log, session=session_id, started_ms=started_ms, keep=lambda: live.settings.remember_runs
     )
-    return history, loaded.report, transcripts, logbook, recorder
+    return history, report, transcripts, logbook, recorder
 
 
-def _on_history(report: str | None) -> tuple[Action, ...]:
+def on_history(report: str | None) -> tuple[Action, ...]:
+    """Return the actions that report the faults of the history's file, if there are any."""
     return () if report is None else (LatchError("history", report), Say(report, error=True))
 
 

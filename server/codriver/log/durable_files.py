@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import Links, Rules, TooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +29,34 @@ def read(path: Path, most_bytes: int) -> Iterator[bytes]:
     """
     with contextlib.suppress(FileNotFoundError):
         yield from files.read_pieces(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
+
+
+def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
+    """Return the first and the last bytes of a file, and its size; None for a missing file.
+
+    Raises:
+        UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
+    """
+    rules = Rules(Links.NEVER, most_bytes, is_granting=True)
+    with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as place:
+        descriptor = place.open(rules)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > most_bytes:
+                raise TooLargeError(path, most_bytes, size)
+            first = os.read(descriptor, head)
+            os.lseek(descriptor, max(0, size - tail), os.SEEK_SET)
+            return first, _read_whole(descriptor, min(size, tail)), size
+        finally:
+            os.close(descriptor)
+    return None
+
+
+def _read_whole(descriptor: int, count: int) -> bytes:
+    read = bytearray()
+    while len(read) < count and (piece := os.read(descriptor, count - len(read))):
+        read += piece
+    return bytes(read)
 
 
 def last_byte(path: Path, size: int) -> bytes:

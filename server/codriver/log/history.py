@@ -29,15 +29,15 @@ from codriver import files
 from codriver.files.own_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskTrouble, set_aside
-from codriver.log.history_file import FORMER_JOURNAL, HistoryFile, most_read_bytes, read_newest
+from codriver.log.history_file import HistoryFile, most_read_bytes, open_existing, read_newest
 from codriver.log.line_numbers import LineNumbers
-from codriver.log.newest_entries import Newest, cut, size_of
+from codriver.log.newest_entries import cut, size_of
 from codriver.log.output_log import SCHEMA, Entry
-from codriver.log.transit_format import NewerFormatError, UnreadableError, line_of
+from codriver.log.transit_format import EntityWriter, NewerFormatError, UnreadableError
 from codriver_datalog.entity_store import BoundedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
@@ -52,6 +52,8 @@ FLUSH_EVERY_S = 0.2
 """The rest between two syncs of the file."""
 RECORDED_WITHIN_S = 0.1
 """The longest wait of an answer for the disk."""
+PREPARED_WITHIN_S = 5.0
+"""The longest wait of a first answer for the library that writes lines."""
 LINE_BYTES = 200
 """The bytes of a line beside its entity's texts, at most in nearly all."""
 SMALL_BYTES = 64 * 2**10
@@ -74,8 +76,9 @@ class Loaded:
 class History:
     """The history of one workspace, for the life of one server, which holds the workspace's lock.
 
-    `load` comes first. `add` and `saw_line` may come from any thread and never wait for the disk. While `run` runs, one
-    thread writes their entries as they come, and another puts what was written on disk. `close` ends the history.
+    `start` comes first, and `read` reads the entries in a thread; whoever needs them waits for that. `add` and
+    `saw_line` may come from any thread and never wait for the disk. While `run` runs, one thread writes their entries
+    as they come, and another puts what was written on disk. `close` ends the history.
     """
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
@@ -97,6 +100,18 @@ class History:
         """Whether the disk refused what was written last."""
         self._is_writable = False
         self._is_closed = False
+        self._is_prepared = threading.Event()
+        """Set once lines can be written without the import of a library."""
+        self._is_read = threading.Event()
+        """Set once the entries of earlier runs are here, or were found to be unreadable."""
+        self._is_prepared.set()
+        self._is_read.set()
+        self._earlier_bytes = 0
+        """The length of the file at the start: what follows was appended by this run."""
+        self._first_line = 1
+        """The first line that this run's log gives."""
+        self._early: list[Entry] = []
+        """The entries that were added before those of earlier runs were read."""
         self._writer: _Writer | None = None
         """The thread that writes entries as they come, only while `run` runs."""
         self._waiting: list[Callable[[], object]] = []
@@ -105,37 +120,110 @@ class History:
         """Wakes the task that waits for work; None while none waits."""
 
     def load(self) -> Loaded:
-        """Read the files, and reserve lines for the log. Blocks; comes before everything else.
+        """Start, and read the entries. Blocks."""
+        next_line, report = self.start()
+        reports = [report, self.read()]
+        with self._lock:
+            entities = tuple(map(Entry.from_record, self._held.records))
+        return Loaded(entities, next_line, "; ".join(filter(None, reports)) or None)
 
-        A file that cannot be read is set aside under a dated name. A file of a newer format stays untouched, and then
-        nothing is written: this run's history is only in memory. The report tells both. Of a file with too many
-        entities, only as many as may be held are in memory at any time, and on disk afterwards.
+    def start(self) -> tuple[int, str | None]:
+        """Check the file by its beginning and its end, and reserve lines for the log.
+
+        Returns the line to go on with, and the faults of the files in words. A file that holds no history is set aside
+        under a dated name. A file of a newer format stays untouched, and then nothing is written: this run's history is
+        only in memory.
         """
         problems: list[str] = []
-        self._is_writable = True
-        newest = Newest(self._max_entities, self._max_bytes)
+        self._is_writable, last = True, 0
         try:
             make_private_folder(self._path.parent)
             durable_files.sweep(self._path)
-            newest = self._read(problems)
-        except OSError as error:
+            self._file.size, last = open_existing(self._path, self._max_bytes)
+        except NewerFormatError as error:
             self._is_writable = False
-            why = f"the history {self._path} cannot be used ({error.strerror or error}); this run's is in memory only"
-            problems.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
-        kept = newest.with_sizes()
-        for entry, size in kept:
-            self._held.insert(tuple(entry), size)
-        self._line_numbers.load(newest.last_line, problems if self._is_writable else [])
-        if self._is_writable and kept and (not newest.is_complete or self._is_too_long()):
+            problems.append(f"{self._path} {error}: it stays untouched, and this run's history is kept in memory only")
+        except UnreadableError as error:
+            self._set_aside(f"{self._path} could not be read ({error})", problems)
+        except OSError as error:
+            self._refuse(error, problems)
+        self._line_numbers.load(last, problems if self._is_writable else [])
+        self._earlier_bytes = self._file.size
+        self._is_prepared.clear()
+        if self._file.size:
+            self._is_read.clear()
+        self._first_line = self._line_numbers.next_line
+        return self._first_line, "; ".join(problems) or None
+
+    def read(self) -> str | None:
+        """Read the entries of earlier runs, and return the faults of the file in words. Blocks.
+
+        A file with broken lines is set aside under a dated name, and written again with what could be read. Of a file
+        with too many entities, only as many as may be held are in memory at any time, and on disk afterwards.
+        """
+        problems: list[str] = []
+        try:
+            EntityWriter().prepare()
+            self._is_prepared.set()
+            if not self._is_read.is_set():
+                self._read(problems)
+        finally:
+            self._is_prepared.set()
+            self._is_read.set()
+        return "; ".join(problems) or None
+
+    def _read(self, problems: list[str]) -> None:
+        fault, is_whole = "", True
+        kept: list[tuple[Entry, int]] = []
+        try:
+            reading = read_newest(self._path, self._max_entities, self._max_bytes, self._earlier_bytes)
+            found = reading.newest.with_sizes()
+            # The line number of an entry from elsewhere may be one that this run gives.
+            kept = [(entry, size) for entry, size in found if entry.line < self._first_line]
+            is_whole = reading.newest.is_complete and not reading.is_torn
+            if broken := reading.broken + len(found) - len(kept):
+                fault = f"{broken} lines of {self._path} could not be read"
+        except (UnreadableError, NewerFormatError) as error:
+            fault = f"{self._path} could not be read ({error})"
+        except OSError as error:
+            self._refuse(error, problems)
+        with self._lock:
+            for entry, size in kept:
+                self._held.insert(tuple(entry), size)
+            for entry in self._early:
+                self._insert(entry)
+            self._early = []
+            self._is_read.set()
+        if self._is_closed or not self._is_writable or not (fault or (kept and (not is_whole or self._is_too_long()))):
+            return
+        with self._file.writing:
+            if fault:
+                self._file.close()
+                self._set_aside(fault, problems)
             try:
-                self._file.write_whole([entry for entry, _ in kept])
+                self._file.write_whole(self._written())
             except OSError as error:
                 logger.warning("the history's file could not be written again: %s", error)
                 self._file.size = 0  # the next entry tries again
-        return Loaded(tuple([entry for entry, _ in kept]), self._line_numbers.next_line, "; ".join(problems) or None)
+
+    def _set_aside(self, fault: str, problems: list[str]) -> None:
+        """Rename the file, which has this fault, and go on without it."""
+        self._file.size = 0
+        try:
+            if os.path.lexists(self._path):
+                problems.append(f"{fault}; it is now {set_aside(self._path)}")
+        except OSError as error:
+            self._refuse(error, problems)
+
+    def _refuse(self, error: OSError, problems: list[str]) -> None:
+        """Keep this run's history in memory only, as the file cannot be used."""
+        self._is_writable, self._file.size = False, 0
+        why = f"the history {self._path} cannot be used ({error.strerror or error}); this run's is in memory only"
+        problems.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
-        """The entities now, for a query: the restored ones, and those of this run."""
+        """Return the entities now, for a query: those of earlier runs, once they are read, and those of this run."""
+        self._is_read.wait()
         with self._lock:
             return self._held.snapshot()
 
@@ -161,7 +249,11 @@ class History:
 
     def _keep(self, entry: Entry) -> None:
         with self._lock:
-            evicted = self._held.insert(tuple(entry), size_of(entry))
+            evicted: Sequence[int] = ()
+            if self._is_read.is_set():
+                evicted = self._insert(entry)
+            else:
+                self._early.append(entry)
             if self._is_closed:
                 return
             if entry.evaluation:
@@ -174,6 +266,10 @@ class History:
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._give_up(evicted[-1])
         self._wake()
+
+    def _insert(self, entry: Entry) -> Sequence[int]:
+        """Hold an entry, and return the lines of those that leave for it."""
+        return self._held.insert(tuple(entry), size_of(entry))
 
     def _give_up(self, line: int) -> None:
         """Drop the pending entries up to a line, which are never written."""
@@ -203,6 +299,8 @@ class History:
 
     async def await_recorded(self, evaluations: Collection[str]) -> bool:
         """Wait until `is_recorded`, for 100 ms of the disk at most; return whether it is."""
+        if not self._is_prepared.is_set():
+            await anyio.to_thread.run_sync(self._is_prepared.wait, PREPARED_WITHIN_S)
         loop = asyncio.get_running_loop()
         until = loop.time() + RECORDED_WITHIN_S
         while not self.is_recorded(evaluations):
@@ -279,7 +377,7 @@ class History:
             if not pending:
                 return
             try:
-                self._file.append(b"".join(map(line_of, pending)), self._entries)
+                self._file.append(pending, self._entries)
             except OSError:
                 self._is_refused = True
                 raise
@@ -320,12 +418,15 @@ class History:
 
     def _is_too_long(self) -> bool:
         """Whether the file is twice as long as its entities need."""
+        if not self._is_read.is_set():
+            return False
         with self._lock:
             needed = self._held.bytes + LINE_BYTES * len(self._held)
         return self._file.size > 2 * needed + SMALL_BYTES
 
     def _entries(self) -> list[Entry]:
         """All entries held."""
+        self._is_read.wait()
         with self._lock:
             return list(map(Entry.from_record, self._held.records))
 
@@ -344,30 +445,9 @@ class History:
         except OSError as error:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
+        self._is_read.set()  # nobody has to wait any longer
         self._file.close()
         self._line_numbers.close()
-
-    def _read(self, problems: list[str]) -> Newest:
-        """Read the files, and note the length of a file that can be appended to."""
-        sizes: list[int] = []
-        try:
-            newest, lines = read_newest(self._path, self._max_entities, self._max_bytes, sizes)
-        except NewerFormatError as error:
-            self._is_writable = False
-            problems.append(f"{self._path} {error}: it stays untouched, and this run's history is kept in memory only")
-            return Newest(self._max_entities, self._max_bytes)
-        except UnreadableError as error:
-            if os.path.lexists(self._path):
-                problems.append(f"{self._path} could not be read ({error}) and is now {set_aside(self._path)}")
-            return Newest(self._max_entities, self._max_bytes)
-        if lines is not None and lines.broken:
-            aside = set_aside(self._path)
-            problems.append(f"{lines.broken} lines of {self._path} could not be read; it is now {aside}")
-        if lines is None or lines.broken or lines.is_torn:
-            newest.is_complete = False
-        else:
-            self._file.size = sum(sizes)
-        return newest
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
@@ -429,9 +509,8 @@ def forget_history(path: Path) -> None:
     Raises:
         OSError: the entities cannot be removed.
     """
-    for file in (path, path.with_name(f"{path.name}{FORMER_JOURNAL}")):
-        with contextlib.suppress(FileNotFoundError):
-            files.remove(file)
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(path)
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:
@@ -444,5 +523,5 @@ def read_history(path: Path) -> tuple[Entry, ...]:
     """
     if not os.path.lexists(path):
         return ()
-    newest, _ = read_newest(path, MAX_ENTITIES, MAX_BYTES)
-    return tuple([entry for entry, _ in newest.with_sizes()])
+    reading = read_newest(path, MAX_ENTITIES, MAX_BYTES)
+    return tuple([entry for entry, _ in reading.newest.with_sizes()])

@@ -11,6 +11,7 @@ import errno
 import os
 import threading
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,13 @@ from codriver.files import UnsafeFileError
 from codriver.log import durable_files
 from codriver.log.newest_entries import Newest
 from codriver.log.transit_format import (
-    FORMAT_VERSION,
+    MAX_LINE_BYTES,
     EntityLines,
+    EntityWriter,
     UnreadableError,
+    check_version,
     file_pieces,
-    former_entities,
-    former_journal,
-    version_of,
+    last_number,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 MAX_READ_BYTES = 256 * 2**20
 """The longest file that is read at all, in some 5 s; or four times the most bytes held, if more."""
-FORMER_JOURNAL = ".journal"
+HEAD_BYTES = 4096
+TAIL_BYTES = 2**20
+"""The end of the file in which a start looks for the last line. If it has none, a longer end is read."""
 
 
 class HistoryFile:
@@ -53,8 +56,8 @@ class HistoryFile:
         """Held while the end of the file moves."""
         self._path = path
         self._compacted = path.with_name(f".{path.name}.compacted.tmp")
-        self._former_journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
         self._most_bytes = most_bytes
+        self._writer = EntityWriter()
         self._descriptor: int | None = None
         self._ends_line = True
         """Whether the file ends with a whole line."""
@@ -70,8 +73,8 @@ class HistoryFile:
         """Whether anything was written since the last `sync` began."""
         return self._has_unsynced
 
-    def append(self, lines: bytes, entries: Callable[[], Iterable[Entry]]) -> None:
-        """Append lines; they survive the process from then on. A missing file is written with all `entries`.
+    def append(self, added: Iterable[Entry], entries: Callable[[], Iterable[Entry]]) -> None:
+        """Append entries; they survive the process from then on. A missing file is written with all `entries`.
 
         The torn end of a failed append is removed. If a torn line stays all the same, it is ended first, so that it
         spoils no other.
@@ -81,6 +84,7 @@ class HistoryFile:
             if descriptor is None:
                 self.write_whole(entries(), is_durable=False)
                 return
+            lines = b"".join(map(self._writer.line_of, added))
             if self.size + len(lines) > self._most_bytes:
                 raise OSError(errno.EFBIG, "its file cannot be shortened, and would grow too large to be read")
             content = lines if self._ends_line else b"\n" + lines
@@ -201,8 +205,6 @@ class HistoryFile:
     def _replaced(self, size: int) -> None:
         self.size = size
         self._ends_line = True
-        with contextlib.suppress(OSError):
-            files.remove(self._former_journal)
 
     def _open(self) -> int | None:
         """The descriptor of the file to append to; None for a file that is gone."""
@@ -233,12 +235,50 @@ def _write(descriptor: int, content: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def read_newest(
-    path: Path, max_entities: int, max_bytes: int, sizes: list[int] | None = None
-) -> tuple[Newest, EntityLines | None]:
-    """The newest entities of the file, and how its lines were read; a former version's file has no lines.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a file: its newest entities, the number of its broken lines, and whether its end is torn."""
 
-    `sizes` gets the lengths of the pieces that were read.
+    newest: Newest
+    broken: int
+    is_torn: bool
+
+
+def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
+    """Check the header of a file, cut off a torn last line, and return the file's size and its highest line number.
+
+    Both are 0 for a missing file and for an empty one. The line number is that of the last lines alone.
+
+    Raises:
+        UnreadableError: the file holds no history.
+        NewerFormatError: a newer version wrote it. It stays as it is.
+        OSError: the file cannot be used.
+    """
+    whole, torn, size = b"", b"", 0
+    for most in (TAIL_BYTES, 3 * TAIL_BYTES, TAIL_BYTES + MAX_LINE_BYTES):
+        try:
+            found = durable_files.read_ends(path, most_read_bytes(max_bytes), HEAD_BYTES, most)
+        except UnsafeFileError as error:
+            raise UnreadableError(error.strerror) from None
+        if found is None:
+            return 0, 0
+        head, tail, size = found
+        check_version(head)
+        whole, newline, torn = tail.rpartition(b"\n")
+        if last_number(whole) or len(tail) == size:
+            break
+    if torn and (newline or len(torn) == size):
+        size -= len(torn)
+        descriptor = files.open_for_writing(path, links=files.Links.NEVER, root=path.parent)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+    return size, last_number(whole)
+
+
+def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> Reading:
+    """Read the newest entities of the file, of its first `most` bytes alone if that is given.
 
     Raises:
         UnreadableError: the file holds no history, or there is none.
@@ -246,19 +286,14 @@ def read_newest(
         OSError: the file cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
-    lines = None
     with closing(_pieces(path, max_bytes)) as read:  # some systems rename no open file
-        pieces = _noting([] if sizes is None else sizes, read)
+        pieces = iter(read if most is None else _first(most, read))
         head = next(pieces, b"")
-        if version_of(head) == FORMAT_VERSION:
-            lines = EntityLines(chain([head], pieces))
-            entities = lines.entities()
-        else:
-            journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
-            entities = chain(former_entities(chain([head], pieces)), former_journal(_pieces(journal, max_bytes)))
-        for entity in entities:
+        check_version(head)
+        lines = EntityLines(chain([head], pieces))
+        for entity in lines.entities():
             newest.add(entity)
-    return newest, lines
+    return Reading(newest, lines.broken, lines.is_torn)
 
 
 def most_read_bytes(max_bytes: int) -> int:
@@ -271,6 +306,15 @@ def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         sizes.append(len(piece))
         yield piece
+
+
+def _first(most: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the first bytes of some pieces."""
+    for piece in pieces:
+        yield piece[:most]
+        most -= len(piece)
+        if most <= 0:
+            return
 
 
 def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:

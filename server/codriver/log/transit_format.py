@@ -1,37 +1,28 @@
 """Format of the history: a file of lines, each of them a value in transit's JSON encoding.
 
 The first line is `["^ ","~:format-version",2]`; each of the others is an entity as a map, whose keys are keywords such
-as `:output/line`. Each value alone uses none of transit's cache codes, so that a line is read without the lines before
-it. Lines are read and written one at a time, as a file may be many times larger than the part of it that is held.
-
-Version 1 was one value with all entities, and beside it a journal of plain JSON. Such a file is read whole, to be taken
-over. This is the only door to transit.
+as `:output/line`. Each line is written by itself, so that it is read without the lines before it. Lines are read and
+written one at a time, as a file may be many times larger than the part of it that is kept. transit-python reads and
+writes them; it is imported with the first line, since a server starts without it. This is the only door to transit.
 """
 
 from __future__ import annotations
 
-import json
+import io
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
-
-from pydantic_core import to_json
 
 from codriver.log.output_log import SCHEMA, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from codriver.log.output_log import Value
-
 FORMAT_VERSION: Final = 2
 HEADER: Final = b'["^ ","~:format-version",%d]\n' % FORMAT_VERSION
 VERSION: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
 """The beginning of a file of any version."""
-KEYS: Final = {name: f"~:{SCHEMA.namespace}/{name}" for name in SCHEMA.attributes}
-NAMES: Final = {key: name for name, key in KEYS.items()}
-MAP: Final = "^ "
-ESCAPED: Final = ("~", "^", "`")
-"""The characters that mean something at the beginning of a string, so that a tilde goes before it. Source: transit."""
+LINE: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
+"""The beginning of the line of an entity, with its line number. No text of an entity has unescaped quotes."""
 HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 WRITTEN_BYTES: Final = 256 * 2**10
 MAX_NUMBER: Final = 10**17  # a line or a time; the next numbers still have 18 digits
@@ -39,9 +30,6 @@ MAX_NUMBER: Final = 10**17  # a line or a time; the next numbers still have 18 d
 MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever kept whole
 MAX_BROKEN_LINES: Final = 1000
 MAX_PLAIN_CHARACTERS: Final = 10_000  # outside of strings: an entity has some 30, and 8 MiB of brackets are 200 MiB
-MAX_FORMER_BYTES = 32 * 2**20
-MAX_FORMER_PLAIN_CHARACTERS: Final = 400_000
-"""The characters outside of strings in a file of version 1: some 35 for each of the 10,000 entities that were kept."""
 STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
@@ -53,26 +41,32 @@ class NewerFormatError(ValueError):
     """A file that a newer version wrote."""
 
 
-def version_of(head: bytes) -> int:
-    """The version of a file with this beginning: 1, or the present one.
+def check_version(head: bytes) -> None:
+    """Check that a file with this beginning has the present format.
 
     Raises:
         UnreadableError: the file holds no history.
         NewerFormatError: a newer version wrote it.
     """
     found = VERSION.match(head)
-    if found is None or not (version := int(found[1])):
-        raise UnreadableError("it says no :format-version")
+    version = 0 if found is None else int(found[1])
     if version > FORMAT_VERSION:
         raise NewerFormatError(f"has the format {version}, and this version knows {FORMAT_VERSION}")
-    return version
+    if version < FORMAT_VERSION:
+        raise UnreadableError("it says no :format-version that is known")
+
+
+def last_number(lines: bytes) -> int:
+    """Return the highest line number of the entities in some lines of a file; 0 for none."""
+    return max(map(int, LINE.findall(lines)), default=0)
 
 
 def file_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
-    """The file that holds these entities, in pieces of some 256 KiB."""
+    """Return the file that holds these entities, in pieces of some 256 KiB."""
+    writer = EntityWriter()
     begun, size = [HEADER], 0
     for entity in entities:
-        begun.append(line_of(entity))
+        begun.append(writer.line_of(entity))
         size += len(begun[-1])
         if size >= WRITTEN_BYTES:
             yield b"".join(begun)
@@ -81,19 +75,37 @@ def file_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def line_of(entity: Entry) -> bytes:
-    """The line that holds this entity."""
-    parts: list[Value] = [MAP]
-    for name, value in entity.to_json().items():
-        parts += KEYS[name], _storable(value)
-    return to_json(parts) + b"\n"
+    """Return the line that holds this entity."""
+    return EntityWriter().line_of(entity)
 
 
-def _storable(value: Value) -> Value:
-    """The value as transit has it, with a mark in place of half a surrogate pair: no UTF-8 file can hold that."""
-    if not isinstance(value, str):
-        return value
-    text = value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)
-    return f"~{text}" if text.startswith(ESCAPED) else text
+class EntityWriter:
+    """Writes the lines of entities, in one thread at a time."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self._writer: Any = None
+        self._keys: dict[str, object] = {}
+
+    def prepare(self) -> None:
+        """Import the library, which takes as long as the rest of a start."""
+        if self._writer is None:
+            from transit.transit_types import Keyword  # noqa: PLC0415  # a server starts without it
+            from transit.writer import Writer  # noqa: PLC0415  # as above
+
+            self._writer = Writer(self._stream, "json")
+            self._keys = {name: Keyword(f"{SCHEMA.namespace}/{name}") for name in SCHEMA.attributes}
+
+    def line_of(self, entity: Entry) -> bytes:
+        """Return the line that holds an entity, with a mark in place of half a surrogate pair."""
+        self.prepare()
+        self._stream.seek(0)
+        self._stream.truncate()
+        self._writer.write({self._keys[name]: value for name, value in entity.to_json().items()})
+        text = self._stream.getvalue()
+        if not text.isascii():
+            text = HALF_CHARACTER.sub("\ufffd", text)
+        return text.encode() + b"\n"
 
 
 class EntityLines:
@@ -109,16 +121,16 @@ class EntityLines:
         self.is_torn = False
 
     def entities(self) -> Iterator[Entry]:
-        """The entities, one after the other; the first line says the version, and is passed over.
+        """Return the entities one after the other; the first line, with the version, is passed over.
 
         Raises:
             UnreadableError: so many lines are broken that this is no history.
         """
-        lines = self._lines()
+        lines, reader = self._lines(), _EntityReader()
         next(lines, None)
         for line in lines:
             try:
-                entity = None if line is None else _entity(parsed(line))
+                entity = None if line is None else reader.entity(line)
             except UnreadableError:
                 entity = None
             if entity is not None:
@@ -143,18 +155,34 @@ class EntityLines:
         self.is_torn = bool(begun) or is_long
 
 
-def _entity(node: object) -> Entry:
-    """The entity of a map. Keys that this version does not know are left out."""
-    if not isinstance(node, list) or node[:1] != [MAP]:
-        raise UnreadableError("an entity is no map")
-    found = {}
-    for key, value in zip(node[1::2], node[2::2], strict=False):
-        if isinstance(key, str) and (name := NAMES.get(key)):
-            is_escaped = isinstance(value, str) and value.startswith(ESCAPED)
-            if is_escaped and value[1:2] not in ESCAPED:
-                raise UnreadableError("an attribute of an entity is no string and no number")
-            found[name] = value[1:] if is_escaped else value
-    return _entry(found)
+class _EntityReader:
+    """Reads the lines of entities. Keys that this version does not know are left out."""
+
+    def __init__(self) -> None:
+        from transit.reader import Reader  # noqa: PLC0415  # a server starts without it
+        from transit.transit_types import Keyword  # noqa: PLC0415  # as above
+
+        self._reader = Reader("json")
+        self._names = {Keyword(f"{SCHEMA.namespace}/{name}"): name for name in SCHEMA.attributes}
+
+    def entity(self, line: bytes) -> Entry:
+        """Return the entity of a line of bounded length, unless it would take far more memory than the line.
+
+        Raises:
+            UnreadableError: the line holds no entity, or is too large.
+        """
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableError(f"no UTF-8: {error.reason}") from None
+        if len(text) > MAX_PLAIN_CHARACTERS and len(STRING.sub("", text)) > MAX_PLAIN_CHARACTERS:
+            raise UnreadableError(f"it has more than {MAX_PLAIN_CHARACTERS} characters outside of strings")
+        try:
+            found = self._reader.read(io.StringIO(text))
+            entity = {self._names[key]: value for key, value in found.items() if key in self._names}
+        except Exception as error:  # noqa: BLE001  # whatever a broken value does to the library, the line is broken
+            raise UnreadableError(f"no transit: {error}") from None
+        return _entry(entity)
 
 
 def _entry(entity: Mapping[str, Any]) -> Entry:
@@ -169,62 +197,3 @@ def _entry(entity: Mapping[str, Any]) -> Entry:
     if not all(0 <= cast("int", n) <= MAX_NUMBER for n in numbers):
         raise UnreadableError("a line or a time of an entity is out of range")
     return Entry.from_record(record)
-
-
-def parsed(written: bytes | bytearray, most_plain_characters: int = MAX_PLAIN_CHARACTERS) -> Any:
-    """The JSON value of a text of bounded length, unless the value would take far more memory than the text.
-
-    Raises:
-        UnreadableError: the text is no JSON, or too large.
-    """
-    try:
-        text = written.decode()
-    except UnicodeDecodeError as error:
-        raise UnreadableError(f"no UTF-8: {error.reason}") from None
-    if len(text) > most_plain_characters and len(STRING.sub("", text)) > most_plain_characters:
-        raise UnreadableError(f"it has more than {most_plain_characters} characters outside of strings")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"no JSON: {error}") from None
-
-
-def former_entities(chunks: Iterable[bytes]) -> list[Entry]:
-    """The entities of a file of version 1.
-
-    Raises:
-        UnreadableError: the file holds no history.
-    """
-    content = _whole(chunks)
-    from transit.decoder import Decoder  # noqa: PLC0415  # only where there is a former file
-    from transit.transit_types import Keyword  # noqa: PLC0415  # as above
-
-    node = parsed(content, MAX_FORMER_PLAIN_CHARACTERS)
-    try:
-        entities = Decoder().decode(node)[Keyword("entities")]
-        maps = [{f"~:{key}": value for key, value in entity.items()} for entity in entities]
-    except Exception as error:  # whatever a broken value does to the decoder, the file is broken
-        raise UnreadableError(f"no transit JSON: {error}") from error
-    return [_entry({NAMES[key]: value for key, value in entity.items() if key in NAMES}) for entity in maps]
-
-
-def former_journal(chunks: Iterable[bytes]) -> Iterator[Entry]:
-    """The entities of the journal that stood beside a file of version 1; unreadable ones are left out."""
-    try:
-        lines = _whole(chunks).split(b"\n")
-    except UnreadableError:
-        return
-    for line in lines:
-        try:
-            yield _entry(parsed(line))
-        except UnreadableError:
-            continue
-
-
-def _whole(chunks: Iterable[bytes]) -> bytearray:
-    content = bytearray()
-    for chunk in chunks:
-        content += chunk
-        if len(content) > MAX_FORMER_BYTES:
-            raise UnreadableError(f"it has more than {MAX_FORMER_BYTES:,} bytes")
-    return content
