@@ -21,7 +21,7 @@ from process_states import stopped
 from real_repls import repl
 
 from codriver import __version__
-from codriver.commands.cli import COMMANDS, cli
+from codriver.commands.cli import cli
 from codriver.commands.history import comment_signs
 from codriver.commands.options import workspace_above
 from codriver.files.own_folders import server_folder
@@ -63,7 +63,7 @@ def test_the_version_is_that_of_all_a_report_of_a_fault_needs(tmp_path):
 def test_the_list_of_commands_cuts_nothing(tmp_path):
     shown = run(tmp_path, "--help").stdout.partition("Commands:")[2]
     assert "..." not in shown
-    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert all(f"  {name} " in shown for name in cli.list_commands(click.Context(cli)))
 
 
 def run(folder, *arguments, env=None, **kwargs):
@@ -91,7 +91,7 @@ def complete(folder, *words):
 
 def test_commands_options_and_clients_are_completed(tmp_path):
     assert complete(tmp_path, "codriver", "ini") == ["init"]
-    assert set(complete(tmp_path, "codriver", "")) == set(COMMANDS)
+    assert set(complete(tmp_path, "codriver", "")) == set(cli.list_commands(click.Context(cli)))
     assert "--dry-run" in complete(tmp_path, "codriver", "init", "--d")
     assert complete(tmp_path, "codriver", "init", "--client", "cla") == ["claude-code", "claude-desktop"]
 
