@@ -1,11 +1,18 @@
 """The refusal of a tool that no connected REPL can serve: it says whether to wait, or why there is none."""
 
+import anyio
+import anyio.lowlevel
 import pytest
 from all_tools import BY_NAME
 
-from codriver.core.state import Origin, Repl, State
+from codriver.core import dispatch
+from codriver.core.actions import PortFilesSeen, ReplConnected, ReplFound
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.values import Capability, Profile
 from codriver.settings.model import Settings
-from codriver.tools.calls.gate import refusal
+from codriver.tools.calls.gate import await_start, refusal
 
 FAILED = "the REPL started by `lein` is gone before it listened"
 
@@ -43,3 +50,28 @@ def test_where_no_repl_is_known_the_setting_for_the_one_that_the_files_call_for_
     assert "its port file is found within a second" in refused.hint
     assert (named or "start one") in refused.hint
     assert ("codriver.toml" in refused.hint) == (named is not None)
+
+
+@pytest.mark.anyio
+async def test_a_call_waits_for_port_files_that_are_not_read_until_the_starting_repl_has_its_own():
+    life = Life(phase="started", session_id="abcdef")
+    performers = dict.fromkeys(dispatch.EFFECTS, lambda _effect: None)
+    core = Core(
+        state=State(life=life),
+        settings=Settings(),
+        now=lambda: 1000,
+        handlers=HANDLERS,
+        performers=lambda _: performers,
+    )
+    core.report(PortFilesSeen(are_unread=True))
+
+    async def read_them():
+        await anyio.lowlevel.checkpoint()
+        found = ReplFound("file:app", "app", Origin("port-file", "app"), "127.0.0.1:1")
+        core.report(found, PortFilesSeen(are_unread=False))
+        profile = Profile(dialect="python", capabilities={"seam": Capability("native")})
+        core.report(ReplConnected("file:app", profile, "127.0.0.1:1"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read_them)
+        assert await await_start(BY_NAME["inspect_app"], core, Settings(), most_s=60) is None

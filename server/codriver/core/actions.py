@@ -44,6 +44,13 @@ class Searching(Action):
 
 
 @dataclass(frozen=True)
+class PortFilesSeen(Action):
+    """All port files were looked at, and some may belong to a REPL that is starting, or none do any more."""
+
+    are_unread: bool
+
+
+@dataclass(frozen=True)
 class Stop(Action):
     """Begin to stop, for `reason`. Harmless unless starting or started."""
 

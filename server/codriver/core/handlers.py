@@ -23,6 +23,7 @@ from codriver.core.actions import (
     LanguagesSeen,
     LatchError,
     Listening,
+    PortFilesSeen,
     ProgramsSeen,
     Say,
     Searching,
@@ -93,6 +94,11 @@ def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
     return Outcome(replace(state, programs=action.programs))
 
 
+def port_files_seen(state: State, action: PortFilesSeen) -> Outcome:
+    """Remember whether port files wait to be read until REPLs that are starting have written theirs."""
+    return Outcome(replace(state, life=replace(state.life, has_unread_port_files=action.are_unread)))
+
+
 def searching(state: State, action: Searching) -> Outcome:
     """Remember whether the first search for REPLs is under way."""
     return Outcome(replace(state, life=replace(state.life, is_searching=action.is_under_way)))
@@ -141,6 +147,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.Listening: listening,
         actions.LanguagesSeen: announcing(languages_seen),
         actions.ProgramsSeen: programs_seen,
+        actions.PortFilesSeen: port_files_seen,
         actions.Searching: announcing(searching),
         actions.Stop: stop,
         actions.Stopped: stopped,

@@ -85,6 +85,8 @@ class Life:
     started_at: int = 0
     is_searching: bool = False
     """Whether the first search for REPLs is under way, which decides if the server starts one of its own."""
+    has_unread_port_files: bool = False
+    """Whether there are port files whose REPLs are not known yet, as they may be those of REPLs that are starting."""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from needs import program
 from ports import closed_port
 
 from codriver.core import dispatch
-from codriver.core.actions import ReplConnected, ReplLost
+from codriver.core.actions import ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, State
+from codriver.core.state import Life, Origin, State
 from codriver.core.values import Capability, Profile
 from codriver.repls.launch import recipes
 from codriver.repls.launch.discovery import Choice, Discovery, choose
@@ -93,6 +93,25 @@ async def test_a_repl_started_again_on_the_same_port_is_connected_to_at_once(tmp
         write(file, 7001, at=2000)
         await until(lambda: len(shell.connections()) == 2)
         assert shell.core.state.repls[f"file:{file}"].phase == "connecting"
+
+
+async def test_a_file_that_may_be_that_of_a_starting_repl_is_reported_as_unread_until_the_repl_has_started(tmp_path):
+    write(tmp_path / ".nrepl-port", 7001, at=1000)
+    shell = Shell()
+    shell.do(ReplFound("process:python", "py", Origin("process", "python")))
+    assert shell.core.state.repls["process:python"].phase == "starting"
+    discovery = Discovery(
+        core=shell.core, workspace=tmp_path, addresses=(), commands=("none",), port_files=(),
+        recipe_of=partial(recipe, workspace=tmp_path, environ=os.environ),
+    )  # fmt: skip
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(discovery.run)
+        await until(lambda: shell.core.state.life.has_unread_port_files)
+        assert shell.connections() == []
+        shell.do(ReplLost("process:python", "it ended"))
+        await until(shell.connections)
+        assert not shell.core.state.life.has_unread_port_files
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_file_that_stays_as_it_is_hurries_nothing(tmp_path):

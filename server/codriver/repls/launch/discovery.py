@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.actions import ProgramsSeen, ReplForgotten, ReplFound, Say, Searching
+from codriver.core.actions import PortFilesSeen, ProgramsSeen, ReplForgotten, ReplFound, Say, Searching
 from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.core.values import ListeningProgram
@@ -164,6 +164,7 @@ class Discovery:
         starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
         wanted: dict[str, ReplFound] = {}
         problems: dict[str, str] = {}
+        are_unread = False
         for found in self._found:
             path = str(found.path)
             if found.port is None:
@@ -172,7 +173,10 @@ class Discovery:
             address = found.address
             identity = f"file:{path}"
             before = state.repls.get(identity)
-            if address in ours or (starting and (before is None or before.address != address)):
+            if address in ours:
+                continue
+            if starting and (before is None or before.address != address):
+                are_unread = True
                 continue
             wanted[identity] = ReplFound(
                 identity,
@@ -198,6 +202,8 @@ class Discovery:
             for path, problem in problems.items()
             if self._problems.get(path) != problem
         ]
+        if are_unread != state.life.has_unread_port_files:
+            actions.append(PortFilesSeen(are_unread))
         self._problems = problems
         self._written = {f"file:{found.path}": found.written_ns for found in self._found}
         self._dispatch(*actions)

@@ -82,7 +82,8 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
     """The refusal of a tool that no connected REPL can serve, once the starting ones had `most_s` to connect."""
     with anyio.move_on_after(most_s):
         while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
-            if not any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values()):
+            is_coming = any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values())
+            if not (is_coming or core.state.life.has_unread_port_files):
                 break
             await anyio.sleep(LOOK_S)
     return obstacle
