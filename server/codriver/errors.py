@@ -96,7 +96,6 @@ Reason = Literal[
     "unknown-namespace",
     "unknown-session",
     "unknown-symbol",
-    "unknown-tool",
     "wrong-language",
 ]
 """The closed list: every word by which Codriver refuses. Those of an application's seam stand beside the envelope."""

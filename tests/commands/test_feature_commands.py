@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from codriver.app.features import features
+from codriver.app.features import EXTENDED, features
 from codriver.commands.cli import COMMANDS, cli
 
 ADDED = [command for one in features() for command in one.commands]
@@ -37,6 +37,10 @@ def test_a_command_of_a_feature_is_listed_and_found(command):
     assert command.name not in COMMANDS
     assert f"  {command.name} " in CliRunner().invoke(cli, ["--help"]).output
     assert CliRunner().invoke(cli, [command.name, "--help"]).exit_code == 0
+
+
+def test_the_commands_that_features_extend_are_listed():
+    assert {options.command for one in features() for options in one.options} == EXTENDED
 
 
 def test_a_slip_of_the_pen_finds_commands_of_features_too():

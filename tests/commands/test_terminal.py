@@ -244,15 +244,6 @@ def test_a_server_in_a_terminal_says_nothing_that_is_obeyed(tmp_path):
         assert obeyed(terminal.output) == set()
 
 
-def test_the_board_names_the_workspace_without_obeying_it(tmp_path):
-    with serving(tmp_path / "a\x1b]0;owned\x07\u202e", "--repl", "none") as odd:
-        command = odd.command("watch", "--who", EVIL.replace("\x00", ""))
-        with Terminal(command, odd.environ, columns=200) as terminal:
-            terminal.shows("q quit", r"\x1b]0;owned\x07")
-            assert terminal.grid.faults == []
-            assert b"\x1b]0;" not in terminal.output
-
-
 ANSWERS = {
     "nothing": {},
     "no fields": {"structuredContent": {}},

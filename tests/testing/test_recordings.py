@@ -83,7 +83,7 @@ def test_lines_that_did_not_run_are_reported(project, monitored_python):
 
 
 def test_calls_are_recorded_with_arguments_and_results(project, monitored_python):
-    ran = run(project, "-k", "test_half", traces=("lib.half",), python=monitored_python)
+    ran = run(project, "-k", "test_half", recorders={"calls": {"names": ["lib.half"]}}, python=monitored_python)
     (recorded,) = ran.report.recorded
     ((function, *_),) = [(row[1], row[0]) for row in recorded.data["functions"]]
     assert (recorded.recorder, function) == ("calls", "half")

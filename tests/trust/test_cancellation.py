@@ -18,10 +18,10 @@ from alike import rounds
 from live_server import WAIT_S, Bare, until
 from mcp.shared.exceptions import MCPError
 
-from codriver.app import serve
+from codriver.app import features, serve
 from codriver.app.workspace_settings import load
 from codriver.protocol import calls
-from codriver.settings.model import Durations
+from codriver.settings.model import durations_from
 from codriver.tools.calls import gate
 
 pytestmark = [
@@ -97,7 +97,8 @@ def workspace(tmp_path, monkeypatch):
 async def run_server(workspace):
     """What `serve.run` runs in a loop of its own."""
     options = serve.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
-    await serve._run(options, load(workspace, environ=os.environ, overrides=options.overrides), Durations())
+    loaded = load(workspace, environ=os.environ, overrides=options.overrides)
+    await serve._run(options, loaded, durations_from({}, features.durations()))
 
 
 LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "page")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
+EXTENDED: Final = frozenset({"watch"})
+"""The commands of the base whose options features extend, so that no other command reads the declarations."""
 
 
 @cache
@@ -60,6 +62,8 @@ def durations() -> Mapping[str, float]:
 @cache
 def option_modules(command: str) -> tuple[str, ...]:
     """Return the modules whose options extend a command of the base."""
+    if command not in EXTENDED:
+        return ()
     return tuple(options.module for one in features() for options in one.options if options.command == command)
 
 
