@@ -92,7 +92,7 @@ def _clients(client):
 
 
 def test_a_followed_log_prints_what_comes_and_filters_it(live, client):
-    command = live.command("log", "--follow", "--limit", "1", "--who", "fay", "--category", "evaluationResults")
+    command = live.command("log", "--follow", "--limit", "2", "--who", "fay", "--category", "evaluationResults")
     process = subprocess.Popen(command, env=live.environ, stdout=subprocess.PIPE, text=True)
     try:
         with live.client() as other:
