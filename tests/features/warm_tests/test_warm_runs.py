@@ -237,6 +237,17 @@ def test_a_finalizer_that_an_import_makes_runs_only_where_it_was_imported(projec
     project(act, tests, packages={"fit": fit})
 
 
+def test_a_failed_import_shows_the_frames_of_a_plain_process(project):
+    async def act(made):
+        await made.warm_up()
+        made.write({"shop/util.py": "missing\n"})
+        warm = await agree_with_a_shell(made)
+        assert "_find_and_load_unlocked" in warm.output
+
+    files = {"shop/__init__.py": "import shop.util\n", "shop/util.py": "", "shop/tests/__init__.py": ""}
+    project(act, {**files, "shop/tests/test_a.py": "def test_a(): pass\n"})
+
+
 def test_the_collector_knows_what_an_import_made(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1

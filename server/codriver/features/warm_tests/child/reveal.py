@@ -52,6 +52,7 @@ class Revealer:
         """Come before every finder, without appearing in `sys.meta_path` or in tracebacks."""
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
+            __tracebackhide__ = True  # where pytest shows importlib's frames
             self.record.started.setdefault(name)
             if name in self.hidden:
                 parent = name.rpartition(".")[0]
