@@ -60,10 +60,11 @@ class ResourceRow:
 
 @dataclass(frozen=True, slots=True)
 class ResourceFamily:
-    """The resources at `codriver://KIND`, with so many parts behind it: `codriver://KIND/PART/PART`."""
+    """The resources whose addresses begin with `codriver://KIND`, as `codriver://KIND/PART/PART`."""
 
     kind: str
     parts: int
+    """The number of parts in an address."""
     mime_type: str
     read: Callable[[Services, ClientSession, Sequence[str], Mapping[str, str]], Awaitable[str]]
     """Return the text of a resource, by the parts and the query of its address, for a client.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from codriver.app.features import manifest
-from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, Say, ToolsChanged
+from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, Say, ToolsChanged, WorkspaceAccepted
 from codriver.core.values import LIVE
 from codriver.files import stamp_of
 from codriver.files.polling import PORT_FILES_S, Poller
@@ -199,6 +199,7 @@ class LiveSettings:
             if any(getattr(before, name) != getattr(news.settings, name) for name in gates()):
                 actions.append(ToolsChanged())
             if news.accepted:
+                actions.append(WorkspaceAccepted())
                 actions += [
                     RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.waiting_for_trust()
                 ]

@@ -367,7 +367,5 @@ def _instructions(
     are_starting: bool = False,
 ) -> str:
     state, settings = services.core.state, services.live.settings
-    if not state.is_accepted and trust.is_accepted(services.workspace):
-        state = replace(state, is_accepted=True)  # the state learns of it at its next look at the workspace
     skills = library.skills() if takes_skills else ()
     return instructions_for(services.manifest, state, settings, skills, client_name, are_starting=are_starting)

@@ -126,9 +126,14 @@ class LanguagesSeen(Action):
     repl: str = ""
     """The text for the setting `repl` that the files call for; empty if the files show no project."""
     needs_trust: bool = False
+    """Whether the user has to accept the workspace before the REPL is started."""
     is_accepted: bool = True
     """Whether the user has accepted the workspace, so that programs of it may run by themselves."""
-    """Whether the user has to accept the workspace before the REPL is started."""
+
+
+@dataclass(frozen=True)
+class WorkspaceAccepted(Action):
+    """The user accepted the workspace while the server runs."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from codriver.core.actions import (
     Stop,
     Stopped,
     WithdrawError,
+    WorkspaceAccepted,
 )
 from codriver.core.dispatch import Announce, Append, Handler, Listen, LogMessage, Outcome, WindDown
 from codriver.core.evaluation_queue import of_unfinished
@@ -87,6 +88,11 @@ def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
             is_accepted=action.is_accepted,
         )
     )
+
+
+def workspace_accepted(state: State, _action: WorkspaceAccepted) -> Outcome:
+    """Remember that the user has accepted the workspace."""
+    return Outcome(replace(state, repl_needs_trust=False, is_accepted=True))
 
 
 def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
@@ -146,6 +152,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.Start: start,
         actions.Listening: listening,
         actions.LanguagesSeen: announcing(languages_seen),
+        actions.WorkspaceAccepted: announcing(workspace_accepted),
         actions.ProgramsSeen: programs_seen,
         actions.PortFilesSeen: port_files_seen,
         actions.Searching: announcing(searching),

@@ -76,7 +76,7 @@ class Loaded:
 class History:
     """The history of one workspace, for the life of one server, which holds the workspace's lock.
 
-    `start` comes first, and `read` reads the entries in a thread; whoever needs them waits for that. `add` and
+    `start` comes first, and `read` reads the entries in a thread. A reader of the entries waits for that. `add` and
     `saw_line` may come from any thread and never wait for the disk. While `run` runs, one thread writes their entries
     as they come, and another puts what was written on disk. `close` ends the history.
     """
@@ -110,8 +110,6 @@ class History:
         """The length of the file at the start: what follows was appended by this run."""
         self._first_line = 1
         """The first line that this run's log gives."""
-        self._early: list[Entry] = []
-        """The entries that were added before those of earlier runs were read."""
         self._writer: _Writer | None = None
         """The thread that writes entries as they come, only while `run` runs."""
         self._waiting: list[Callable[[], object]] = []
@@ -188,11 +186,11 @@ class History:
         except OSError as error:
             self._refuse(error, problems)
         with self._lock:
+            since, self._held = self._held.records, BoundedStore(SCHEMA, self._max_entities, self._max_bytes)
             for entry, size in kept:
                 self._held.insert(tuple(entry), size)
-            for entry in self._early:
-                self._insert(entry)
-            self._early = []
+            for record in since:
+                self._insert(Entry.from_record(record))
             self._is_read.set()
         if self._is_closed or not self._is_writable or not (fault or (kept and (not is_whole or self._is_too_long()))):
             return
@@ -249,11 +247,7 @@ class History:
 
     def _keep(self, entry: Entry) -> None:
         with self._lock:
-            evicted: Sequence[int] = ()
-            if self._is_read.is_set():
-                evicted = self._insert(entry)
-            else:
-                self._early.append(entry)
+            evicted = self._insert(entry)
             if self._is_closed:
                 return
             if entry.evaluation:

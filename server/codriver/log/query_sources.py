@@ -23,7 +23,7 @@ class Queryable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A source that queries name beside `$`."""
+    """A source that queries can name, besides the log itself."""
 
     name: str
     """Its name in queries, which begins with `$`."""
@@ -34,7 +34,7 @@ class QuerySource:
 
 @dataclass(frozen=True)
 class QuerySources:
-    """All that queries may name: the attributes of `schema`, and sources beside those that the log always has."""
+    """What queries can name: the attributes of `schema`, and the sources that features add to those of the log."""
 
     schema: Schema
     rules: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -18,7 +18,7 @@ from codriver.tools.answers.conflicts import notes_of_edits
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
-from codriver.tools.calls.hooks import tell_failed
+from codriver.tools.calls.hooks import notify_of_failures
 from codriver.tools.edit_arguments import OF_ANY, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
@@ -134,7 +134,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):
         row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
-    handed_out = partial(tell_failed, call, str(steps.fields.get("evaluationId", "")), None)
+    handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 

@@ -24,11 +24,11 @@ TRACING: Final = frozenset({"python", "clojure"})
 MEASURING: Final = frozenset({"python"})
 """The dialects whose REPLs report times."""
 NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
-NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
+NOT_MEASURED: Final = "this REPL measures no times: those of Python do"
 
 
 def _names(given: object) -> object:
-    """The names in a given value; an empty tuple for `true`, None for no recording."""
+    """Return the names in a given value, an empty tuple for `true`, None for no recording."""
     if given is True or given == "true":
         return ()
     if given in (False, "", "false", None):
@@ -67,17 +67,17 @@ class TestTraceArguments(Given):
 
 
 def records_calls(repl: Repl) -> bool:
-    """True for a REPL that records calls; of Basilisp the embedded one alone, which keeps frames, too."""
+    """Return whether a REPL records calls. Of Basilisp only the embedded one does, which also keeps frames."""
     if repl.dialect == "basilisp":
         return repl.profile is None or "frame" in repl.profile.capabilities
     return repl.dialect in TRACING
 
 
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Check that a REPL records the facts asked for: calls by `trace`, and coverage or times if it `measures`.
+    """Check that a REPL can record calls, if `trace` requests that, and times, if it `measures` them.
 
     Raises:
-        CapabilityMissingError: the REPL does not.
+        CapabilityMissingError: it cannot.
     """
     if repl.profile is None and repl.dialect == "unknown":
         return

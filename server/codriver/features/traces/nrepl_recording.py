@@ -85,32 +85,32 @@ class CallTraces:
             yield None
             return
         identity = uuid4().hex
-        begun = await self._begin(identity, names)
-        if (evaluator := as_text(begun.get("eval"))) is None:
-            self._tell(evaluation, begun)
+        started = await self._begin(identity, names)
+        if (evaluator := as_text(started.get("eval"))) is None:
+            self._report(evaluation, started)
             yield None
             return
         renewing = TaskSet()
         renewing.start(self._renew(identity))
         try:
-            yield partial(_recorded_by, evaluator, as_text(begun.get("print")))
+            yield partial(_recorded_by, evaluator, as_text(started.get("print")))
         finally:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
                 with suppress(CodriverError):  # a run not ended here ends with its lease
                     answer = await self._sessions.ask(TOOL_SESSION, self._step("end", identity))
                     # The record of many calls is long.
-                    told = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
-                    self._tell(evaluation, as_map(told))
+                    run = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
+                    self._report(evaluation, as_map(run))
 
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
         """Begin a run, by the program of runs; the REPL drops that program after a while without runs."""
         step = self._step("begin", identity, names=names)
-        begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
-        if begun.get("missing"):
+        started = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        if started.get("missing"):
             await self._sessions.ask(TOOL_SESSION, self._dialect.filled(PROGRAMS[self._dialect.name]["install"]))
-            begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
-        return begun
+            started = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        return started
 
     async def _renew(self, identity: str) -> None:
         while True:
@@ -131,7 +131,7 @@ class CallTraces:
     def _read(self, answer: Sequence[Message]) -> object:
         return read_data("the recording", answer, self._dialect)
 
-    def _tell(self, evaluation: str, run: Mapping[str, object]) -> None:
+    def _report(self, evaluation: str, run: Mapping[str, object]) -> None:
         self._listener(evaluation, Reported(REPORT, json.dumps(run)))
 
 

@@ -50,10 +50,11 @@ class Extra(Protocol):
 class Around(Protocol):
     """Programs of a feature that run around the evaluations of one REPL. Lives as long as the REPL's adapter."""
 
-    def around(
-        self, evaluation: str, extra: Any
-    ) -> AbstractAsyncContextManager[Rewrite | None]:  # the feature's own type
-        """Return the context of an evaluation, which may change the fields of its requests."""
+    def around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
+        """Return the context of an evaluation, which may change the fields of its requests.
+
+        `extra` is of the feature's own type.
+        """
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ class _Work:
     """The wait for a turn, in which the code can still be taken back."""
     over: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
-    begun: list[Extra] = field(default_factory=list)
-    """The extras that have begun in the kernel."""
+    started_extras: list[Extra] = field(default_factory=list)
+    """The extras that the kernel has started."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
     """Lines of input given before the code asked for them."""
@@ -184,7 +184,7 @@ class Evaluator:
                     await self._looks.before()
                 ending = self._misplaced(work.request)
                 ending = ending or await in_order(work.request.sent_forms, partial(self._evaluate_form, work))
-                if work.begun:
+                if work.started_extras:
                     await self._end_extras(work)
                 if self._looks is not None and self._looks.is_last(work.request):
                     await self._looks.after()
@@ -203,7 +203,7 @@ class Evaluator:
 
     async def _end_extras(self, work: _Work) -> None:
         """End the extras of an evaluation, and pass on their reports."""
-        for extra in work.begun:
+        for extra in work.started_extras:
             async with self._kernel.turn():
                 report = await self._programs.end(extra)
             if report is not None:
@@ -256,9 +256,9 @@ class Evaluator:
                     work.waiting = None
                     if work.request.kind == "load-file" or work.request.frame is not None:
                         await self._programs.prepare_load()
-                    for extra in work.request.extras[len(work.begun) :]:
+                    for extra in work.request.extras[len(work.started_extras) :]:
                         await self._programs.begin(extra)
-                        work.begun.append(extra)
+                        work.started_extras.append(extra)
                     execution, notes = await self._send(work, form.text)
                     if execution.error is not None and not (execution.is_interrupted or work.is_stopping):
                         failure = self._read(execution.error, execution)

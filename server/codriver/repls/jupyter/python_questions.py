@@ -154,8 +154,8 @@ class PythonQuestions:
     async def end(self, extra: Extra) -> str | None:
         """End it, in the caller's turn; the report, as JSON, or None without one."""
         asking = put(extra.end)
-        told = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
-        answer = read_answer(extra.end, read_told(extra.end, told))
+        reply = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
+        answer = read_answer(extra.end, read_told(extra.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:

@@ -265,8 +265,8 @@ class TestRunner:
                     self._listener(evaluation, Output("out", text))
                 if picture := PICTURE.search(message.text("value") or ""):
                     self._listener(evaluation, Display({picture[1]: picture[2]}))
-                told = {key: message.fields[key] for key in self._programs.reply_fields if key in message.fields}
-                reply.take(replace(message, fields=told))
+                reports = {key: message.fields[key] for key in self._programs.reply_fields if key in message.fields}
+                reply.take(replace(message, fields=reports))
 
         connection = session.connection
         session.running = exchange = connection.begin(heard)

@@ -41,7 +41,7 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.new_output import Telling
 from codriver.tools.calls.base import Answer, Call
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
-from codriver.tools.calls.hooks import completed, extras_of, tell_failed
+from codriver.tools.calls.hooks import completed, extras_of, notify_of_failures
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _compared(call: Call, answer: Answer) -> Answer:
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
         return answer
-    return replace(answer, handed_out=partial(tell_failed, call, str(job), answer.handed_out))
+    return replace(answer, handed_out=partial(notify_of_failures, call, str(job), answer.handed_out))
 
 
 async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
@@ -392,6 +392,10 @@ class Call:
             )
         return self.services.log.without_secrets(given)
 
+    def with_added(self, added: Mapping[type, Any]) -> Call:
+        """Return this call with arguments that features added."""
+        return replace(self, added=added)
+
     def addition(self, model: type[T]) -> T | None:
         """Return the arguments that the caller gave among those of a feature's model."""
         return None if self.added is None else self.added.get(model)
@@ -428,6 +432,12 @@ class LastingCall(Call):
             call.added,
         )
         object.__setattr__(self, "lasting", lasting)
+
+    def with_added(self, added: Mapping[type, Any]) -> Call:
+        """Return this call with arguments that features added."""
+        call = LastingCall(self.lasting, self)
+        object.__setattr__(call, "added", added)
+        return call
 
 
 RESERVED = frozenset({"", "ui", "api", "human", "jupyter"})

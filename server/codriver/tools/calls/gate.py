@@ -7,7 +7,6 @@ Listing and calling ask the same question here, as clients cache lists. The clos
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
@@ -31,7 +30,7 @@ from codriver.tools.calls.argument_reading import (
     nearest,
     path_reader,
 )
-from codriver.tools.calls.base import Answer, Arguments, Call, Given, Json, LastingCall, Tool
+from codriver.tools.calls.base import Answer, Arguments, Call, Given, Json, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -275,13 +274,7 @@ def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
         given = {name: own.pop(name) for name in arguments if name_meant(model, name) in fields and name in own}
         if given:
             added[model] = _validated(tool, model, given, str)
-    if not added:
-        return call, arguments
-    if isinstance(call, LastingCall):
-        lasting = LastingCall(call.lasting, call)
-        object.__setattr__(lasting, "added", added)
-        return lasting, own
-    return replace(call, added=added), own
+    return (call.with_added(added), own) if added else (call, arguments)
 
 
 async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:

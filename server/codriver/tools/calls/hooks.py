@@ -44,8 +44,8 @@ async def completed(call: Call, answer: Answer, evaluation: str) -> Answer:
     return answer
 
 
-def tell_failed(call: Call, job: str, handed_out: Callable[[], None] | None) -> None:
-    """Tell features that the answer about a run of tests is on its way; first call `handed_out`."""
+def notify_of_failures(call: Call, job: str, handed_out: Callable[[], None] | None) -> None:
+    """Call `handed_out`, then notify features that an answer about this run of tests is on its way."""
     if handed_out is not None:
         handed_out()
     for failed in call.services.hooks.failed:
