@@ -20,7 +20,7 @@ from codriver.features.traces.extra import REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.adapter_values import Reported
 from codriver.repls.nrepl.responses import read_data
-from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.programs import Programs, program
 from codriver.wire.untrusted import as_map, as_text
 

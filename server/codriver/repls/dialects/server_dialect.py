@@ -37,6 +37,10 @@ _NAME: Final = re.compile(r"\$([a-z]+)")
 _PRINT: Final = "nrepl.middleware.print"
 
 
+KeepsApart = Literal["session", "connection", "none"]
+"""What has a namespace and last values of its own on a server: each session, each connection, or nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One dialect: facts of its server, known once the server showed its dialect. Sources: the answers in the tests."""
@@ -112,8 +116,8 @@ class Dialect:
     load_moves_namespace: bool = False
     answers_while_busy: bool = False
     """Whether its server answers questions while code runs."""
-    keeps_apart: Literal["session", "connection", "none"] | None = None
-    """The things that the dialect's only server keeps apart; None if each server is asked."""
+    keeps_apart: KeepsApart | None = None
+    """What the dialect's only server keeps apart; None if each server is asked."""
     shares: str = "namespaces and what is defined in them are shared: define in one of your own"
     """The things that a separate session shares with the others, in words."""
     joins: str | None = None

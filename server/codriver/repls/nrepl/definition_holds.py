@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.nrepl.responses import read_data
-from codriver.repls.nrepl.session_pool import TOOL_SESSION, SessionPool
+from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
 if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value
 
     """A way to put a question, in a session and with the namespace in which its names are read."""

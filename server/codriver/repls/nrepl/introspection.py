@@ -33,7 +33,7 @@ from codriver.repls.dialects.server_dialect import Thread, Words, dump_of, read_
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
 from codriver.repls.nrepl.responses import check, read_data, require
-from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
+from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.stack_traces import marked, with_locals
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
 
     Told = Mapping[str, object]

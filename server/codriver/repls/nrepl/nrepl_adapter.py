@@ -26,7 +26,8 @@ from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, Reply, read_sensitive
 from codriver.repls.nrepl.seam_questions import SeamQuestions
-from codriver.repls.nrepl.session_pool import OURS, SessionPool
+from codriver.repls.nrepl.session_pool import SessionPool
+from codriver.repls.nrepl.session_routes import OURS
 from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:

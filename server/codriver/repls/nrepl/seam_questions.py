@@ -20,13 +20,14 @@ from codriver.repls.contract.adapter_values import AppEvents, Listener, Output, 
 from codriver.repls.dialects import seam_providers
 from codriver.repls.dialects.seam_providers import LOOK_S, FrameReader, Provider, learn_sensitive
 from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data
-from codriver.repls.nrepl.session_pool import TOOL_SESSION, SessionPool
+from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.repls.nrepl.connection import Message, NreplConnection
     from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value
 
     """A way to put a question, in a session and with the namespace in which its names are read."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, TEST_SESSION
+from codriver.core.values import MAIN_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import CapabilityMissingError, NotAnReplError, SessionNotOpenError
 from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, dial
 from codriver.repls.nrepl.opened_sessions import OpenedSessions
+from codriver.repls.nrepl.session_routes import OURS, Route, route_to
 from codriver.repls.nrepl.session_turns import Turn
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.failures import SentFailure
     from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
-
-TOOL_SESSION: Final = "codriver/tool"
-"""Our own session for questions, so that the caller's `*1`, `*e` and namespace stay as they are."""
-
-OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 
 
 @dataclass(slots=True, eq=False)
@@ -148,25 +144,37 @@ class SessionPool:
             if (known := self._sessions.get(name)) is not None:
                 await self.renew(known)
                 return known
-            kept = self.dialect.keeps_apart if self.dialect else None
             main = self.get(MAIN_SESSION)
-            if kept == "none" and name not in OURS:
-                raise CapabilityMissingError("sessions", "this REPL has one namespace for all; start another REPL")
-            if kept == "none":
-                return main
-            if kept == "connection":
-                connection = await self._dial(self._op_timeout_s)
-                session = NreplSession(name, connection)
-            else:
-                identity = await self.clone(main.connection, apart=not shares_names and name not in OURS)
-                session = NreplSession(name, main.connection, id=identity)
-                if shares_names and self.dialect and self.dialect.joins and main.id:
-                    code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
-                    await main.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
-                    session.shared_id = main.id
+            match self._route_to(name, shares_names=shares_names):
+                case Route.REFUSED:
+                    raise CapabilityMissingError("sessions", "this REPL has one namespace for all; start another REPL")
+                case Route.MAIN:
+                    return main
+                case Route.OWN_CONNECTION:
+                    session = NreplSession(name, await self._dial(self._op_timeout_s))
+                case Route.CLONE:
+                    session = NreplSession(name, main.connection, id=await self.clone(main.connection))
+                case Route.CLONE_APART:
+                    session = NreplSession(name, main.connection, id=await self.clone(main.connection, apart=True))
+                case Route.CLONE_JOINED:
+                    session = NreplSession(name, main.connection, id=await self.clone(main.connection))
+                    await self._join(session, main)
             session.namespace = main.namespace if name in OURS else None
             self._sessions[name] = session
             return session
+
+    def _route_to(self, name: str, *, shares_names: bool) -> Route:
+        keeps_apart = self.dialect.keeps_apart if self.dialect else None
+        has_joining = bool(self.dialect and self.dialect.joins and self.main.id)
+        return route_to(name, keeps_apart, shares_names=shares_names, has_joining=has_joining)
+
+    async def _join(self, session: NreplSession, main: NreplSession) -> None:
+        """Let the clone `session` share the names of the main session."""
+        if self.dialect is None or not self.dialect.joins or not main.id:
+            return
+        code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
+        await main.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+        session.shared_id = main.id
 
     async def ask(self, name: str, code: str) -> list[Message]:
         """The answer to our code, evaluated in our session `name`, which is made if need be.

@@ -37,7 +37,7 @@ from codriver.repls.contract.reports import TestProgress
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.responses import Reply, check, read_data, require
-from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
+from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.stack_traces import frames_of, marked
 from codriver.repls.test_results import tests_of
 from codriver.repls.test_runs import TestEvaluations, alternatives
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Programs
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire import bencode
 
 

@@ -1,0 +1,33 @@
+"""Which connection serves a session of an nREPL server."""
+
+import pytest
+
+from codriver.core.values import TEST_SESSION
+from codriver.repls.nrepl.session_routes import TOOL_SESSION, Route, route_to
+
+CALLERS = "s1"
+
+
+@pytest.mark.parametrize(
+    ("name", "keeps_apart", "shares_names", "has_joining", "expected"),
+    [
+        (CALLERS, "none", False, False, Route.REFUSED),
+        (CALLERS, "none", True, True, Route.REFUSED),
+        (TOOL_SESSION, "none", False, False, Route.MAIN),
+        (TEST_SESSION, "none", False, False, Route.MAIN),
+        (CALLERS, "connection", False, False, Route.OWN_CONNECTION),
+        (CALLERS, "connection", True, True, Route.OWN_CONNECTION),
+        (TOOL_SESSION, "connection", False, False, Route.OWN_CONNECTION),
+        (CALLERS, "session", False, False, Route.CLONE_APART),
+        (CALLERS, "session", False, True, Route.CLONE_APART),
+        (CALLERS, "session", True, True, Route.CLONE_JOINED),
+        (CALLERS, "session", True, False, Route.CLONE),
+        (TOOL_SESSION, "session", False, True, Route.CLONE),
+        (CALLERS, None, False, False, Route.CLONE_APART),
+        (TEST_SESSION, None, False, False, Route.CLONE),
+    ],
+)
+def test_a_session_gets_the_connection_that_keeps_its_names_apart(
+    name, keeps_apart, shares_names, has_joining, expected
+):
+    assert route_to(name, keeps_apart, shares_names=shares_names, has_joining=has_joining) is expected
