@@ -1,5 +1,6 @@
 """The tests that an edit may break: run by `edit_files` with `affected`, by earlier failures, imports and names."""
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -202,5 +203,53 @@ def test_a_run_by_changed_files_has_the_tests_that_import_them_and_no_others(cli
     assert both["passed"] == 5
     refused = client.call("run_tests", affectedBy=["pytest.ini"])
     assert (refused["reason"], "pytest.ini" in refused["message"]) == ("no-tests", True)
-    named = client.call("run_tests", paths=["affected"])
-    assert (named["reason"], "affectedBy" in named["hint"]) == ("bad-arguments", True)
+    mixed = client.call("run_tests", affectedBy=["lone.py"], paths=["test_flow.py"])
+    assert (mixed["reason"], "test_flow.py" in mixed["message"]) == ("bad-arguments", True)
+
+
+def git(folder, *words):
+    user = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *user, *words], cwd=folder, check=True, capture_output=True)
+
+
+def test_a_run_of_affected_tests_has_those_of_files_that_changed_since_they_were_tested(client, live):
+    """The client's first run, of all tests, found every file as it is now."""
+    nothing = client.call("run_tests", paths=["affected"])
+    assert (nothing["reason"], "no file differs" in nothing["message"]) == ("no-tests", True), nothing
+    (live.workspace / "lone.py").write_text("def kept(n):\n    return n + 1\n")
+    assert client.call("run_tests", paths=["test_apart.py"])["passed"] == 1
+    first = client.call("run_tests", paths=["affected"], detail=True)
+    assert [row["test"] for row in first["results"]] == ["test_lone.py::test_kept"]
+    assert first["chosen"].endswith("(lone.py)"), first
+    (live.workspace / "lone.py").write_text(FILES["lone.py"])
+    (live.workspace / "pickled.py").write_text("def kept(n):\n    return +n\n")
+    both = client.call("run_tests", paths=["affected"])
+    assert (both["passed"], both["chosen"].startswith("1 failed last")) == (2, True), both
+
+
+def test_what_differs_from_the_last_commit_is_affected_however_often_it_was_tested(client, live):
+    git(live.workspace, "init", "-q")
+    try:
+        git(live.workspace, "add", "*.py")
+        git(live.workspace, "commit", "-qm", "all")
+        (live.workspace / "price.py").write_text(FILES["price.py"].replace("RATE = 2", "RATE = 4 // 2"))
+        assert client.call("run_tests", timeoutMs=60_000)["passed"] == 7
+        answer = client.call("run_tests", paths=["affected"])
+        assert (answer["passed"], answer["chosen"]) == (4, "2 files that import it (price.py)"), answer
+    finally:
+        shutil.rmtree(live.workspace / ".git")
+
+
+def test_affected_tests_end_after_their_time_and_name_what_did_not_finish(client, live):
+    file = live.workspace / "test_slow.py"
+    file.write_text("import lone, time\n\ndef test_slow():\n    time.sleep(600)\n\ndef test_next(): pass\n")
+    try:
+        answer = client.call("run_tests", affectedBy=["lone.py"], limitMs=4000, timeoutMs=60_000)
+        # The test that executed it last is run first, where that is known.
+        left = ["test_slow.py"] if live.notes_what_runs else ["test_slow.py", "test_lone.py"]
+        assert (answer["ok"], answer["reason"], answer["notFinished"]) == (False, "timed-out", left), answer
+        assert answer["unfinished"] == len(left) + 1
+        default = client.call("run_tests", affectedBy=["lone.py"], timeoutMs=60_000)
+        assert default["message"] == "the run was ended after 10 s"
+    finally:
+        file.unlink()

@@ -17,22 +17,22 @@ SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
 MAX_ENTRIES: Final = 20_000
 
 
-def changed_files(workspace: Path, since_ms: int) -> tuple[str, ...]:
+def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = SUFFIXES) -> tuple[str, ...]:
     """Return the files that were written, replaced or renamed since a time in epoch milliseconds. Blocks."""
-    found = [path for path, changed_ms in _sources(workspace) if changed_ms >= since_ms]
+    found = [path for path, changed_ms in _sources(workspace, suffixes) if changed_ms >= since_ms]
     return tuple(sorted(path.removeprefix(f"{workspace}{os.sep}") for path in found))
 
 
 def newest_change(workspace: Path) -> int:
     """Return the time of the newest change, in epoch milliseconds; 0 without any file. Blocks."""
-    return max((changed_ms for _, changed_ms in _sources(workspace)), default=0)
+    return max((changed_ms for _, changed_ms in _sources(workspace, SUFFIXES)), default=0)
 
 
-def _sources(workspace: Path) -> Iterator[tuple[str, int]]:
+def _sources(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     """Find the source files, each with the time of its last change."""
     for _, _, entries in walk(workspace, max_entries=MAX_ENTRIES):
         for entry in entries:
-            if entry.name.endswith(SUFFIXES):
+            if entry.name.endswith(suffixes):
                 with suppress(OSError):
                     status = entry.stat()
                     yield entry.path, max(status.st_mtime_ns, status.st_ctime_ns) // 10**6

@@ -1,4 +1,4 @@
-"""Lines of Python files that differ from the last commit."""
+"""What differs from the last commit of a git repository: lines of Python files, and files with their committed text."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ GIT_S: Final = 20.0
 HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 MOST_FILES: Final = 200
 DIFF: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")
+DIFF_NAMES: Final = (
+    "diff",
+    "HEAD",
+    "--name-only",
+    "-z",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--relative",
+)
 OTHERS: Final = ("ls-files", "--others", "--exclude-standard")
 NO_PROGRAMS: Final = ("-c", "core.fsmonitor=false")
 """Settings by which git starts no program that the repository names."""
@@ -50,12 +60,36 @@ def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
     return {name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MOST_FILES]}
 
 
+def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes | None]:
+    """Return the files that differ from the last commit, each with its committed content, None for a new file. Blocks.
+
+    Raises:
+        RefusedError: git or the repository is missing, or there is no commit.
+    """
+    patterns = [f"*{suffix}" for suffix in suffixes]
+    changed = _git(root, [*DIFF_NAMES, "--", *patterns]).split("\0")
+    added = _git(root, [*OTHERS, "-z", "--", *patterns]).split("\0")
+    found: dict[Path, bytes | None] = {}
+    for name in list(filter(None, changed))[:MOST_FILES]:
+        try:
+            found[root / name] = _run(root, ["cat-file", "blob", f"HEAD:./{name}"])
+        except (OSError, subprocess.SubprocessError):  # it is in the index and in no commit
+            found[root / name] = None
+    return found | {root / name: None for name in filter(None, added)}
+
+
 def _git(root: Path, words: Sequence[str]) -> str:
     try:
-        done = subprocess.run(  # noqa: S603  # the words are ours
-            ["git", *NO_PROGRAMS, *words],  # noqa: S607  # as the user's shell finds it
-            cwd=root, capture_output=True, text=True, errors="replace", timeout=GIT_S, check=True,
-        )  # fmt: skip
+        return _run(root, words).decode(errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
-        raise _no_repository(str(getattr(error, "stderr", None) or error).strip()) from error
+        stderr = getattr(error, "stderr", None)
+        why = stderr.decode(errors="replace") if isinstance(stderr, bytes) else str(error)
+        raise _no_repository(why.strip()) from error
+
+
+def _run(root: Path, words: Sequence[str]) -> bytes:
+    done = subprocess.run(  # noqa: S603  # the words are ours
+        ["git", *NO_PROGRAMS, *words],  # noqa: S607  # as the user's shell finds it
+        cwd=root, capture_output=True, timeout=GIT_S, check=True,
+    )  # fmt: skip
     return done.stdout

@@ -67,6 +67,8 @@ class TestJob:
     """The key of the session whose interpreter and directory are used; empty for the project's own."""
     purpose: Literal["tests", "check", "comparison"] = "tests"
     """`check` and `comparison` are no runs of their caller's: with other sources, for a second time, or unasked."""
+    is_complete: bool = False
+    """Whether these are all tests that changes of files can break: all of the project's, or all affected ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,13 @@ class JobReport:
     """The time limit that ended the run, in words."""
     is_undone: bool = False
     """Whether the files that it tested were taken back since."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run had all tests that changes of files can break, went to its end, and found its files as is."""
+        report = self.report
+        is_whole = report.problem is None and report.interruption is None and not (report.running or report.not_started)
+        return self.job.is_complete and is_whole and not self.limit_passed and not self.changed_files
 
     @property
     def counts(self) -> bool:
@@ -129,6 +138,7 @@ class TestJobs:
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Take what the recorders of a run recorded. Set once, before the server listens."""
         self.executions = Executions()
+        self._began_ms = core.now()
         self.failure = KeptFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
         self._reports: Recent[str, JobReport] = Recent(KEPT_REPORTS)
@@ -143,6 +153,18 @@ class TestJobs:
     def finished(self) -> list[tuple[str, JobReport]]:
         """Return the finished runs that count, by id, the newest first."""
         return [(name, kept) for name, kept in reversed(list(self._reports.items())) if kept.counts]
+
+    def tested_until_ms(self) -> int:
+        """Return the time up to which changes of files were tested, in epoch milliseconds.
+
+        That is the start of the last run of all tests, or of all affected ones, which went to its end; without one, the
+        start of this server.
+        """
+        for name, kept in self.finished():
+            started_ms = self._core.state.evaluations[name].started_at if name in self._core.state.evaluations else None
+            if kept.is_complete and started_ms is not None:
+                return started_ms
+        return self._began_ms
 
     def note_undone(self, job: str) -> None:
         """Note that the files that a run tested were taken back."""

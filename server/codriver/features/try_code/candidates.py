@@ -15,8 +15,7 @@ from codriver.core.records import dataclass
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
-from codriver.tools.acts.affected_tests import TestsRun, choose
-from codriver.tools.acts.edit_acts import AFFECTED, chosen_tests, paths_of
+from codriver.tools.acts.affected_tests import AFFECTED, TestsRun, choose, chosen_tests, paths_of
 from codriver.tools.acts.edit_verdict import failed_in, unfinished_in
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments

@@ -16,7 +16,7 @@ from codriver.core.values import PYTHON
 from codriver.editing import Wanted
 from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import Trial, Tried, differences, judge
-from codriver.tools.acts.edit_acts import AFFECTED
+from codriver.tools.acts.affected_tests import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema
 from codriver.tools.calls.gate import check_may_edit

@@ -1,48 +1,150 @@
-"""`run_tests` for files that changed elsewhere, as in an editor: the server chooses the tests that can break."""
+"""`run_tests` for tests that changes can break: of named files, or of all that changed since they were last tested.
+
+The choice, its order and its time limit are those of `edit_files`. Files that changed are those that differ from the
+last commit, and those written since the last run of all tests or of all affected ones.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from codriver.editing.batch import FileResult
-from codriver.editing.file_changes import MISSING, Change
-from codriver.errors import refused
-from codriver.tools.acts.affected_tests import choose
-from codriver.tools.acts.edit_acts import AFFECTED, paths_of
-from codriver.tools.acts.test_runs import run_tests
+from codriver.core.records import dataclass
+from codriver.editing import FileResult
+from codriver.editing.file_changes import MISSING, Change, Snapshot
+from codriver.errors import RefusedError, few, refused
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.testing.changed_files import changed_files
+from codriver.testing.changed_lines import uncommitted_files
+from codriver.tools.acts.affected_tests import AFFECTED, AFFECTED_S, choose, chosen_tests, paths_of
+from codriver.tools.acts.python_tests import make_job, run_job
+from codriver.tools.acts.test_environments import TestEnvironment
+from codriver.tools.acts.test_runs import compared, merged, place_of_run, run_tests
 from codriver.tools.calls.session_choice import server_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
+    from codriver.tools.acts.affected_tests import Choice, TestsRun
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.calls.base import Answer, Call
 
+SHOWN: Final = 3
+"""Changed files that a message names."""
+MOST_CHANGED: Final = 500
+PYTHON: Final = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """The changed files. `is_all`: whether these are all that changed, and not those that a caller named."""
+
+    files: tuple[FileResult, ...]
+    is_all: bool
+
+    @property
+    def shown(self) -> str:
+        """The names of the files."""
+        return few([one.shown for one in self.files], SHOWN)
+
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
-    """Run the tests that the arguments name, or those that changes of the named files can break."""
-    if not arguments.affected_by:
-        if AFFECTED in arguments.paths and not (call.services.workspace / AFFECTED).exists():
-            raise refused(
-                "bad-arguments", f"there is no test {AFFECTED!r}", hint="name the changed files in affectedBy"
-            )
+    """Run the tests that the arguments name, or those that changes can break."""
+    is_all = AFFECTED in arguments.all_paths and not (call.services.workspace / AFFECTED).exists()
+    if not (arguments.affected_by or is_all):
         return await run_tests(call, arguments)
-    changed = [await _changed(call, file) for file in arguments.affected_by]
-    choice = await choose(call, changed, lambda path: _server(call, path), with_failed=False)
-    whole = {name for run in choice.runs for name, _ in run.only if "::" not in name}
-    paths = [path for path in paths_of(choice.runs) if path in whole or path.partition("::")[0] not in whole]
-    if not paths:
-        files = ", ".join(arguments.affected_by)
-        raise refused("no-tests", f"no test runs, imports or is named after {files}", hint="name tests in paths")
-    update: dict[str, object] = {"paths": [*arguments.paths, *paths], "affected_by": []}
-    keys = [run.repl for run in choice.runs if run.namespace and run.repl]
-    if keys and arguments.repl_session_key is None:
+    others = [path for path in arguments.all_paths if not (is_all and path == AFFECTED)]
+    if others:
+        raise refused(
+            "bad-arguments",
+            f"affected tests are chosen among all tests, and {few(others, SHOWN)} was named, too",
+            hint='give paths: ["affected"] or affectedBy alone, or name the tests',
+        )
+    changed = await _changed(call, arguments)
+    choice = await choose(call, changed.files, lambda path: _server(call, path), with_failed=changed.is_all)
+    if not choice.runs:
+        raise _none(changed)
+    plain = arguments.model_copy(update={"paths": [], "namespace": None, "affected_by": [], "failed": False})
+    answers = []
+    of_python = [run for run in choice.runs if _is_of_python(call, run)]
+    if of_python:
+        answers.append(await _run_python(call, plain, of_python, is_all=changed.is_all))
+    for key in dict.fromkeys(run.repl for run in choice.runs if run not in of_python):
+        update: dict[str, object] = {"paths": paths_of([run for run in choice.runs if run.repl == key])}
+        if arguments.repl_session_key is None:
+            update["repl_session_key"] = key
+        answers.append(await run_tests(call, plain.model_copy(update=update)))
+    return _described(merged(answers) if len(answers) > 1 else answers[0], choice, changed)
+
+
+async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[TestsRun], *, is_all: bool) -> Answer:
+    """Run chosen Python tests in one process, each once, the likeliest to fail first, and end it after its time."""
+    who = call.who(arguments.who)
+    paths = paths_of(runs)
+    keys = [run.repl for run in runs if run.repl]
+    update: dict[str, object] = {"paths": paths}
+    if arguments.repl_session_key is None and keys:
         update["repl_session_key"] = keys[0]
-    return await run_tests(call, arguments.model_copy(update=update))
+    chosen = arguments.model_copy(update=update)
+    place = await place_of_run(call, chosen, who)
+    if not isinstance(place, TestEnvironment):
+        return await run_tests(call, chosen)
+    job = await make_job(call, chosen, place)
+    selection = chosen_tests(runs, call.services.workspace, job.spec.directory)
+    limit_s = job.limit_s if job.limit_s is not None else AFFECTED_S
+    job = replace(job, spec=replace(job.spec, chosen=selection), limit_s=limit_s, is_complete=is_all)
+    return compared(call, await run_job(call, chosen, who, job, caution=place.caution))
 
 
-async def _changed(call: Call, file: str) -> FileResult:
+def _described(answer: Answer, choice: Choice, changed: _Changed) -> Answer:
+    """Add the reasons of the choice to an answer."""
+    words = f"{choice.words} ({changed.shown})" if choice.words else changed.shown
+    notes = [*answer.fields.get("notes", ()), *choice.notes]
+    fields = {**answer.fields, "chosen": words}
+    return replace(answer, fields={**fields, "notes": notes} if notes else fields)
+
+
+def _none(changed: _Changed) -> RefusedError:
+    if changed.is_all and not changed.files:
+        message = "no file differs from the last commit, or changed since the tests last ran, and no test failed"
+        return refused("no-tests", message, hint="run all tests, or name changed files in affectedBy")
+    return refused("no-tests", f"no test runs, imports or is named after {changed.shown}", hint="name tests in paths")
+
+
+async def _changed(call: Call, arguments: TestArguments) -> _Changed:
+    if arguments.affected_by:
+        return _Changed(tuple([await _named(call, file) for file in arguments.affected_by]), is_all=False)
+    services = call.services
+    since_ms = services.tests.tested_until_ms()
+    before = await services.work.files.run(call.client, partial(_previous, services.workspace, since_ms))
+    found = [await _result(call, path, old) for path, old in list(before.items())[:MOST_CHANGED]]
+    return _Changed(tuple(one for one in found if one is not None), is_all=True)
+
+
+def _previous(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
+    """Return the changed files, each with its previous content, None for one that is unknown. Blocks."""
+    suffixes = tuple(dialects_by_suffix())
+    written = {workspace / name: None for name in changed_files(workspace, since_ms, suffixes)}
+    try:
+        return {**written, **uncommitted_files(workspace, suffixes)}
+    except RefusedError:  # no repository
+        return {**written}
+
+
+async def _result(call: Call, path: Path, before: bytes | None) -> FileResult | None:
+    """Return the change of a file; None if it cannot be read, as a link that leads out of the workspace."""
+    shown = str(path.relative_to(call.services.workspace))
+    try:
+        path, now = await call.services.editor.read(shown, allow_outside=False)
+    except RefusedError:
+        return None
+    return FileResult(Change(path, Snapshot(before), now.data), shown, {}, "")
+
+
+async def _named(call: Call, file: str) -> FileResult:
     """Return a file as if all of it were new: what somebody else changed in it is unknown."""
     path, now = await call.services.editor.read(file, allow_outside=False)
     return FileResult(Change(path, MISSING, now.data), file, {}, "")
@@ -50,3 +152,8 @@ async def _changed(call: Call, file: str) -> FileResult:
 
 def _server(call: Call, path: Path) -> Repl | str:
     return server_of(path, call.state.repls.values(), call.services.workspace) or "no REPL serves it"
+
+
+def _is_of_python(call: Call, run: TestsRun) -> bool:
+    repl = next((one for one in call.state.repls.values() if one.key == run.repl), None)
+    return repl is None or repl.dialect == PYTHON

@@ -23,7 +23,7 @@ from codriver.files.working_trees import files_of
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions
 from codriver.testing.executions import function_of
-from codriver.testing.runs import BAD_OUTCOMES
+from codriver.testing.runs import BAD_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import test_paths
 from codriver.tools.acts.edited_files import read_edited
 from codriver.tools.acts.test_arguments import TestArguments
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     Test = tuple[str, str]
 
 
+AFFECTED: Final = "affected"
+"""In place of the names of tests: those that changes can break."""
+AFFECTED_S: Final = 10.0
+"""The time for affected tests, unless the caller sets a limit."""
 PASSES: Final = "pass"
 """The outcome of a test of Lisp that passed."""
 COLLECTION: Final = "(collection)"
@@ -120,6 +124,27 @@ async def choose(
         words.append("namespaces that require what changed" if found.requires else BY_NAMED)
     is_by_names = bool(runs) and not found.requires and words in ([], [BY_NAMED])
     return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (BY_NAMES,) if is_by_names else ())
+
+
+def paths_of(runs: Sequence[TestsRun]) -> list[str]:
+    """Return the paths of runs in order: files that run whole first, then those of which some tests run."""
+    found = [run.namespace for run in runs if run.namespace]
+    found += [name for run in runs for name, test in run.only if test == COLLECTION]
+    return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
+
+
+def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
+    """Return the tests to run among those of the paths of runs, as pytest names them in a directory; None for all."""
+
+    def here(name: str) -> str:
+        file, separator, rest = name.partition("::")
+        return os.path.relpath(workspace / file, directory).replace(os.sep, "/") + separator + rest
+
+    if any(run.namespace for run in runs):
+        return None
+    only = [one for run in runs for one in run.only]
+    functions = [here(test) for _, test in only if test != COLLECTION]
+    return ChosenTests(tuple(functions), tuple(here(name) for name, test in only if test == COLLECTION))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ code of the user's a second time: the REPL kept the objects that the load replac
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -20,8 +19,15 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change
-from codriver.testing.runs import ChosenTests
-from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose
+from codriver.tools.acts.affected_tests import (
+    AFFECTED,
+    AFFECTED_S,
+    Choice,
+    TestsRun,
+    choose,
+    chosen_tests,
+    paths_of,
+)
 from codriver.tools.acts.edit_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
@@ -44,12 +50,8 @@ if TYPE_CHECKING:
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.base import Call
 
-AFFECTED: Final = "affected"
-"""In place of tests' names: see `affected_tests`."""
 TESTS_S: Final = 50.0
 """The time for all tests of one act, unless the caller sets a limit: a client waits a minute."""
-AFFECTED_S: Final = 10.0
-"""The time for affected tests, unless the caller sets a limit."""
 LEAST_S: Final = 1.0
 END_S: Final = 10.0
 """The time for a run to end after its limit, and to begin after another one."""
@@ -409,27 +411,6 @@ class LiveSteps:
         """The REPL that serves a file, or in words why none does."""
         call = self._call
         return serving(call, path, self._who, self._key) or ""
-
-
-def paths_of(runs: Sequence[TestsRun]) -> list[str]:
-    """Return the paths of runs in order: files that run whole first, then those of which some tests run."""
-    found = [run.namespace for run in runs if run.namespace]
-    found += [name for run in runs for name, test in run.only if test == COLLECTION]
-    return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
-
-
-def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
-    """Return the tests to run among those of the paths of runs, as pytest names them in a directory; None for all."""
-
-    def here(name: str) -> str:
-        file, separator, rest = name.partition("::")
-        return os.path.relpath(workspace / file, directory).replace(os.sep, "/") + separator + rest
-
-    if any(run.namespace for run in runs):
-        return None
-    only = [one for run in runs for one in run.only]
-    functions = [here(test) for _, test in only if test != COLLECTION]
-    return ChosenTests(tuple(functions), tuple(here(name) for name, test in only if test == COLLECTION))
 
 
 def _full(row: Mapping[str, object]) -> str:

@@ -18,6 +18,7 @@ from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import TestJob
+from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.submission import check_room
 from codriver.tools.acts.test_arguments import command_of, run_directory, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
@@ -85,6 +86,13 @@ async def run_python_tests(
 ) -> Answer:
     """Run tests in a process of their own, wait for them, and describe the outcome. `failed`: these alone."""
     job = await make_job(call, arguments, environment, failed)
+    return await run_job(call, arguments, who, job, caution=environment.caution)
+
+
+async def run_job(
+    call: Call, arguments: TestArguments, who: str, job: TestJob, *, caution: str | None = None
+) -> Answer:
+    """Run a job, wait for it, and describe the outcome. `caution`: a warning about its interpreter."""
     await _end_outdated(call, who)
     identity = start_job(call, who, job)
     wait_ms = call.wait_ms(arguments.timeout_ms)
@@ -96,11 +104,7 @@ async def run_python_tests(
         with anyio.CancelScope(shield=True):
             await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
         current = evaluation_of(call.state, identity)
-    notes = (
-        [environment.caution]
-        if environment.caution and call.services.told.places.is_news(current, environment.caution)
-        else []
-    )
+    notes = [caution] if caution and call.services.told.places.is_news(current, caution) else []
     answer = await describe_job(call, current, arguments, whole=arguments.report)
     return replace(answer, fields=with_notes(dict(answer.fields), notes)) if notes else answer
 
@@ -136,6 +140,7 @@ async def make_job(
             limit_s=None if limit_ms is None else limit_ms / 1000,
             is_plain=arguments.fresh,
             session_key=environment.session_key,
+            is_complete=not (spec.arguments or arguments.failed),
         )
 
     return await call.services.work.files.run(call.client, make)
@@ -257,8 +262,8 @@ def _end(call: Call, job: Evaluation, kept: JobReport) -> dict[str, object]:
         fields["reason"] = "tests-failed"
         fields |= {"problem": problem.message} if problem is not None else {}
     if job.status == "interrupted":
-        unfinished = len(report.not_started) + len(report.running)
-        fields |= {"unfinished": unfinished} if unfinished else {}
+        if unfinished := unfinished_in(report):
+            fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_FILES])}
         if report.interruption is not None:
             fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
     return {key: value for key, value in fields.items() if value is not None}

@@ -48,20 +48,22 @@ class TestArguments(Evaluating):
     paths: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATHS,
-        description="Files, directories or file::test, in this order; of a Lisp its namespaces. Default: all.",
+        description='Files, directories or file::test, in order; "affected"; Lisp: namespaces. Default: all.',
     )
     directory: str | None = Field(None, description="As cd backend && pytest.")
     env: Variables = Field(default_factory=dict, description="NAME=value.")
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
-        description='pytest\'s own options: ["-x", "-k", "price", "-m", "not slow"].',
+        description='pytest\'s options: ["-x", "-k", "price", "-m", "not slow"].',
     )
     affected_by: list[str] = Field(
-        default_factory=list, max_length=MAX_PATHS, description="Only the tests that changes of these files can break."
+        default_factory=list,
+        max_length=MAX_PATHS,
+        description="Only tests that changes of these files can break.",
     )
-    failed: bool = Field(default=False, description="Only the tests that failed last.")
-    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the run after this time.")
+    failed: bool = Field(default=False, description="Only tests that failed last.")
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the run after this; affected 10000.")
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run goes on."

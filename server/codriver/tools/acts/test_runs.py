@@ -93,10 +93,10 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
     where = await place_of_run(call, arguments, who)
     if isinstance(where, TestEnvironment):
         if not arguments.failed:
-            return _compared(call, await run_python_tests(call, arguments, who, where))
+            return compared(call, await run_python_tests(call, arguments, who, where))
         failed, directory = failed_last(call)
         at = where if arguments.directory is not None else replace(where, directory=directory)
-        return _compared(call, await run_python_tests(call, arguments, who, at, failed))
+        return compared(call, await run_python_tests(call, arguments, who, at, failed))
     if arguments.args or arguments.env or arguments.directory is not None:
         raise refused(
             "bad-arguments",
@@ -116,7 +116,7 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
     return merged(answers)
 
 
-def _compared(call: Call, answer: Answer) -> Answer:
+def compared(call: Call, answer: Answer) -> Answer:
     """The answer about a run, after which its failed tests are compared with those that passed before."""
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
