@@ -142,7 +142,7 @@ def test_what_a_repl_cannot_interrupt_is_ended_by_a_restart_where_codriver_start
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "node_modules").symlink_to(NODE_MODULES)
     with serving(tmp_path, "--repl", "nbb") as live, live.client() as client, live.client(name="next") as other:
-        until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+        client.call("evaluate_code", code="1")  # once the REPL is ready
         answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=300)
         assert "restart_repl (nbb cannot interrupt) ends it" in str(answer["notes"])
         queued = other.call("evaluate_code", code="1", timeoutMs=300)

@@ -11,7 +11,7 @@ performed. It fills in the values that both only name (`records`). `state` is th
 3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state keeps the request
 while it
    waits, the effect `RunEvaluation` carries it, and the adapter is given it;
-4. the fields of the REPL's message, one such message a form (`repls.nrepl.evaluator`);
+4. the fields of the REPL's message, one such message a form (`repls.nrepl.evaluation`);
 5. the message's bytes (`wire.bencode`).
 
 *The way of a failure back*, in three:

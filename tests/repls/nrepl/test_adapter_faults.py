@@ -171,7 +171,7 @@ async def test_an_end_that_cannot_be_told_costs_nobody_the_connection(caplog):
         opened.start_evaluation(code("code"), failing)
         await until(lambda: told)
         assert (await evaluate(opened, code("next"))).status == "done"
-        assert "the end of the evaluation e could not be told" in caplog.text
+        assert "the end of the evaluation e could not be reported" in caplog.text
 
 
 async def test_a_second_evaluation_of_a_session_waits_for_the_one_that_was_sent_at_once():
@@ -214,7 +214,7 @@ async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
 
 
 async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.evaluator.AFTER_FAILURE_S", 0.1)
+    monkeypatch.setattr("codriver.repls.nrepl.evaluation.AFTER_FAILURE_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
         ending = await evaluate(opened, code("code"))
         assert (ending.status, ending.failure.message) == ("failed", "boom")
@@ -369,18 +369,21 @@ async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_eval
         assert endings[0].status == "interrupted"
 
 
-async def test_an_interrupt_between_two_forms_is_remembered():
-    async with adapter(answering(VALUE, DONE)) as (opened, _, _):
-        outcomes = []
-
-        async def interrupt():
-            outcomes.append(await opened.interrupt())
-
-        async with opened._main.turn, anyio.create_task_group() as tasks:
-            tasks.start_soon(interrupt)
-        assert outcomes[0].outcome == "requested"
-        assert opened._main.is_stopping
+async def test_an_evaluation_that_is_interrupted_while_it_waits_for_its_turn_is_never_sent():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, server):
+        endings = []
+        async with opened._main.turn:
+            opened.start_evaluation(code("code"), endings.append)
+            assert (await opened.interrupt()).outcome == "requested"
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        assert not [request for request in server.seen("eval") if request["code"] == "code"]
+        assert (await opened.interrupt()).outcome == "idle"
         assert (await evaluate(opened, code("code"))).status == "done"
+
+
+async def test_a_session_whose_turn_another_question_has_is_idle():
+    async with adapter(answering(VALUE, DONE)) as (opened, _, _), opened._main.turn:
         assert (await opened.interrupt()).outcome == "idle"
 
 

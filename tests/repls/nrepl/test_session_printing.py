@@ -138,7 +138,7 @@ async def test_a_class_loader_that_code_has_got_hold_of_can_be_added_to_later(tm
 
 
 async def test_what_failed_evaluations_leave_behind_is_tidied_up_in_time(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.evaluator.TIDY_EVERY", 20)
+    monkeypatch.setattr("codriver.repls.nrepl.evaluation.TIDY_EVERY", 20)
     async with jvm() as (opened, told, _):
         before = int(await says(opened, told, DEPTH, FIVE))
         for _ in range(99):

@@ -225,12 +225,12 @@ class NreplAdapter(KernelOperations):
             return Interruption("requested", note="the test run is given up; a test that never ends may still run")
         support = self._require("interrupt")
         target = self._sessions.get(session)
+        if target.evaluation is not None:
+            target.evaluation.is_stopping = True
         if (running := target.running) is None:
-            if not target.turn.is_taken:
+            if target.evaluation is None:
                 return Interruption("idle")
-            target.is_stopping = True
             return Interruption("requested", note="it was between two forms, and no further one is sent")
-        target.is_stopping = True
         if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
             await self.send_input("", session)  # the end of its input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}

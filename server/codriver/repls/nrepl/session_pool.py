@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 
+class Stoppable(Protocol):
+    """An evaluation, as far as an interrupt knows it."""
+
+    is_stopping: bool
+    """Whether an interrupt came, so that no further form is sent."""
+
+
 @dataclass(slots=True, eq=False)
 class NreplSession:
     """One session: its connection and, if the server has sessions, its id there."""
@@ -41,7 +48,10 @@ class NreplSession:
     """The namespace of the next evaluation, as far as the server told."""
     turn: Turn = field(default_factory=Turn)
     """The turn, taken during an evaluation."""
+    evaluation: Stoppable | None = None
+    """The evaluation that was started in it and has not ended."""
     running: Exchange | None = None
+    """The exchange of the request that runs now: an evaluation has none between two forms, a test run has one alone."""
     prints_to: PrintLimits | None = None
     """The print limits for requests without limits."""
     keeps_loaders: bool = False
@@ -50,8 +60,6 @@ class NreplSession:
     """Whether the last evaluated code was a file's."""
     unprinted: int = 0
     """The number of requests evaluated without a value from our printer."""
-    is_stopping: bool = False
-    """Whether an interrupt came, so that no further form is sent."""
     is_deaf: bool = False
     """Whether the server runs nothing in it any more: it said so while it owed the end of an evaluation."""
     failure: SentFailure | None = None

@@ -1,0 +1,459 @@
+"""One evaluation in a session of an nREPL server, from its request until its end.
+
+The first form is sent in the same turn of the event loop in which it was requested, if nothing stands in its way: all
+other work for an evaluation is done while the REPL works. A successful evaluation of one form, the usual case, is over
+in the turn of the loop in which its answer comes: only an evaluation with more to ask, or to wait for, gets a task.
+
+Source: nREPL documentation, "Ops", `eval` and `load-file`.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.records import dataclass
+from codriver.core.values import Failure
+from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
+from codriver.repls.contract.questions import LastError
+from codriver.repls.evaluation_tasks import in_order
+from codriver.repls.form_positions import placed
+from codriver.repls.namespace_failures import no_namespace, one_namespace
+from codriver.repls.nrepl.failures import is_alone, read_failure
+from codriver.repls.nrepl.introspection import AFTERWARDS_S
+from codriver.repls.nrepl.request_fields import defines_its_namespace, keep_loaders
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, Reply
+from codriver.wire.untrusted import NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from codriver.core.values import Form, PrintLimits, Request
+    from codriver.repls.contract.adapter import Looks
+    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.extras import Programs, Rewrite
+    from codriver.repls.dialects.server_dialect import Dialect
+    from codriver.repls.evaluation_tasks import Evaluations
+    from codriver.repls.nrepl.connection import Exchange, Message, NreplConnection
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.introspection import Introspection
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.request_fields import RequestFields
+    from codriver.repls.nrepl.session_pool import SessionPool
+    from codriver.wire.bencode import Value
+
+logger = logging.getLogger(__name__)
+
+AFTER_FAILURE_S: Final = 5.0
+"""The time that a failure waits for its `done`. Every server sends `done` at once, or not at all."""
+
+LOST_ALONE_S: Final = 0.25
+"""The time within which the main connection is lost after another, if the REPL itself is gone."""
+
+THREAD_DEATH: Final = "java.lang.ThreadDeath"
+STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
+
+TIDY_EVERY: Final = 200
+"""Evaluations in one session after which the server's leftovers are tidied up, unless our printer did that."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """What the evaluations of one server share."""
+
+    sessions: SessionPool
+    main_connection: NreplConnection
+    """The main connection, kept here, as the pool is emptied before the connections are closed."""
+    probed: ProbeResult
+    listener: Listener
+    introspection: Introspection
+    holds: DefinitionHolds
+    programs: Programs
+    fields: RequestFields
+    looks: Looks
+    tasks: Evaluations
+    op_timeout_s: float
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the server."""
+        return self.probed.dialect
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """A request that was sent, and the reply so far."""
+
+    exchange: Exchange
+    reply: Reply
+    connection: NreplConnection
+
+
+class Evaluation:
+    """One evaluation in a session: what was requested, what was sent of it, and what stops it.
+
+    It is the session's current evaluation from its start until its end, and has the session's turn while it sends.
+    """
+
+    __slots__ = (
+        "_ended", "_first", "_has_turn", "_is_looked_after", "_limits", "_request", "_rewrite", "_session", "_shared",
+        "_values", "is_stopping",
+    )  # fmt: skip
+
+    def __init__(self, shared: Shared, request: Request, ended: Ended, limits: PrintLimits) -> None:
+        """Prepare the evaluation of `request`, whose end goes to `ended`.
+
+        Raises:
+            RefusedError: the server would break on this code.
+            ReplDisconnectedError: the connection to the server is over.
+            SessionNotOpenError: the session is not open.
+        """
+        shared.fields.check(request.code)
+        self._shared = shared
+        self._request = request
+        self._session = shared.sessions.get(request.session)
+        self._ended = ended
+        self._limits = limits
+        self._first: Sent | None = None
+        """The first request, if sent at once, until its reply is taken."""
+        self._has_turn = False
+        self._values = 0
+        """The number of values so far."""
+        self._rewrite: Rewrite | None = None
+        """The change of its requests by programs of features, while these run."""
+        self._is_looked_after = False
+        """Whether to look for an application when its first request is over."""
+        self.is_stopping = False
+        """Whether an interrupt came, so that no further form is sent."""
+        shared.main_connection.check_open()
+
+    def start(self) -> None:
+        """Send the code, form by form: the first form at once, if nothing stands in its way."""
+        self._session.evaluation = self
+        try:
+            was_sent = self._sends_at_once()
+        except BaseException:
+            self._leave()
+            raise
+        if not was_sent:
+            self._continue_in_task()
+
+    def start_load(self, op: str) -> None:
+        """Send a whole file by the server's `op` for files."""
+        self._session.evaluation = self
+        self._shared.tasks.begin(self._ended, self._run(self._load(op)))
+
+    def start_forms(self, op: str | None) -> None:
+        """Send the forms of a file, or the whole file if its namespace is missing and there is an `op` for files."""
+        self._session.evaluation = self
+        self._shared.tasks.begin(self._ended, self._run(self._load_forms(op)))
+
+    def _sends_at_once(self) -> bool:
+        """Send the first form if nothing stands in the way; whether it was sent."""
+        session, request, looks = self._session, self._request, self._shared.looks
+        has_more_to_ask = request.hold or request.extras or looks.is_first or self._switches
+        is_free = session.running is None and not session.is_deaf and session.connection.cause is None
+        if has_more_to_ask or not is_free or not session.turn.take_at_once():
+            return False
+        self._has_turn = True
+        sent = self._first = self._open(self._take_first_answer)
+        fields = {**session.address(), **self._form_fields(request.sent_forms[0])}
+        is_sent = False
+        try:
+            is_sent = sent.connection.send_at_once(sent.exchange, self._op, fields)
+        finally:
+            if not is_sent:
+                self._give_back_turn()
+        # Done while the REPL works, so that nobody waits.
+        self._is_looked_after = is_sent and looks.is_last(request)
+        return is_sent
+
+    @property
+    def _op(self) -> str:
+        """The op that evaluates: on the worker's main thread, in a frame of an error, or on a thread."""
+        if self._request.frame is not None:
+            return FRAME
+        return BESIDE if self._request.background and BESIDE in self._shared.probed.ops else "eval"
+
+    @property
+    def _switches(self) -> bool:
+        """Whether the session has to be brought into the namespace first, as a request cannot name one."""
+        return bool(self._request.namespace) and self._shared.dialect.namespace_by != "key"
+
+    def _take_first_answer(self) -> None:
+        """Take the answer of the first request: end the evaluation now, unless more is to be done."""
+        sent = self._first
+        if sent is None:  # the request was not sent after all
+            return
+        status = sent.exchange.status
+        went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
+        has_more_to_do = len(self._request.forms) > 1 or sent.reply.cut or self._is_looked_after
+        if not went_well or has_more_to_do or self._is_silent(sent.reply) or self.is_stopping:
+            self._continue_in_task()
+            return
+        self._note_facts(sent)
+        ending = self._conclude(sent.reply, None)
+        self._leave()
+        try:
+            self._ended(ending)
+        except Exception:
+            logger.exception("the end of the evaluation %s could not be reported", self._request.id)
+
+    def _continue_in_task(self) -> None:
+        self._shared.tasks.begin(self._ended, self._run(self._evaluate_forms()))
+
+    async def _run(self, act: Coroutine[object, object, Ending]) -> Ending:
+        """Return the ending of `act`, which runs while the evaluation has the session's turn."""
+        shared, session, request = self._shared, self._session, self._request
+        try:
+            if not self._has_turn:
+                await session.turn.take()
+                self._has_turn = True
+                shared.main_connection.check_open()
+                await shared.sessions.renew(session)
+                await shared.looks.before()
+            ending = await self._explain(await self._holding(self._with_extras(act)))
+            if shared.looks.is_last(request):
+                await shared.looks.after()
+        except ReplDisconnectedError as error:
+            self._leave()
+            if session.connection is not shared.main_connection:
+                with anyio.move_on_after(LOST_ALONE_S):
+                    await shared.main_connection.closed.wait()
+                    raise
+                raise refused(
+                    "repl-disconnected",
+                    f"this session's own connection was lost: {error.cause}; the code {NOT_SENT_AGAIN}; the session "
+                    "gets a new connection with the next evaluation",
+                    hint="check what the code did before you repeat it",
+                ) from error
+            raise
+        finally:
+            act.close()
+            self._leave()
+        return ending
+
+    async def _holding(self, act: Coroutine[object, object, Ending]) -> Ending:
+        """Return the ending of `act`, whose changes the REPL holds, or we note, so that they can be put back."""
+        hold, holds = self._request.hold, self._shared.holds
+        if not hold:
+            return await act
+        await holds.note(hold, "before")
+        try:
+            return await act
+        finally:
+            with anyio.CancelScope(shield=True):
+                await holds.note(hold, "after")
+
+    async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
+        """Return the ending of `act`, while the programs run that the request's extras need."""
+        async with self._shared.programs.running(self._request.id, self._request.extras) as self._rewrite:
+            return await act
+
+    async def _evaluate_forms(self) -> Ending:
+        request, session = self._request, self._session
+        before = session.namespace
+        switches = self._switches
+        failure = await self._enter(request.namespace or "") if switches else None
+        if failure is not None and not (failure.type == NAMESPACE_MISSING and defines_its_namespace(request)):
+            return Ending("failed", namespace=before, failure=failure)
+        try:
+            return await in_order(request.sent_forms, self._evaluate_form)
+        finally:
+            if switches and self._shared.dialect.namespace_by in {"in-ns", "ns"}:
+                with anyio.CancelScope(shield=True):
+                    await self._switch_to(before or "user")
+
+    async def _evaluate_form(self, form: Form, number: int) -> Ending:
+        request, session = self._request, self._session
+        if self.is_stopping and self._first is None:
+            return Ending("interrupted", namespace=session.namespace)
+        sent = self._first or await self._send(self._op, self._form_fields(form))
+        self._first = None
+        reply = await self._settle(sent)
+        if failure := await self._failure_behind_silence(reply):
+            failure = placed(failure, request, number, counts_lines=self._shared.dialect.counts_lines)
+            return Ending("failed", namespace=session.namespace, failure=failure)
+        return self._conclude(reply, number)
+
+    async def _load_forms(self, op: str | None) -> Ending:
+        session, request = self._session, self._request
+        before = session.failure
+        ending = await self._evaluate_forms()
+        failure = ending.failure
+        # If a later form misses the namespace, earlier code has run and must not run again.
+        is_missing = failure is not None and failure.type == NAMESPACE_MISSING and failure.form is None
+        if not is_missing or op is None or self.is_stopping:
+            return ending
+        session.failure = before
+        self._request = replace(request, kind="load-file", forms=(), namespace=None)
+        ending = await self._load(op)
+        if ending.failure is not None and ending.failure.file is None:
+            ending = replace(ending, failure=replace(ending.failure, file=request.file))
+        return replace(ending, notes=(*ending.notes, f"all of the file was loaded, as {request.namespace} was not"))
+
+    async def _load(self, op: str) -> Ending:
+        session, request = self._session, self._request
+        if self.is_stopping:
+            return Ending("interrupted", namespace=session.namespace)
+        keep_loaders(session, request.code)
+        fields = self._shared.fields.of_file(request, self._limits, session)
+        before = session.namespace
+        reply = await self._settle(await self._send(op, fields))
+        if self._shared.dialect.load_moves_namespace:
+            await self._switch_to(before or "user")
+        if failure := await self._failure_behind_silence(reply):
+            return Ending("failed", namespace=before, failure=failure)
+        return self._conclude(reply, None)
+
+    def _is_silent(self, reply: Reply) -> bool:
+        """Whether a reply has neither a value nor an error, as nREPL's reply to an unrequested `ThreadDeath`."""
+        says_something = reply.values or reply.is_failed or reply.is_interrupted or self.is_stopping
+        return self._shared.dialect.name == "clojure" and not says_something
+
+    async def _failure_behind_silence(self, reply: Reply) -> Failure | None:
+        """Return the error behind a silent reply, if there is one."""
+        if self._is_silent(reply):
+            with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
+                trace = await self._shared.introspection.ask(LastError(session=self._session.name))
+                if trace is not None and trace.type == THREAD_DEATH:
+                    return Failure(THREAD_DEATH, STOPPED, phase="execution")
+        return None
+
+    def _open(self, on_turned: Callable[[], None] | None = None) -> Sent:
+        """Begin an exchange that counts as what runs in the session, until `_finish`."""
+        shared = self._shared
+        prints_by_itself = not shared.probed.honours_print_limits or KEEPS_VALUES in shared.probed.ops
+        reports = shared.programs.reply_fields if self._request.extras else NOTHING
+        reply = Reply(self._request.id, shared.listener, None if prints_by_itself else self._limits, reports)
+        connection = self._session.connection
+        self._session.running = exchange = connection.begin(reply.take, on_turned)
+        return Sent(exchange, reply, connection)
+
+    def _finish(self, sent: Sent) -> None:
+        self._session.running = None
+        sent.connection.end(sent.exchange)
+
+    def _leave(self) -> None:
+        """Leave the session. Twice is harmless."""
+        self._give_back_turn()
+        if self._session.evaluation is self:
+            self._session.evaluation = None
+
+    def _give_back_turn(self) -> None:
+        first, self._first = self._first, None
+        if first is not None:
+            self._finish(first)
+        if self._has_turn:
+            self._has_turn = False
+            self._session.turn.give_back()
+
+    async def _send(self, op: str, fields: dict[str, Value]) -> Sent:
+        sent = self._open()
+        try:
+            await sent.connection.send(sent.exchange, op, {**self._session.address(), **fields})
+        except BaseException:
+            self._finish(sent)
+            raise
+        return sent
+
+    async def _settle(self, sent: Sent) -> Reply:
+        """Return the whole reply to a request, once the reply is over."""
+        try:
+            await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
+        finally:
+            self._finish(sent)
+        self._note_facts(sent)
+        if sent.reply.cut:
+            await self._keep_value(sent.reply.cut)
+        return sent.reply
+
+    def _note_facts(self, sent: Sent) -> None:
+        """Note on the session what a finished reply shows of it."""
+        session, reply, shared = self._session, sent.reply, self._shared
+        if session.keeps_loaders or not (reply.values and shared.sessions.prints_by):
+            session.unprinted += 1
+            if session.unprinted % TIDY_EVERY == 0:
+                shared.tasks.start(shared.introspection.tidy(session.name))
+        # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
+        reply.status |= sent.exchange.status
+        if reply.namespace and not self._request.namespace:
+            session.namespace = reply.namespace
+        self._values += len(reply.values)
+        if reply.is_interrupted:  # the session may have another thread now
+            session.prints_to = None
+        elif reply.values and shared.fields.are_kept(self._limits):
+            session.prints_to = self._limits
+
+    async def _keep_value(self, seen: str) -> None:
+        """Have the REPL keep the last value before another one takes its place."""
+        identity = self._request.id
+        words = await self._shared.introspection.keep(
+            identity, self._values, self._session.name, seen=seen, limits=self._limits
+        )
+        if words is not None:
+            self._shared.listener(identity, ValueKept(words))
+
+    def _form_fields(self, form: Form) -> dict[str, Value]:
+        session, request = self._session, self._request
+        keep_loaders(session, form.text)
+        sent = request
+        if form == request.sent_forms[0] and defines_its_namespace(request):
+            sent = replace(request, namespace=session.namespace or self._shared.dialect.home)
+        fields = self._shared.fields.of_form(sent, form, self._limits, session, self._rewrite)
+        session.is_in_file = bool(request.file)
+        return fields
+
+    def _conclude(self, reply: Reply, form: int | None) -> Ending:
+        session, request, dialect = self._session, self._request, self._shared.dialect
+        namespace = reply.namespace or session.namespace
+        if reply.is_failed and request.frame is None:
+            session.failure = reply.failure
+        if reply.is_interrupted or (self.is_stopping and not reply.is_failed):
+            return Ending("interrupted", namespace=namespace)
+        if not reply.is_failed:
+            return Ending("done", namespace=namespace, notes=reply.notes)
+        failure = read_failure(reply.failure, dialect)
+        if failure.type == NAMESPACE_MISSING and request.namespace:
+            failure = replace(no_namespace(request.namespace), form=form if form and form > 1 else None)
+            return Ending("failed", namespace=session.namespace, failure=failure)
+        failure = placed(failure, request, form, counts_lines=dialect.counts_lines)
+        return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
+
+    async def _explain(self, ending: Ending) -> Ending:
+        """Return the ending with the error's parts that the answer lacks: its chain, and the class behind a wrapper."""
+        session = self._session
+        if ending.failure is None or session.failure is None or self._request.frame is not None:
+            return ending
+        if is_alone(ending.failure, session.failure):
+            return ending
+        return replace(ending, failure=await self._shared.introspection.explained(ending.failure, session.name))
+
+    async def _enter(self, namespace: str) -> Failure | None:
+        """Switch the session to `namespace`, if that exists: asking for a missing one would make a broken one."""
+        session, dialect = self._session, self._shared.dialect
+        if dialect.namespace_by == "none":
+            return None if namespace in {session.namespace, "user", "Hy"} else one_namespace(namespace)
+        code = dialect.question(f"(some? (find-ns (symbol {dialect.quote(namespace)})))")
+        answer = await self._ask(code)
+        if not any("true" in (message.text("value") or "") for message in answer):
+            return no_namespace(namespace)
+        await self._switch_to(namespace)
+        return None
+
+    async def _switch_to(self, namespace: str) -> None:
+        dialect = self._shared.dialect
+        if dialect.namespace_by == "ns":
+            await self._ask(f"{dialect.keeps_last}(ns {namespace})")
+        elif dialect.namespace_by == "in-ns":
+            await self._ask(f"(basilisp.core/in-ns '{namespace})")
+
+    async def _ask(self, code: str) -> list[Message]:
+        """Return the answer to our own code in the session."""
+        session, timeout_s = self._session, self._shared.op_timeout_s
+        return await session.connection.ask("eval", timeout_s=timeout_s, code=code, **session.address())

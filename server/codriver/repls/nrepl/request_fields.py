@@ -1,0 +1,134 @@
+"""The fields of the requests that evaluate, for one nREPL server: only those that the server understands.
+
+Sources: nREPL documentation, "Ops", `eval` and `load-file`; fields of Codriver's own worker begin with `codriver/`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.repls.contract.adapter import request_unsafe
+from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
+from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.source_text import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codriver.core.values import Form, PrintLimits, Request
+    from codriver.repls.contract.extras import Rewrite
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession
+    from codriver.wire.bencode import Value
+
+
+def defines_its_namespace(request: Request) -> bool:
+    """Whether the code begins with the `ns` form of the very namespace that the request names."""
+    first = request.sent_forms[0].text
+    return request.namespace is not None and "ns" in first and namespace_of(Document(first)) == request.namespace
+
+
+def keep_loaders(session: NreplSession, code: str) -> None:
+    """Have the class loaders of a session stay, from the first code on that mentions one."""
+    if not session.keeps_loaders and "Loader" in code:
+        session.keeps_loaders, session.prints_to = True, None
+
+
+class RequestFields:
+    """The fields for one server. Lives as long as its adapter.
+
+    `takes_origin`: whether the application's events there name an evaluation by the origin in its request.
+    """
+
+    def __init__(self, probed: ProbeResult, holds: DefinitionHolds, *, takes_origin: Callable[[], bool]) -> None:
+        self._probed = probed
+        self._dialect = probed.dialect
+        self._holds = holds
+        self._takes_origin = takes_origin
+
+    def check(self, code: str) -> None:
+        """Check that the server takes such code.
+
+        Raises:
+            RefusedError: it would break on it.
+        """
+        limit = self._dialect.unsafe_bytes
+        if limit is None or code.isascii():
+            return
+        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
+            raise request_unsafe(
+                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
+                f"than {limit} bytes, and this one has {size}",
+                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
+            )
+
+    def of_form(
+        self,
+        request: Request,
+        form: Form,
+        limits: PrintLimits,
+        session: NreplSession,
+        rewrite: Rewrite | None = None,
+    ) -> dict[str, Value]:
+        """Fields that evaluate one form of a request in a session, in a recording if there is one."""
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, rewrite)}
+        if request.frame is not None:
+            fields["frame"] = request.frame
+            if request.is_in_test:
+                fields["test"] = 1
+        if request.namespace and self._dialect.namespace_by == "key":
+            fields["ns"] = request.namespace
+        if request.file:
+            fields["file"] = request.file
+            if self._probed.file_evaluator:
+                fields["eval"] = self._probed.file_evaluator
+        elif session.is_in_file and self._dialect.no_file:
+            fields["file"] = self._dialect.no_file
+        if not self._probed.takes_positions:
+            fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
+        elif (form.line, form.column) != (1, 1) or not self._dialect.takes_beginning:
+            fields["line"], fields["column"] = form.line, form.column
+        return rewrite(fields) if rewrite is not None else fields
+
+    def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
+        """Fields that load a whole file in a session."""
+        path = request.file or ""
+        fields: dict[str, Value] = {
+            "file": request.code,
+            "file-path": path,
+            "file-name": path.rpartition("/")[2],
+            **self._of_any(request, limits, session),
+        }
+        if request.lines is not None:
+            fields["codriver/lines"] = list(request.lines)
+        if request.how:
+            fields["codriver/how"] = request.how
+        return fields
+
+    def are_kept(self, limits: PrintLimits) -> bool:
+        """Whether a session remembers these limits from request to request: only defaults, never a call's own."""
+        return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
+
+    def _of_any(
+        self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
+    ) -> dict[str, Value]:
+        """Print limits, the hold that the request belongs to, and its origin."""
+        fields: dict[str, Value] = {}
+        if self._probed.honours_print_limits:
+            keeps = KEEPS_VALUES in self._probed.ops
+            if limits != session.prints_to or rewrite is not None:
+                fields = self._dialect.print_fields(
+                    limits, knows_defaults=keeps, for_session=self.are_kept(limits), keeps_loaders=session.keeps_loaders
+                )
+            if keeps:
+                fields["codriver/keep"] = request.id
+        for extra in request.extras:
+            fields.update(extra.fields)
+        if request.is_partial:
+            fields["codriver/partial"] = 1
+        if request.hold:
+            fields |= self._holds.fields(request.hold)
+        if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):
+            fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
+        return fields
