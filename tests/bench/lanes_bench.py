@@ -17,11 +17,11 @@ from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Capability, Profile, Request
+from codriver.features.handoff.conflict_ledger import Conflicts
+from codriver.features.handoff.conflicts import note_sent, notes_of_conflicts
 from codriver.settings.model import Settings
-from codriver.tools.answers.conflicts import note_sent, notes_of_conflicts
 from codriver.tools.calls.base import Call
 from codriver.tools.calls.session_choice import in_lane, resolve
-from codriver.tools.ledgers.conflict_ledger import Conflicts
 
 TITLE = "the server's part of an evaluation where nothing conflicts"
 ALONE = "one session for all, one client"

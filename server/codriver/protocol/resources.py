@@ -24,12 +24,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import anyio
 
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
+from codriver.features.handoff.live_handoff import handoff
 from codriver.log.transcripts import read as read_texts
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResources
 from codriver.skills import LIVE_APP, SCHEME
-from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import client_slug, slug
 from codriver.tools.manifest import address
 from codriver.tools.symbol_info import describe_symbol

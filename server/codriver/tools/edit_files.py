@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Limits, Wanted, lint
+from codriver.features.handoff.conflicts import notes_of_edits
 from codriver.log import facts
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_loads import Gone, unwatched
-from codriver.tools.answers.conflicts import notes_of_edits
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off

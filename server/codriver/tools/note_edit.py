@@ -21,13 +21,13 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
+from codriver.features.handoff.conflicts import note_of_write
+from codriver.features.handoff.live_handoff import handoff
+from codriver.features.handoff.report import MOST_BYTES
 from codriver.log.facts import EDIT, edit_facts
-from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import fault_of, is_lisp, read_edited
-from codriver.tools.answers.conflicts import note_of_write
-from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema
 
 if TYPE_CHECKING:

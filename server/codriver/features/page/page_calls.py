@@ -22,12 +22,12 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import cut
+from codriver.features.handoff.live_handoff import handoff
 from codriver.features.page.page_admission import FRAMES
 from codriver.features.page.table_markup import without_connections
 from codriver.log.facts import facts_of
 from codriver.log.output_log import Question
 from codriver.systems.programs import typed
-from codriver.tools.answers.live_handoff import handoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

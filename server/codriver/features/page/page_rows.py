@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
 from codriver.errors import CodriverError
+from codriver.features.handoff.report import LOADED, RAN, error_line
 from codriver.log.facts import facts_of
-from codriver.log.handoff_report import LOADED, RAN, error_line
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
 

@@ -13,8 +13,8 @@ from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
 from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
+from codriver.features.handoff.conflicts import note_sent
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.answers.conflicts import note_sent
 from codriver.tools.calls.base import Call, traits_of
 from codriver.tools.calls.evaluation_waits import ways_out
 

@@ -19,6 +19,7 @@ from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
 from codriver.core.values import HELD, LIVE, NOT_LISP, EvaluationStatus
 from codriver.errors import refused
+from codriver.features.handoff.conflicts import notes_of_conflicts, with_editor
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
@@ -32,7 +33,6 @@ from codriver.tools.answers.answer_notes import (
     with_notes,
 )
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
-from codriver.tools.answers.conflicts import notes_of_conflicts, with_editor
 from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
 from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES, innermost_place, lean, reader_of, wants_detail
 from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Telling

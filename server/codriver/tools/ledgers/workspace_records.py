@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codriver.editing.code_names import ImportGraph
-from codriver.tools.ledgers.conflict_ledger import Conflicts
+from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.notebook_reads import NotebookReads
 from codriver.tools.ledgers.own_saves import Saves

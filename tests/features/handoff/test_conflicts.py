@@ -7,7 +7,7 @@ import pytest
 
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
-from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Life, Said, found
+from codriver.features.handoff.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Life, Said, found
 from codriver.tools.ledgers.delivered_notes import NotesTold
 
 AGO = re.compile(r"\d+ s ago")

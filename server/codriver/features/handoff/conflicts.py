@@ -17,12 +17,12 @@ from codriver import files
 from codriver.core import caller_names
 from codriver.core.values import MAIN_SESSION
 from codriver.editing import code_names
+from codriver.features.handoff.conflict_ledger import MOST_CHARACTERS, Conflict, Edit, Life, Said, ago, found, is_own
 from codriver.files import Links, Rules
 from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.drift_notes import is_of
 from codriver.tools.calls.session_choice import server_of
-from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, Conflict, Edit, Life, Said, ago, found, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 import pytest
 from live_server import serving, until
 
-from codriver.log.handoff_report import MOST_BYTES
+from codriver.features.handoff.report import MOST_BYTES
 
 
 def read(client, uri):

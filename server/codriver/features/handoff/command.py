@@ -54,7 +54,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 def _told_without_server(workspace: Path, who: str) -> str:
     """The handoff from the files on disk."""
     # A running server does this itself.
-    from codriver.log.handoff_report import (  # noqa: PLC0415  # as it says above
+    from codriver.features.handoff.report import (  # noqa: PLC0415  # as it says above
         Present,
         compose,
         names_on_disk,

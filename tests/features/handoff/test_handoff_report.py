@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.log.handoff_report import MOST_BYTES, Present, compose, read_story
+from codriver.features.handoff.report import MOST_BYTES, Present, compose, read_story
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.reports import words_of
