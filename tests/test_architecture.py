@@ -99,7 +99,7 @@ DOORS = {
     },
     "mcp": {"protocol/sdk", "commands"},
     "mcp_types": {"protocol/sdk"},
-    "click": {"commands", "features/export", "features/page"},
+    "click": {"commands", "features/export", "features/handoff", "features/page"},
     "h11": {"features/page"},
     "tinydb": {"log"},
     "transit": {"log"},

@@ -63,6 +63,7 @@ def names_of(feature: Feature) -> frozenset[str]:
         *(one.name for one in feature.commands),
         *(name for name, _ in feature.durations),
         *(one.kind for one in hooks.resources),
+        *(one.name for one in hooks.prompts),
         *settings,
         *capabilities,
     }) - OF_THE_BASE  # fmt: skip

@@ -26,7 +26,7 @@ from codriver.errors import Reason, StartError
 from codriver.features.page import page_redirect
 from codriver.files import own_folders
 from codriver.log.output_log import OWN_SOURCES, Category
-from codriver.protocol import resources
+from codriver.protocol import prompts, resources
 from codriver.repls import kinds
 from codriver.repls.contract import adapter_values
 from codriver.repls.nrepl import probe
@@ -279,7 +279,7 @@ def derived() -> Names:
         "log.categories": get_args(Category),
         "log.sources": tuple(name for name, _ in ASKED.schema.sources),
         "resources.uris": uris(),
-        "resources.prompts": (prompt.name for prompt in resources.PROMPTS),
+        "resources.prompts": (prompt.name for prompt in (*prompts.PROMPTS, *features.prompts())),
         "resources.skills": (path.parent.name for path in (ROOT / "skills").glob("*/SKILL.md")),
         "relay.options": re.findall(r"^  (--[a-z-]+)", command_line.USAGE, re.MULTILINE),
         "hook.clients": hook.CLIENTS,

@@ -7,7 +7,7 @@ ordinary call.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from codriver.repls.contract.extras import NO_HOOKS as NO_ADAPTER_HOOKS
 from codriver.repls.contract.extras import AdapterHooks
@@ -77,6 +77,25 @@ class ResourceFamily:
     """Whether `/KIND/PART` is understood too: the addresses of Backseat Driver have this form."""
 
 
+REPORT: Final = "{report}"
+"""Where a prompt's text has the server's report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt that a person picks in a client, to set an agent to work."""
+
+    name: str
+    title: str
+    description: str
+    text: str
+    """It has `{name}` for each argument."""
+    arguments: tuple[tuple[str, str, str], ...] = ()
+    """The name, the description and the default of each argument."""
+    report: Callable[[Services, ClientSession, Mapping[str, str]], Awaitable[str]] | None = None
+    """Return the text in place of `REPORT`, for a client and the arguments that it gave."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunningServer:
     """What the base hands over when a feature serves clients by a way of its own."""
@@ -113,5 +132,6 @@ class ServerHooks:
     """What is added to the adapters of REPLs."""
     reports: tuple[Report[Any], ...] = ()
     resources: tuple[ResourceFamily, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
     query_sources: tuple[tuple[QuerySource, type[Queryable]], ...] = ()
     """Sources of Datalog queries, each with the kind of the part that has its records."""

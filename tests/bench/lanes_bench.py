@@ -53,10 +53,10 @@ def server(*, lanes):
     )
     return SimpleNamespace(
         core=core,
-        settings=Settings(lanes=lanes),
+        live=SimpleNamespace(settings=Settings(lanes=lanes)),
         workspace=Path("/w"),
         now=lambda: 1000,
-        ledger=SimpleNamespace(conflicts=Conflicts()),
+        part={Conflicts: Conflicts()}.__getitem__,
     )
 
 
@@ -81,7 +81,7 @@ def evaluate(call, code, times):
         "core",
         lambda: call.dispatch(Evaluate("r1", request, code[:80], target.lane), who=call.client_name),
     )
-    timed("kept", lambda: note_sent(call, target, call.client_name, request))
+    timed("kept", lambda: note_sent(call, target.repl, target.session, request))
     core.dispatch({}, (EvaluationEnded(request.id, "done", "user"),))
     notes = notes_of_conflicts(call, core.state.evaluations[request.id])
     found = timed("told", lambda: run_now(notes))

@@ -12,7 +12,7 @@ from codriver.app import kept_lists
 from codriver.files import stamp_of
 from codriver.log import memory
 from codriver.skills import folders
-from codriver.tools.answers import conflicts
+from codriver.tools.answers import file_editors
 from codriver_relay import kept_lists as of_relay
 
 CLOCK_MS = 20
@@ -45,12 +45,12 @@ def test_a_file_that_somebody_puts_back_with_its_old_time_is_no_longer_the_last_
     path.write_text("one")
     status = path.stat()
     edited_ms = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
-    assert conflicts._is_written_by(path, edited_ms)
+    assert file_editors._is_written_by(path, edited_ms)
     while time.time_ns() // 1_000_000 <= edited_ms + CLOCK_MS:
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert path.stat().st_mtime_ns == status.st_mtime_ns
-    assert not conflicts._is_written_by(path, edited_ms)
+    assert not file_editors._is_written_by(path, edited_ms)
 
 
 def test_relay_and_server_stamp_a_file_alike(tmp_path):
@@ -67,7 +67,7 @@ ASKS_FOR_TIMES = {
     "features/warm_tests/saved_plans.py": "the plans used longest ago",
     "features/warm_tests/stamps.py": "the packages that were imported before",
     "features/warm_tests/child/process_state.py": "the files that an import read",
-    "tools/answers/conflicts.py": "who wrote a file last",
+    "tools/answers/file_editors.py": "who wrote a file last",
     "net/relay_install.py": "the oldest goes first",
     "repls/jupyter/connection_files.py": "the newest kernel, and a folder within its clock's step",
     "repls/launch/processes.py": "a port file older than the REPL that listens",

@@ -3,7 +3,10 @@
 import pytest
 from tools_in_memory import serving
 
-from codriver.protocol.resources import PROMPTS
+from codriver.app import features
+from codriver.protocol import prompts
+
+PROMPTS = (*prompts.PROMPTS, *features.prompts())
 
 
 @pytest.fixture(scope="module")

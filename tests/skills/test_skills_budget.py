@@ -6,8 +6,9 @@ import re
 import pytest
 from all_tools import BY_NAME, MANIFEST
 
+from codriver.app import features
 from codriver.files.own_folders import shipped_folder
-from codriver.protocol.resources import PROMPTS
+from codriver.protocol.prompts import PROMPTS
 from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
 
 TOOL_TOKENS = 3000
@@ -68,7 +69,9 @@ def test_what_is_switched_off_is_not_in_the_instructions():
     assert "live-repl" not in instructions(library.skills(), [])
 
 
-@pytest.mark.parametrize("text", [instructions(SHIPPED, REPLS[2]), *(prompt.text for prompt in PROMPTS)])
+@pytest.mark.parametrize(
+    "text", [instructions(SHIPPED, REPLS[2]), *(one.text for one in (*PROMPTS, *features.prompts()))]
+)
 def test_instructions_and_prompts_name_only_tools_that_exist(text):
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))
     assert named <= set(BY_NAME), named - set(BY_NAME)

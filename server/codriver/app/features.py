@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from codriver.feature import Feature
     from codriver.repls.contract.extras import AdapterHooks
-    from codriver.server_hooks import Part, Request, ResourceFamily, ServerHooks
+    from codriver.server_hooks import Part, Prompt, Request, ResourceFamily, ServerHooks
     from codriver.tools.calls.base import CallHooks, Manifest, Services
 
-NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "page")
+NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
 EXTENDED: Final = frozenset({"watch"})
@@ -42,6 +42,11 @@ def server_hooks() -> tuple[ServerHooks, ...]:
 def resources() -> tuple[ResourceFamily, ...]:
     """Return the resources that features serve."""
     return tuple(one for hooks in server_hooks() for one in hooks.resources)
+
+
+def prompts() -> tuple[Prompt, ...]:
+    """Return the prompts that features add."""
+    return tuple(one for hooks in server_hooks() for one in hooks.prompts)
 
 
 def parts() -> tuple[Part[Any], ...]:

@@ -344,6 +344,7 @@ def _protocol(
         skills=skills,
         load_sdk=_load_sdk,
         resources=features.resources(),
+        prompts=features.prompts(),
     )
 
 

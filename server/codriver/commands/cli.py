@@ -39,7 +39,6 @@ COMMANDS = {
     "log": "log",
     "image": "image",
     "history": "history",
-    "handoff": "handoff",
     "runs": "runs",
     "forget": "forget",
     "watch": "watch",

@@ -31,6 +31,7 @@ from codriver.protocol.error_messages import (
 from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.lone_surrogates import has_halves, with_plain_ids, without_halves
 from codriver.protocol.plain_requests import PlainRequests
+from codriver.protocol.prompts import Prompts
 from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.net.fair_threads import Shares
     from codriver.protocol.results import About
-    from codriver.server_hooks import ResourceFamily
+    from codriver.server_hooks import Prompt, ResourceFamily
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 
@@ -66,6 +67,7 @@ class Shared:
     results: Results
     caller: Caller
     resources: Resources
+    prompts: Prompts
     subscriptions: Subscriptions
     log_messages: LogMessages
     skills: SkillLibrary
@@ -95,22 +97,24 @@ class McpServer:
         skills: SkillLibrary,
         load_sdk: Callable[[], MakesSdk],
         resources: Sequence[ResourceFamily] = (),
+        prompts: Sequence[Prompt] = (),
     ) -> None:
         """`load_sdk` imports the SDK, which takes a moment, and gives the maker of the SDK's side of this server.
 
-        `resources`: those of features.
+        `resources`, `prompts`: those of features.
         """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
         subscriptions, served = Subscriptions(), Resources(services, skills, redactor, resources)
+        prompts_served = Prompts(services, redactor, prompts)
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         self._questions = TrustQuestions(services)
         tell_of_log, ask = self.broadcast.log_grew_for, self._questions
         self.caller = Caller(services, redactor=redactor, tell_of_log=tell_of_log, questions=ask)
-        results = Results(services, clients, served, self.broadcast, self.log_messages, about, redactor)
+        results = Results(services, clients, served, prompts_served, self.broadcast, self.log_messages, about, redactor)
         self._shared = Shared(
-            services, results, self.caller, served, subscriptions, self.log_messages, skills, redactor
+            services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor
         )
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.live.settings.max_line_bytes))
 

@@ -2,15 +2,12 @@
 
 * `skill://NAME/SKILL.md` and its siblings
 * `codriver://log`, and `codriver://log?since=LINE` for the entries after a line; a client can subscribe to the log
-* `codriver://handoff`, and `codriver://handoff?who=WHO` for another caller: the standing of the work, in 4,000 bytes
 * `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
   of the whole text. Notes on dropped text, and on more text beyond the default limit, stand beside the text: in
   `_meta`, and for a model, which seldom sees that, as a second content `…#note`.
 * `codriver://symbol/SESSION/NAMESPACE/SYMBOL`: the answer of that tool. Each part is percent-encoded by itself, slashes
   too, as names hold any character.
 * those of features
-
-Prompts for people to pick in their client: openings for an agent that has these tools.
 """
 
 from __future__ import annotations
@@ -24,13 +21,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import anyio
 
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
-from codriver.features.handoff.live_handoff import handoff
 from codriver.log.transcripts import read as read_texts
-from codriver.net.seen_clients import OWN_NAMES
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResources
 from codriver.skills import LIVE_APP, SCHEME
-from codriver.tools.calls.base import client_slug, slug
 from codriver.tools.manifest import address
 from codriver.tools.symbol_info import describe_symbol
 
@@ -48,15 +42,11 @@ if TYPE_CHECKING:
 
 LOG_URI = "codriver://log"
 LOG_SINCE = "codriver://log{?since}"
-HANDOFF_URI = "codriver://handoff"
-HANDOFF_FOR = "codriver://handoff{?who}"
 EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
 SKILL = "skill://{skill}/SKILL.md"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 LOG_ENTITIES = 500
-HANDOFF_S = 2.0
-NOTHING_YET = "Codriver: nothing was evaluated here yet, and no REPL is known."
 TEXT_CHARACTERS = 100_000
 MAX_TEXT_CHARACTERS = 16 * 2**20
 """The longest part of a text, also if more is asked for: the whole may be longer than should be in memory."""
@@ -74,12 +64,6 @@ RESOURCES = (
         "What passed through the REPLs, newest last. Add ?since=LINE for what came after a line.",
         "application/json",
     ),
-    (
-        HANDOFF_URI,
-        "Handoff",
-        "How things stand, for who takes over or has forgotten: goals, failures, tests, unsaved code.",
-        "text/plain",
-    ),
 )
 """The resources that always exist, as rows: address, name, description, type."""
 TEMPLATES = (
@@ -88,12 +72,6 @@ TEMPLATES = (
         "REPL output log from a line on",
         "Entities with a line above `since`; `gap` is true when some of them are evicted already.",
         "application/json",
-    ),
-    (
-        HANDOFF_FOR,
-        "Handoff to a caller",
-        "How things stand, with what others did since the last call of `who`.",
-        "text/plain",
     ),
     (
         EVALUATION,
@@ -207,8 +185,6 @@ class Resources:
             match (split.scheme, split.netloc, *parts):
                 case ("codriver", "log") | ("codriver", "log", ""):
                     return Found("application/json", self._log(query))
-                case ("codriver", "handoff") | ("codriver", "handoff", ""):
-                    return Found("text/plain", await self.handoff(client, query.get("who")))
                 case ("codriver", "evaluation", identity, part):
                     return await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
@@ -248,7 +224,7 @@ class Resources:
                 await anyio.to_thread.run_sync(self._skills.read, uri)
                 return
             match (split.scheme, split.netloc, *split.path.split("/")[1:]):
-                case ("codriver", "log" | "handoff") | ("codriver", "log" | "handoff", ""):
+                case ("codriver", "log") | ("codriver", "log", ""):
                     return
                 case ("codriver", "symbol", _, _, _):
                     return
@@ -260,15 +236,6 @@ class Resources:
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
         raise _missing(UNKNOWN, uri, protocol)
-
-    async def handoff(self, client: ClientSession, who: str | None) -> str:
-        """The handoff for the caller `who`; without one, for the client's own caller, or nobody if a command asks."""
-        is_command = client.name.startswith(OWN_NAMES)
-        reader = slug(who or "") or ("" if is_command else client_slug(client.name))
-        told = await handoff(
-            self._services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=HANDOFF_S
-        )
-        return told or NOTHING_YET
 
     def _log(self, query: dict[str, str]) -> str:
         log = self._services.log
@@ -331,105 +298,3 @@ def _json(fields: Mapping[str, object]) -> Found:
 def _missing(text: str, uri: str, protocol: str) -> RequestRefusedError:
     # The code for a resource that does not exist changed in the version of 2026.
     return RequestRefusedError(INVALID_PARAMS if protocol.startswith(NEWER) else NOT_FOUND, text, {"uri": uri})
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt: `text` with `{name}` for each argument; of each argument its name, description, and substitute text."""
-
-    name: str
-    title: str
-    description: str
-    text: str
-    arguments: tuple[tuple[str, str, str], ...] = ()
-
-
-HANDOFF = "handoff"
-TOLD = "{told}"
-"""The placeholder in a prompt's text for the server's report at that moment."""
-
-PROMPTS = (
-    Prompt(
-        "start_repl_session",
-        "Start a REPL session on this project",
-        "Get to know this project through its live REPL.",
-        "Work on this project through its live REPL. First call list_sessions and repl_output_log to see what is "
-        "connected and what happened. Then explore: which namespaces or modules are loaded, what are the entry points? "
-        "Evaluate small forms, say what you find, and wait for the task. Topic, if any: {topic}",
-        (("topic", "What to look at first.", "none given"),),
-    ),
-    Prompt(
-        "explain_last_error",
-        "Explain the last error",
-        "Find the newest error in the REPL's log and explain it.",
-        "Find the newest error in the REPL: call repl_output_log with category "
-        '["evaluationErrorOutput", "otherErrorOutput"] and limit 5, look at the code that caused it (same evaluation), '
-        'and call status with about: "error" for the frames. Explain in plain words what happened and why, '
-        "check your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet. "
-        "Session, if one is meant: {session}",
-        (("session", "The session to look at.", "any"),),
-    ),
-    Prompt(
-        "summarise_agents",
-        "Summarise what the agents did",
-        "What was evaluated in the REPLs, by whom, and what came of it.",
-        "Summarise what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
-        "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
-        "is now defined in the REPL that is not in a file.",
-        (("since", "A time or a log line.", "the beginning of the log"),),
-    ),
-    Prompt(
-        "session_to_test",
-        "Make a test of this session",
-        "Turn what was evaluated into a test file that is verified in a fresh REPL.",
-        "Make a test file of what was evaluated: {what}. Find the evaluations with repl_output_log (entities carry "
-        "evaluation, description and who); choose those that show what the code promises, with what they need before "
-        "them. Ask whether that code may run again, with all its effects, in a fresh REPL; then run in a shell "
-        "`codriver export ID ... -o FILE`, or with `--since NAME` from a checkpoint on. Name the tests for what they "
-        "promise, drop what only explored, and look into all that is marked as different. Run them with run_tests, "
-        "then break one definition and see its test turn red.",
-        (("what", "A function, a checkpoint, a time.", "the last piece of work"),),
-    ),
-    Prompt(
-        HANDOFF,
-        "Take over, or go on after a break",
-        "How things stand in the REPLs: goals, failures, tests, what is in no file, who is here.",
-        "Take over the work in the live REPLs of this project, or go on with it. How things stand, by their log:\n\n"
-        f"{TOLD}\n\nLook first at what it names first: check it in the REPL and in the files, and say what you "
-        'found and what you will do. When something works, evaluate with description "checkpoint: NAME".',
-        (("who", "The caller whose work it is.", ""),),
-    ),
-)
-
-
-def listed() -> list[dict[str, Any]]:
-    """All prompts, as clients list them."""
-    return [
-        {
-            "name": prompt.name,
-            "title": prompt.title,
-            "description": prompt.description,
-            "arguments": [
-                {"name": name, "description": description, "required": False}
-                for name, description, _ in prompt.arguments
-            ],
-        }
-        for prompt in PROMPTS
-    ]
-
-
-def filled(name: str, arguments: Mapping[str, str] | None, *, told: str = "") -> dict[str, Any]:
-    """A prompt with its arguments filled in, and with the server's report.
-
-    Raises:
-        RequestRefusedError: there is no prompt of this name.
-    """
-    prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
-    if prompt is None:
-        raise RequestRefusedError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list names those there are")
-    given = arguments or {}
-    text = prompt.text
-    for argument, _, otherwise in prompt.arguments:
-        text = text.replace("{" + argument + "}", given.get(argument) or otherwise)
-    content = {"type": "text", "text": text.replace(TOLD, told)}
-    return {"description": prompt.description, "messages": [{"role": "user", "content": content}]}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
-from codriver.protocol import resources
 from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
 from codriver.protocol.skill_resources import DECLARED, TTL_MS
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.broadcast import Broadcast
     from codriver.protocol.log_messages import LogMessages
+    from codriver.protocol.prompts import Prompts
     from codriver.protocol.resources import Resources
     from codriver.tools.calls.base import Manifest
 
@@ -176,6 +176,7 @@ class Results:
         services: Services,
         clients: Clients,
         resources: Resources,
+        prompts: Prompts,
         broadcast: Broadcast,
         log_messages: LogMessages,
         about: About,
@@ -184,6 +185,7 @@ class Results:
         self._services = services
         self._clients = clients
         self._resources = resources
+        self._prompts = prompts
         self._broadcast = broadcast
         self._log_messages = log_messages
         self._about = about
@@ -309,7 +311,7 @@ class Results:
 
     def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """The prompts."""
-        return self.told(version, {"prompts": resources.listed()})
+        return self.told(version, {"prompts": self._prompts.listed()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
         """Tell the client of changes of a resource from now on.

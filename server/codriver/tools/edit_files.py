@@ -10,15 +10,15 @@ from pydantic import Field, model_validator
 
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Limits, Wanted, lint
-from codriver.features.handoff.conflicts import notes_of_edits
 from codriver.log import facts
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_loads import Gone, unwatched
+from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
-from codriver.tools.calls.hooks import notify_of_failures
+from codriver.tools.calls.hooks import notes_of_edits, notify_of_failures
 from codriver.tools.edit_arguments import OF_ANY, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
@@ -184,8 +184,8 @@ async def _describe(
         record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)
     found = call.services.ledger.tests.take_differences(who)
-    notes = [*found, *await notes_of_edits(call, who, outcome.files)]
-    if notes := [*call.services.editor.take_untold(), *notes]:
+    of_features = await notes_of_edits(call, edited_files(call, who, outcome.files))
+    if notes := [*call.services.editor.take_untold(), *found, *of_features]:
         fields["notes"] = notes
     return rows, fields
 

@@ -21,14 +21,12 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
-from codriver.features.handoff.conflicts import note_of_write
-from codriver.features.handoff.live_handoff import handoff
-from codriver.features.handoff.report import MOST_BYTES
 from codriver.log.facts import EDIT, edit_facts
-from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import fault_of, is_lisp, read_edited
-from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema
+from codriver.tools.answers.file_editors import written_file
+from codriver.tools.calls.base import Answer, Arguments, Started, Tool, answer_schema
+from codriver.tools.calls.hooks import introduction, notes_of_edits
 
 if TYPE_CHECKING:
     from codriver.tools.calls.base import Call
@@ -91,9 +89,6 @@ CONTENT_CHARACTERS = 8 * 2**20
 FAULT_CHARACTERS = 600
 """The characters told after an edit: the agent reads them in the midst of other work."""
 REFUSAL_CHARACTERS = 1500
-STARTED_BYTES = 1500
-FORGOTTEN = frozenset({"compact", "resume"})
-"""The starts of an agent that was here before. Source: Claude Code 2.1.330, `SessionStart`."""
 NOTHING_WRITTEN = "\nNothing was written: write it balanced."
 UNFILLED = "${"
 """The beginning of a placeholder that a client left in place of a text, having none to fill in."""
@@ -142,7 +137,8 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     context = block = ""
     match arguments.event:
         case "started":
-            context = await _handoff(call, arguments)
+            start = Started(call.who(arguments.who), arguments.source, arguments.wait_s)
+            context = await introduction(call, start)
         case "writing":
             block = await _refusal(call, arguments)
         case "edited":
@@ -155,18 +151,6 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
 
         return Answer(render(arguments.render_for, arguments.event, told), is_bare=True)
     return Answer(told)
-
-
-async def _handoff(call: Call, arguments: NoteEditArguments) -> str:
-    """The handoff, whole for an agent that has forgotten it, and in short for one that begins."""
-    return await handoff(
-        call.services,
-        call.who(arguments.who),
-        client=call.client,
-        is_for_another=call.client_name.startswith(OWN_NAMES),
-        wait_s=arguments.wait_s,
-        most_bytes=MOST_BYTES if arguments.source in FORGOTTEN else STARTED_BYTES,
-    )
 
 
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
@@ -182,7 +166,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         services.ledger.notebooks.forget(who, path)
         facts = edit_facts([(shown, _diff(file, arguments.before))], services.log.without_secrets)
         call.dispatch(Say(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
-        said.append(note_of_write(call, who, path, shown))
+        said += await notes_of_edits(call, [written_file(call, who, path, shown)])
         said.append(await _fault(call, path, shown))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
 

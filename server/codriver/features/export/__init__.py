@@ -13,9 +13,10 @@ MODULE: Final = "codriver.features.export.commands"
 
 
 def _server() -> ServerHooks:
-    from codriver.server_hooks import ServerHooks  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.export.prompt import SESSION_TO_TEST  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.server_hooks import ServerHooks  # noqa: PLC0415  # as above
 
-    return ServerHooks()
+    return ServerHooks(prompts=(SESSION_TO_TEST,))
 
 
 FEATURE = Feature("export", server=_server, commands=(Command("export", MODULE), Command("replay", MODULE)))

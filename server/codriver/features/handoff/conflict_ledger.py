@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core import caller_names
 from codriver.editing import code_names
+from codriver.tools.ledgers.delivered_notes import NotesTold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from codriver.core.state import Repl, State
     from codriver.editing.code_names import Language, Making
@@ -29,8 +29,6 @@ MOST_CHARACTERS: Final = 4 * 2**20
 """The length of all code kept of one REPL, the newest; and of the longest code that is parsed."""
 MOST_OF_NAME: Final = 8
 HEADER_CHARACTERS: Final = 2**13
-MOST_FILES: Final = 100
-MOST_EDITS: Final = 4
 DEFINES: Final = {
     "lisp": re.compile(
         r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"
@@ -146,24 +144,13 @@ class Life:
                 self.headers[space] = f"{self.headers.get(space, '')}\n{head}"[-HEADER_CHARACTERS:]
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """One edit of a file. `before` and `after` are its texts, if known and short enough to be kept."""
-
-    who: str
-    client: str | None
-    at_ms: int
-    before: str | None = None
-    after: str | None = None
-
-
 @dataclass(slots=True)
 class Conflicts:
     """The ledger of the code that callers sent to the REPLs of one server, for its life."""
 
     lives: dict[str, Life] = field(default_factory=dict)
-    edits: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
-    """By file, its newest edits."""
+    told: NotesTold = field(default_factory=NotesTold)
+    """The conflicts that callers were told of, by their keys."""
 
     def life(self, repl: Repl) -> Life:
         """The code sent to a REPL since its connection; for a REPL still connecting, the code that waits."""
@@ -172,14 +159,6 @@ class Conflicts:
         if known is None or known.generation != generation:
             known = self.lives[repl.id] = Life(generation)
         return known
-
-    def edited(self, path: Path, edit: Edit) -> tuple[Edit, ...]:
-        """The edits of a file before this one, which is kept from now on; of very many the oldest are forgotten."""
-        before = self.edits.pop(path, ())
-        self.edits[path] = (*before, edit)[-MOST_EDITS:]
-        while len(self.edits) > MOST_FILES or sum(map(len, self.edits.values())) > MOST_FILES:
-            del self.edits[next(iter(self.edits))]
-        return before
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +254,7 @@ def _uses(life: Life, said: Said, made: Making) -> bool:
     return code_names.uses(said.code, said.language, said.space, name, known=known)
 
 
-def is_own(state: State, said: Said | Edit, one: Said | Edit) -> bool:
+def is_own(state: State, said: Said, one: Said) -> bool:
     """Whether two pieces of code are of one caller, also after it connected again."""
     is_back = one.who == said.who and one.client not in state.clients
     return is_back or caller_names.is_by_caller(state, said.client, said.who, (one.client, one.who))

@@ -17,30 +17,34 @@ from codriver import files
 from codriver.core import caller_names
 from codriver.core.values import MAIN_SESSION
 from codriver.editing import code_names
-from codriver.features.handoff.conflict_ledger import MOST_CHARACTERS, Conflict, Edit, Life, Said, ago, found, is_own
+from codriver.features.handoff.conflict_ledger import (
+    MOST_CHARACTERS,
+    Conflict,
+    Conflicts,
+    Life,
+    Said,
+    ago,
+    found,
+)
 from codriver.files import Links, Rules
-from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.answers.drift_notes import is_of
 from codriver.tools.calls.session_choice import server_of
+from codriver.tools.ledgers.file_edits import is_by_editor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from codriver.core.state import State
+    from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Request
-    from codriver.editing import FileResult
     from codriver.editing.code_names import Language
     from codriver.tools.calls.base import Call
-    from codriver.tools.calls.session_choice import Target
+    from codriver.tools.ledgers.file_edits import Edit, EditedFile
 
 
 MOST_NOTES: Final = 3
 AT_ONCE_CHARACTERS: Final = 2**13
 """The characters of code that is read without a thread of its own."""
-EDIT_BYTES: Final = 2**18
-"""The bytes kept of a file's text, to tell the differences."""
 RECENT_MS: Final = 3_600_000
 
 
@@ -49,9 +53,8 @@ def language_of(dialect: str) -> Language:
     return "python" if dialect == "python" else "hy" if dialect == "hy" else "lisp"
 
 
-def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
-    """Keep the code sent to a REPL, to tell the others of it."""
-    repl, session = target.repl, target.session
+def note_sent(call: Call, repl: Repl, session: Session, request: Request) -> None:
+    """Store code that was sent to a REPL, so that other callers can be notified of it."""
     language = language_of(repl.dialect)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
     evaluation = call.services.core.state.evaluations.get(request.id)
@@ -61,7 +64,7 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
     if len(code) > MOST_CHARACTERS:
         return
     space = request.namespace or session.namespace or "user"
-    life = call.services.ledger.conflicts.life(repl)
+    life = call.services.part(Conflicts).life(repl)
     if language == "python":
         space = life.module(request.namespace or "__main__")
         if request.kind == "load-file" and request.file:
@@ -70,13 +73,13 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
     elif language == "hy":
         space = "Hy"
     at, is_file = evaluation.started_at or call.services.now(), request.kind == "load-file"
-    said = Said(request.id, evaluation.number, who, call.client, at, code, language, space, is_file)
+    said = Said(request.id, evaluation.number, evaluation.who, call.client, at, code, language, space, is_file)
     life.add(said)
 
 
 async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
     """The notes of the first answer about an evaluation: others' redefinitions of names that it uses or redefines."""
-    life = call.services.ledger.conflicts.lives.get(evaluation.repl)
+    life = call.services.part(Conflicts).lives.get(evaluation.repl)
     if life is None or len(life.callers) < 2 or life.generation != evaluation.generation:
         return []
     said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
@@ -99,71 +102,26 @@ async def _notes(call: Call, life: Life, said: Said) -> list[str]:
 
 def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
     """The conflicts among these that are news to a caller, in words."""
-    told = [one for one in met if call.services.told.conflicts.take((call.client, who), one.key)]
+    told = [one for one in met if call.services.part(Conflicts).told.take((call.client, who), one.key)]
     notes = [one.told(call.services.now()) for one in told[:MOST_NOTES]]
     more = len(told) - len(notes)
     return [*notes, f"and {more} more definitions of others: see repl_output_log"] if more else notes
 
 
-async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) -> list[str]:
-    """The notes of an edit of files: others' changes to them since, and to names that the changed definitions use."""
-    notes: list[str] = []
-    for result in results:
-        change = result.change
-        texts = [_text(change.before.data), _text(change.after)]
-        edit = Edit(who, call.client, call.services.now(), *texts)
-        notes += await _of_edit(call, change.path, result.shown, edit)
-    return notes
+async def notes_of_edit(call: Call, edited: EditedFile) -> list[str]:
+    """Return the notes of an edit: others' changes of the file since, and of names that the new definitions use."""
+    if edited.edit.after is None:
+        note = _others_edit(call, edited)
+        return [note] if note else []
+    return await _of_edit(call, edited)
 
 
-def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
-    """The note of a write by other means than ours: the file's last other editor; blank for none or one told before."""
-    edit = Edit(who, call.client, call.services.now())
-    return _others_edit(call, shown, edit, call.services.ledger.conflicts.edited(path, edit))
-
-
-async def other_editor(call: Call, who: str, path: Path) -> str:
-    """The caller who edited a file last, if another one than `who`; blank if none is known.
-
-    A file written after the last known edit was last changed by a program of somebody else.
-    """
-    edits = call.services.ledger.conflicts.edits.get(path, ())
-    own = Edit(who, call.client, call.services.now())
-    if not edits or is_own(call.state, own, edits[-1]):
-        return ""
-    is_last = await call.services.work.files.run(call.client, partial(_is_written_by, path, edits[-1].at_ms))
-    return edits[-1].who if is_last else ""
-
-
-def _is_written_by(path: Path, at_ms: int) -> bool:
-    """True if a file was last written, or put in its place, at a time or before it. Blocks."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    return max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000 <= at_ms
-
-
-async def with_editor(call: Call, who: str, note: str) -> str:
-    """A note on a module that was edited since its load, with the last other editor of its file, if known."""
-    module = note.partition(" ")[0]
-    for path in tuple(call.services.ledger.conflicts.edits):
-        if is_of(path, module) and (by := await other_editor(call, who, path)):
-            return f"{note.removesuffix(LOAD_IT)[:-1]}, by {by}){LOAD_IT}"
-    return note
-
-
-def _text(data: bytes | None) -> str | None:
-    """The text of a file in its kept form; blank for a missing file, None for one too long."""
-    return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
-
-
-async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
+async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
-    earlier = services.ledger.conflicts.edited(path, edit)
-    is_shared = any(not is_own(state, edit, one) for one in earlier)
+    path, shown, edit, earlier = edited.path, edited.shown, edited.edit, edited.earlier
+    is_shared = any(not is_by_editor(state, one, edit.who, edit.client) for one in earlier)
     repl = server_of(path, state.repls.values(), services.workspace)
-    life = services.ledger.conflicts.lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
+    life = services.part(Conflicts).lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
     beside = life is not None and not all(
         caller_names.is_by_caller(state, edit.client, edit.who, caller) for caller in life.callers
     )
@@ -175,17 +133,17 @@ async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
     find = partial(_found_in_edit, state, edits, life if beside else None)
     met = await services.work.texts.run(call.client, find)
     told = _told(call, edit.who, met)
-    note = _others_edit(call, shown, edit, earlier)
+    note = _others_edit(call, edited)
     return told or ([note] if note else [])
 
 
-def _others_edit(call: Call, shown: str, edit: Edit, earlier: Sequence[Edit]) -> str:
-    """The note that somebody else edited a file last, once and for an hour."""
-    last = earlier[-1] if earlier else None
-    if last is None or is_own(call.state, edit, last) or edit.at_ms - last.at_ms > RECENT_MS:
+def _others_edit(call: Call, edited: EditedFile) -> str:
+    """Return the note that somebody else edited a file last: once, and within the hour."""
+    edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
+    if last is None or is_by_editor(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""
-    is_news = call.services.told.conflicts.take((call.client, edit.who), (shown, last.at_ms))
-    return f"{last.who} edited {shown} {ago(edit.at_ms - last.at_ms)} ago" if is_news else ""
+    is_news = call.services.part(Conflicts).told.take((call.client, edit.who), (edited.shown, last.at_ms))
+    return f"{last.who} edited {edited.shown} {ago(edit.at_ms - last.at_ms)} ago" if is_news else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +220,7 @@ async def learn_bases(call: Call, life: Life) -> None:
                 life.bases |= {one.space: said for one in said.makings() if one.space not in {*life.bases, *OWN}}
     wanted = {space: said for space, said in life.bases.items() if said is not None}
     if wanted:
-        work = partial(_read, call.services.workspace, wanted, dict(call.services.ledger.conflicts.edits))
+        work = partial(_read, call.services.workspace, wanted, dict(call.services.ledger.file_edits.by_file))
         for space, base in (await call.services.work.files.run(call.client, work)).items():
             if life.bases.get(space) is not None:
                 life.bases[space] = None

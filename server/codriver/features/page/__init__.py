@@ -25,6 +25,7 @@ def _server() -> ServerHooks:
 
 FEATURE = Feature(
     "page",
+    requires=("handoff",),  # it shows the handoff
     options=(Options("watch", "codriver.features.page.watch_options"),),
     durations=(("page_s", 600.0),),
     server=_server,

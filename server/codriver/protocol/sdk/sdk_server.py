@@ -33,7 +33,6 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from codriver.net.client_sessions import ClientSession
-from codriver.protocol import resources
 from codriver.protocol.calls import result_of
 from codriver.protocol.error_messages import (
     CANCELLED,
@@ -113,6 +112,7 @@ class SdkServer:
         self._results = shared.results
         self._caller = shared.caller
         self._resources = shared.resources
+        self._prompts = shared.prompts
         self._log_messages = shared.log_messages
         self._redactor = shared.redactor
         self._tasks = EvaluationTasks(shared.services, shared.caller, shared.subscriptions)
@@ -236,10 +236,7 @@ class SdkServer:
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
-        told = ""
-        if params.name == resources.HANDOFF:
-            told = self._redactor(await self._resources.handoff(ctx.lifespan_context, given.get("who")))
-        filled = resources.filled(params.name, given, told=told)
+        filled = await self._prompts.filled(ctx.lifespan_context, params.name, given)
         return self._results.told(ctx.protocol_version, filled, NOT_KEPT)
 
     def _introduce(self, ctx: Context) -> None:

@@ -13,7 +13,6 @@ from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
 from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
-from codriver.features.handoff.conflicts import note_sent
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.base import Call, traits_of
 from codriver.tools.calls.evaluation_waits import ways_out
@@ -124,7 +123,8 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     call.evaluations.append(request.id)
     transcript = call.services.transcripts.open(request.id, asked, shown)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)
-    note_sent(call, target, who, request)
+    for sent in call.services.hooks.sent:
+        sent(call, target.repl, target.session, request)
 
 
 def _no_frame(why: str) -> RefusedError:

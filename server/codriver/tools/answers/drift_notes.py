@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
 """Words of Lisp code that may load files."""
+CODE: Final = frozenset({"evaluatedCode"})
 SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
 """The symbols of Lisp, among its other words."""
 LOOK_S: Final = 3.0
@@ -154,19 +155,20 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
 
     Only for a REPL that was compared before; code evaluated since then is not told as edited.
     """
-    repl, life = call.state.repls.get(evaluation.repl), call.services.ledger.conflicts.lives.get(evaluation.repl)
-    if repl is None or life is None or evaluation.kind != "evaluate":
-        return []
-    said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
-    if said is None:
+    repl = call.state.repls.get(evaluation.repl)
+    if repl is None or evaluation.kind != "evaluate":
         return []
     found: tuple[Difference, ...] = ()
     with suppress(CodriverError), anyio.move_on_after(LOOK_S):
         found = await differences_of_written(call, repl)
+    changed = [one for one in found if one.kind in EDITED and not one.evaluated]
+    if not changed:
+        return []
+    code = " ".join(one.text for one in call.services.log.entries(evaluation=evaluation.id, category=CODE))
+    used = {one.rpartition("/")[2] or one for one in SYMBOLS.findall(code)}
     edited: dict[str, list[str]] = {}
-    used = {one.rpartition("/")[2] or one for one in SYMBOLS.findall(said.code)} if found else set()
-    for one in found:
-        if one.kind in EDITED and not one.evaluated and one.name in used:
+    for one in changed:
+        if one.name in used:
             edited.setdefault(one.module, []).append(one.name)
     return [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
 

@@ -19,7 +19,6 @@ from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
 from codriver.core.values import HELD, LIVE, NOT_LISP, EvaluationStatus
 from codriver.errors import refused
-from codriver.features.handoff.conflicts import notes_of_conflicts, with_editor
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
@@ -34,6 +33,7 @@ from codriver.tools.answers.answer_notes import (
 )
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
+from codriver.tools.answers.file_editors import with_editor
 from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES, innermost_place, lean, reader_of, wants_detail
 from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Telling
 from codriver.tools.answers.source_lines import excerpt_of
@@ -380,9 +380,10 @@ async def _of_missing_module(asking: Asking) -> Notes:
     return await notes_of_missing_module(asking.call, asking.evaluation)
 
 
-async def _of_conflicts(asking: Asking) -> Notes:
-    """The notes on others' redefinitions of names that it uses."""
-    return await notes_of_conflicts(asking.call, asking.evaluation)
+async def _of_features(asking: Asking) -> Notes:
+    """Return the notes of features."""
+    call, evaluation = asking.call, asking.evaluation
+    return [note for hook in call.services.hooks.notes for note in await hook(call, evaluation)]
 
 
 def _of_tool(asking: Asking) -> Notes:
@@ -401,7 +402,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     _of_green,
     notes_of_generation,
     _of_missing_module,
-    _of_conflicts,
+    _of_features,
     _of_tool,
     notes_of_others,
     notes_of_background,

@@ -8,7 +8,7 @@ table by the clients' own names, with an entry for each special client.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import anyio
 
     from codriver.core.dispatch import Core
-    from codriver.core.state import Repl, State
-    from codriver.core.values import Evaluation
+    from codriver.core.state import Repl, Session, State
+    from codriver.core.values import Evaluation, Request
     from codriver.editing import Editor
     from codriver.log.history import History
     from codriver.log.logbook import AppLog
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import Repls
     from codriver.settings.interpreter_grants import InterpreterGrants
     from codriver.testing.test_jobs import TestJobs
+    from codriver.tools.ledgers.file_edits import EditedFile
     from codriver.tools.ledgers.workspace_records import Ledger
     from codriver_datalog.solve import QueryAnswer
 
@@ -225,6 +226,14 @@ class CallHooks:
     """What else helps when the same code or test fails a second time: a clause for the end of the hint, or nothing."""
     failed: tuple[Callable[[Call, str], None], ...] = ()
     """An answer about a run of tests of this id, some of which failed, is on its way to the caller."""
+    sent: tuple[Callable[[Call, Repl, Session, Request], None], ...] = ()
+    """Code of the caller was accepted for a session: it waits there, or runs."""
+    notes: tuple[Callable[[Call, Evaluation], Awaitable[Sequence[str]]], ...] = ()
+    """Return notes for an answer about an evaluation. They follow those on its outcome."""
+    edited: tuple[Callable[[Call, EditedFile], Awaitable[Sequence[str]]], ...] = ()
+    """A caller edited a file: return notes for the answer. An edit past Codriver has no texts."""
+    started: tuple[Callable[[Call, Started], Awaitable[str]], ...] = ()
+    """A client started: return what its agent should know."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -232,6 +241,17 @@ class CallHooks:
 
 
 NO_HOOKS = CallHooks()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The start of a client, as its hook reports it."""
+
+    who: str
+    source: str
+    """The kind of start, in the client's word, such as `startup`, `resume` or `compact`."""
+    wait_s: float
+    """How long the client waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True)

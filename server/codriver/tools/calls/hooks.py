@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from codriver.tools.calls.base import CallHooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from codriver.core.state import Repl
-    from codriver.tools.calls.base import Answer, Call
+    from codriver.tools.calls.base import Answer, Call, Started
+    from codriver.tools.ledgers.file_edits import EditedFile
 
 
 def merged(every: tuple[CallHooks, ...]) -> CallHooks:
@@ -21,6 +22,10 @@ def merged(every: tuple[CallHooks, ...]) -> CallHooks:
         complete=tuple(one for hooks in every for one in hooks.complete),
         hints=tuple(one for hooks in every for one in hooks.hints),
         failed=tuple(one for hooks in every for one in hooks.failed),
+        sent=tuple(one for hooks in every for one in hooks.sent),
+        notes=tuple(one for hooks in every for one in hooks.notes),
+        edited=tuple(one for hooks in every for one in hooks.edited),
+        started=tuple(one for hooks in every for one in hooks.started),
         parts={name: read for hooks in every for name, read in hooks.parts.items()},
     )
 
@@ -42,6 +47,16 @@ async def completed(call: Call, answer: Answer, evaluation: str) -> Answer:
     for complete in call.services.hooks.complete:
         answer = await complete(call, answer, evaluation)
     return answer
+
+
+async def notes_of_edits(call: Call, edited: Iterable[EditedFile]) -> list[str]:
+    """Return what features note about edits of files."""
+    return [note for file in edited for hook in call.services.hooks.edited for note in await hook(call, file)]
+
+
+async def introduction(call: Call, start: Started) -> str:
+    """Return what features tell the agent of a client that has started."""
+    return "\n".join(filter(None, [await hook(call, start) for hook in call.services.hooks.started]))
 
 
 def notify_of_failures(call: Call, job: str, handed_out: Callable[[], None] | None) -> None:

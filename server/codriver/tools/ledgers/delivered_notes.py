@@ -93,8 +93,6 @@ class Told:
     """Everything that callers were told and need not hear again, for the life of one server."""
 
     apps: AppsTold = field(default_factory=AppsTold)
-    conflicts: NotesTold = field(default_factory=NotesTold)
-    """Conflicts with others' code, by their keys."""
     notes: NotesTold = field(default_factory=NotesTold)
     """Notes on the ways on while code runs or reads, by their words."""
     places: PlacesTold = field(default_factory=PlacesTold)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codriver.editing.code_names import ImportGraph
-from codriver.features.handoff.conflict_ledger import Conflicts
+from codriver.tools.ledgers.file_edits import FileEdits
 from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.notebook_reads import NotebookReads
 from codriver.tools.ledgers.own_saves import Saves
@@ -30,10 +30,10 @@ class Ledger:
     """Begins work that no call waits for, given as function and arguments."""
     acts: Acts = field(default_factory=Acts)
     """Edits, in the form in which they can be taken back."""
-    conflicts: Conflicts = field(default_factory=Conflicts)
-    """Code by REPL and edits by file, and the places in which one caller's meet another's."""
     edits: EditsNoted = field(default_factory=EditsNoted)
     """Files that were edited and not tested since."""
+    file_edits: FileEdits = field(default_factory=FileEdits)
+    """The newest edits of files, by whoever."""
     notebooks: NotebookReads = field(default_factory=NotebookReads)
     """Versions of notebooks that callers know."""
     saves: Saves = field(default_factory=Saves)

@@ -1,0 +1,19 @@
+"""Handoff and conflicts: how the work in the REPLs stands, and whose definitions somebody is about to replace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.feature import Command, Feature
+
+if TYPE_CHECKING:
+    from codriver.server_hooks import ServerHooks
+
+
+def _server() -> ServerHooks:
+    from codriver.features.handoff import hooks  # noqa: PLC0415  # a command reads only the declaration
+
+    return hooks.SERVER
+
+
+FEATURE = Feature("handoff", server=_server, commands=(Command("handoff", "codriver.features.handoff.command"),))

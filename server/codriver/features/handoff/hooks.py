@@ -1,0 +1,97 @@
+"""What the handoff and the notes on conflicts add to a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.features.handoff import conflicts
+from codriver.features.handoff.conflict_ledger import Conflicts
+from codriver.features.handoff.live_handoff import handoff
+from codriver.features.handoff.report import MOST_BYTES
+from codriver.net.seen_clients import OWN_NAMES
+from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
+from codriver.tools.calls.base import CallHooks, client_slug, slug
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.net.client_sessions import ClientSession
+    from codriver.tools.calls.base import Call, Services, Started
+
+WAIT_S: Final = 2.0
+STARTED_BYTES: Final = 1500
+"""Maximum size of the handoff for an agent that starts, and has forgotten nothing."""
+FORGOTTEN: Final = frozenset({"compact", "resume"})
+"""The starts of an agent that was here before. Source: Claude Code 2.1.330, `SessionStart`."""
+NOTHING_YET: Final = "Codriver: nothing was evaluated here yet, and no REPL is known."
+
+
+async def _for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
+    """Return the handoff for the caller `who`; without one, for the client's own caller, or nobody for a command."""
+    who = given.get("who", "")
+    is_command = client.name.startswith(OWN_NAMES)
+    reader = slug(who) or ("" if is_command else client_slug(client.name))
+    text = await handoff(services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=WAIT_S)
+    return text or NOTHING_YET
+
+
+async def _read(services: Services, client: ClientSession, parts: Sequence[str], query: Mapping[str, str]) -> str:
+    del parts
+    return await _for_client(services, client, query)
+
+
+async def _introduce(call: Call, start: Started) -> str:
+    """Return the handoff: all of it for an agent that has forgotten it, and a short one for a new agent."""
+    return await handoff(
+        call.services,
+        start.who,
+        client=call.client,
+        is_for_another=call.client_name.startswith(OWN_NAMES),
+        wait_s=start.wait_s,
+        most_bytes=MOST_BYTES if start.source in FORGOTTEN else STARTED_BYTES,
+    )
+
+
+SERVER: Final = ServerHooks(
+    parts=(Part(Conflicts, lambda _services, _tasks: Conflicts()),),
+    calls=CallHooks(
+        sent=(conflicts.note_sent,),
+        notes=(conflicts.notes_of_conflicts,),
+        edited=(conflicts.notes_of_edit,),
+        started=(_introduce,),
+    ),
+    resources=(
+        ResourceFamily(
+            "handoff",
+            0,
+            "text/plain",
+            _read,
+            listed=(
+                ResourceRow(
+                    "codriver://handoff",
+                    "Handoff",
+                    "How things stand, for who takes over or has forgotten: goals, failures, tests, unsaved code.",
+                ),
+            ),
+            templates=(
+                ResourceRow(
+                    "codriver://handoff{?who}",
+                    "Handoff to a caller",
+                    "How things stand, with what others did since the last call of `who`.",
+                ),
+            ),
+        ),
+    ),
+    prompts=(
+        Prompt(
+            "handoff",
+            "Take over, or go on after a break",
+            "How things stand in the REPLs: goals, failures, tests, what is in no file, who is here.",
+            "Take over the work in the live REPLs of this project, or go on with it. How things stand, by their log:"
+            f"\n\n{REPORT}\n\nLook first at what it names first: check it in the REPL and in the files, and say what "
+            'you found and what you will do. When something works, evaluate with description "checkpoint: NAME".',
+            (("who", "The caller whose work it is.", ""),),
+            _for_client,
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Prompts that people pick in their client: openings for an agent that has Codriver's tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
+from codriver.server_hooks import REPORT, Prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.log.redaction import Redactor
+    from codriver.net.client_sessions import ClientSession
+    from codriver.tools.calls.base import Services
+
+PROMPTS: Final = (
+    Prompt(
+        "start_repl_session",
+        "Start a REPL session on this project",
+        "Get to know this project through its live REPL.",
+        "Work on this project through its live REPL. First call list_sessions and repl_output_log to see what is "
+        "connected and what happened. Then explore: which namespaces or modules are loaded, what are the entry points? "
+        "Evaluate small forms, say what you find, and wait for the task. Topic, if any: {topic}",
+        (("topic", "What to look at first.", "none given"),),
+    ),
+    Prompt(
+        "explain_last_error",
+        "Explain the last error",
+        "Find the newest error in the REPL's log and explain it.",
+        "Find the newest error in the REPL: call repl_output_log with category "
+        '["evaluationErrorOutput", "otherErrorOutput"] and limit 5, look at the code that caused it (same evaluation), '
+        'and call status with about: "error" for the frames. Explain in plain words what happened and why, '
+        "check your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet. "
+        "Session, if one is meant: {session}",
+        (("session", "The session to look at.", "any"),),
+    ),
+    Prompt(
+        "summarise_agents",
+        "Summarise what the agents did",
+        "What was evaluated in the REPLs, by whom, and what came of it.",
+        "Summarise what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
+        "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
+        "is now defined in the REPL that is not in a file.",
+        (("since", "A time or a log line.", "the beginning of the log"),),
+    ),
+)
+"""The prompts of the base."""
+
+
+class Prompts:
+    """The prompts of one server: the base's, then those of features."""
+
+    def __init__(self, services: Services, redactor: Redactor, added: Sequence[Prompt] = ()) -> None:
+        self._services = services
+        self._redactor = redactor
+        self._by_name = {prompt.name: prompt for prompt in (*PROMPTS, *added)}
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return all prompts, as clients list them."""
+        return [
+            {
+                "name": prompt.name,
+                "title": prompt.title,
+                "description": prompt.description,
+                "arguments": [
+                    {"name": name, "description": description, "required": False}
+                    for name, description, _ in prompt.arguments
+                ],
+            }
+            for prompt in self._by_name.values()
+        ]
+
+    async def filled(self, client: ClientSession, name: str, given: Mapping[str, str]) -> dict[str, Any]:
+        """Return a prompt for a client, with its arguments and the server's report filled in.
+
+        Raises:
+            RequestRefusedError: there is no prompt of this name.
+        """
+        prompt = self._by_name.get(name)
+        if prompt is None:
+            raise RequestRefusedError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list names those there are")
+        text = prompt.text
+        for argument, _, otherwise in prompt.arguments:
+            text = text.replace("{" + argument + "}", given.get(argument) or otherwise)
+        if prompt.report is not None:
+            report = await prompt.report(self._services, client, given)
+            text = text.replace(REPORT, self._redactor(report))
+        content = {"type": "text", "text": text}
+        return {"description": prompt.description, "messages": [{"role": "user", "content": content}]}

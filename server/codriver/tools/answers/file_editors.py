@@ -1,0 +1,70 @@
+"""Who edited which file: the record of edits, and the last other editor in notes on modules that are out of date."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.contract.adapter_values import LOAD_IT
+from codriver.tools.answers.drift_notes import is_of
+from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_by_editor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from codriver.editing import FileResult
+    from codriver.tools.calls.base import Call
+
+EDIT_BYTES: Final = 2**18
+"""Maximum size of a text of which an edit is stored."""
+
+
+def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[EditedFile]:
+    """Record the edits of files, and return each with the edits before it."""
+    found = []
+    for result in results:
+        change = result.change
+        edit = Edit(who, call.client, call.services.now(), _text(change.before.data), _text(change.after))
+        found.append(call.services.ledger.file_edits.add(change.path, result.shown, edit))
+    return found
+
+
+def written_file(call: Call, who: str, path: Path, shown: str) -> EditedFile:
+    """Record that a caller wrote a file by other means than Codriver's."""
+    return call.services.ledger.file_edits.add(path, shown, Edit(who, call.client, call.services.now()))
+
+
+def _text(data: bytes | None) -> str | None:
+    """Return the text of a file; an empty text for a missing file, None for a long one."""
+    return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
+
+
+async def other_editor(call: Call, who: str, path: Path) -> str:
+    """Return the caller who edited a file last, if it is not `who`; empty if none is known.
+
+    A file written after the last known edit was last changed by another program.
+    """
+    edits = call.services.ledger.file_edits.by_file.get(path, ())
+    if not edits or is_by_editor(call.state, edits[-1], who, call.client):
+        return ""
+    is_last = await call.services.work.files.run(call.client, partial(_is_written_by, path, edits[-1].at_ms))
+    return edits[-1].who if is_last else ""
+
+
+def _is_written_by(path: Path, at_ms: int) -> bool:
+    """Return whether a file was last written, or replaced, at a time or before it. Blocks."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000 <= at_ms
+
+
+async def with_editor(call: Call, who: str, note: str) -> str:
+    """Return a note on a module that was edited since its load, with the last other editor of its file, if known."""
+    module = note.partition(" ")[0]
+    for path in tuple(call.services.ledger.file_edits.by_file):
+        if is_of(path, module) and (by := await other_editor(call, who, path)):
+            return f"{note.removesuffix(LOAD_IT)[:-1]}, by {by}){LOAD_IT}"
+    return note
