@@ -19,7 +19,8 @@ REPORTING = frozenset({
 class Edit:
     """An edit of the module `m` or, with `others`, of a module next to it, and the expressions that are compared.
 
-    `hold` runs after the import in both processes, `use` only before the edit. `expects`: `right` or `reported`.
+    `hold` runs after the import in both processes, `use` only before the edit. `expects`: `right`, `reported`, `false`
+    (reported although it is right), or `invisible` for what no import can show.
     """
 
     name: str
@@ -63,6 +64,9 @@ def judge(outcome):
     live, fresh = outcome["live"], outcome["fresh"]
     if "failed" in live or "failed" in fresh:
         return "broken", live.get("failed") or fresh.get("failed")
+    frames = [line for line in live["error"].splitlines() if line.startswith("  File ")]
+    if frames and f"{os.sep}codriver{os.sep}" in frames[-1]:
+        return "broken", live["error"]
     rows = [row for row in live["rows"] if row["kind"] in REPORTING]
     is_right = live["probed"] == fresh["probed"]
     if is_right:

@@ -10,6 +10,8 @@ import sys
 
 import edits_of_classes
 import edits_of_frameworks
+import edits_of_idioms
+import edits_of_libraries
 import edits_of_values
 import pytest
 from edit_cases import judge, run
@@ -24,6 +26,8 @@ TABLES = {
     "values": edits_of_values.ALL[::EVERY],
     "classes": edits_of_classes.ALL[::EVERY],
     "frameworks": edits_of_frameworks.ALL[::EVERY],
+    "idioms": edits_of_idioms.ALL[::EVERY],
+    "libraries": edits_of_libraries.ALL[::EVERY],
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 
-from ..basics.held_definitions import ABSENT, is_class
+from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
 from .bound_names import is_plain
 from .pure_calls import is_immutable_kind
 from .renewal import is_same_code
@@ -63,5 +63,19 @@ def is_alike(one: Any, other: Any, depth: int = 0) -> bool:  # noqa: C901, PLR09
             return bool(one == other)
         except Exception:  # of a comparison that is not defined
             return False
-    own, fresh = getattr(one, "__dict__", None), getattr(other, "__dict__", None)
-    return type(own) is dict and type(fresh) is dict and bool(own) and is_alike(own, fresh, depth + 1)
+    own, fresh = _state_of(one), _state_of(other)
+    return bool(own) and is_alike(own, fresh, depth + 1)
+
+
+def _state_of(value: Any) -> dict[str, Any] | None:
+    """The attributes of an instance, in its dictionary and its slots; None if there is another place for them."""
+    found = getattr(value, "__dict__", None)
+    state = dict(found) if type(found) is dict else {}
+    for kind in order_of(type(value)):
+        for name, slot in space_of(kind).items():
+            if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__"):
+                try:
+                    state[name] = slot.__get__(value)
+                except AttributeError:  # it has no value
+                    state[name] = ABSENT
+    return state or None

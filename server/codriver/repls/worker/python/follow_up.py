@@ -18,11 +18,11 @@ from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualn
 from .bound_names import is_plain
 from .class_renewal import creates_freely, is_plain_class
 from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike
-from .import_effects import Analysis
+from .import_effects import Analysis, place_of_code
 from .living_code import is_enum
 from .module_text import Text
-from .python_names import space_of_module
-from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, span_of, targets
+from .python_names import own_space, space_of_module
+from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, dump, span_of, targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ MOST_STEPS = 5
 """Steps from a decorated value to its function."""
 
 CONTAINERS = (list, dict, set)
+OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
+"""Homes of bases that do not read the bodies of their subclasses, or whose subclasses are renewed otherwise."""
+METHODS = (types.FunctionType, staticmethod, classmethod, property)
+OF_EACH_CLASS = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
+"""Attributes of each class that say nothing about its contents."""
 
 
 class Followers:
@@ -61,6 +66,7 @@ class Followers:
         self._analysis = Analysis(self._source_of)
         self._before: Spaces = {name: dict(self.module.__dict__)}
         self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._subclasses: dict[int, set[int]] = {}
         self._updated: set[tuple[str, str]] = set()
         self._codes: set[tuple[str, str]] = set()
         self._seeds: set[str] = set()
@@ -74,6 +80,9 @@ class Followers:
         self._importers: list[Text] | None = None
         self.rebuilt: set[int] = set()
         self._data: dict[int, bytes] = {}
+        self._revived: set[tuple[str, str]] = set()
+        self._watched: list[tuple[str, Any, Any, int]] = []
+        self._remade: set[tuple[str, int]] = set()
         self._keep_classes(self.module)
 
     # Sources
@@ -182,6 +191,12 @@ class Followers:
                 continue
             if "signature" in change.parts or self._minimal.runs_otherwise(old, new):
                 self._codes.add((self.name, new.name + "()"))
+            if "signature" in change.parts:
+                self._codes.add((self.name, new.name + "(...)"))
+            known = {dump(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))}
+            for one in ast.walk(new.node):
+                if one is not new.node and isinstance(one, (*FUNCTIONS, ast.Lambda)) and dump(one) not in known:
+                    self._codes.add((self.name, place_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
         """The statements of a text that may follow from changes of some names."""
@@ -205,7 +220,10 @@ class Followers:
             if id(kind) not in self._classes:
                 space = dict(space_of(kind))
                 self._classes[id(kind)] = kind, space
+                self._subclasses[id(kind)] = {id(one) for one in type.__subclasses__(kind)}
                 waiting += [one for one in space.values() if is_class(one) and home_of(one) == module.__name__]
+                if is_enum(kind):
+                    space["_member_names_"] = list(space["_member_names_"])
 
     def keep_module(self, text: Text) -> None:
         """Remember the names of another module before they change."""
@@ -218,15 +236,32 @@ class Followers:
         self._updated.add((module, name))
 
     def is_affected(self, effects: Effects) -> bool:
-        """True if something that was read, or called, has changed."""
-        return any(self._has_changed(module, name) for module, name in effects.reads)
+        """True if something that was read, or called, has changed. Guesses count only where a run is harmless."""
+        if any(self._has_changed(module, name) for module, name in effects.reads):
+            return True
+        return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
+
+    def _may_have_changed(self, module: str, name: str) -> bool:
+        """True if an attribute of any class, or any code within a class, has changed."""
+        if module == "*":
+            changed = (one for _, one in self._codes)
+            return any(one.endswith(name + "()") for one in changed) or any(
+                self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
+                if name[1:] in space or name[1:] in space_of(kind)
+            )  # fmt: skip
+        start = name[:-1]
+        return any(home == module and one.startswith(start) for home, one in self._codes)
 
     def _has_changed(self, module: str, name: str) -> bool:
         if (module, name) in self._codes or (module, name) in self._updated:
             return True
+        if name.endswith(".__subclasses__()"):
+            return self._has_subclasses(module, name.rpartition(".")[0])
+        if name[-2:] in (".*", ".+", ".="):
+            return self._has_class_changed(module, name[:-2], name[-1])
         first, _, rest = name.partition(".")
         before = self._before.get(module)
-        if before is None or name.endswith("()"):
+        if before is None or name.endswith(")"):
             return False
         now = space_of_module(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
         old = before.get(first, ABSENT)
@@ -234,6 +269,34 @@ class Followers:
             return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
         if rest and is_class(now):
             return self._has_attribute_changed(now, rest)
+        return False
+
+    def _has_subclasses(self, module: str, name: str) -> bool:
+        """True if a class has other direct subclasses than before."""
+        for kind, _ in list(self._classes.values()):
+            if home_of(kind) == module and qualname_of(kind) == name:
+                return {id(one) for one in type.__subclasses__(kind)} != self._subclasses[id(kind)]
+        return False
+
+    def _has_class_changed(self, module: str, name: str, word: str) -> bool:
+        """True if attributes of a class have other values now, or other names; the code of functions is no value.
+
+        `word`: `*` for all, `+` for the names alone, `=` for what is no method.
+        """
+        if self._has_changed(module, name):
+            return True
+        for kind, before in list(self._classes.values()):
+            if home_of(kind) != module or qualname_of(kind) != name:
+                continue
+            now = space_of(kind)
+            names = {one for one in {*before, *now} if one not in OF_EACH_CLASS}
+            if word == "=":
+                names = {one for one in names if type(now.get(one, before.get(one))) not in METHODS}
+            if any((one in now) != (one in before) for one in names):
+                return True
+            if is_enum(kind) and before["_member_names_"] != now["_member_names_"]:
+                return True
+            return word != "+" and any(self._has_attribute_changed(kind, one) for one in names)
         return False
 
     def _has_attribute_changed(self, kind: Any, name: str) -> bool:
@@ -265,7 +328,13 @@ class Followers:
             self._follow_class(text, top, node)
         elif _is_star(node):
             self._follow_star(text, node)
-        elif isinstance(node, (ast.Import, ast.ImportFrom, ast.Delete, ast.Pass)):
+        elif isinstance(node, ast.Delete):
+            for name in _deleted(node):
+                if (text.name, name) in self._revived and name in text.space:
+                    del text.space[name]
+        elif isinstance(node, ast.ImportFrom):
+            self._follow_import(text, node)
+        elif isinstance(node, (ast.Import, ast.Pass)):
             return
         else:
             self._follow_statement(text, top, node)
@@ -307,6 +376,8 @@ class Followers:
             for name in chains:
                 self._rebuild(text, name, top, effects)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and top in self._is_touched and text.name == self.name:
+            if not any(self._has_changed(*read) for read in effects.reads):
+                return
             self._report(
                 text, node, f"it was computed from {self._cause(effects)}, which changed, and has been used since"
             )
@@ -366,6 +437,33 @@ class Followers:
             raise
         for name, old in before.items():
             self._settle(text, name, old)
+            if old is ABSENT:
+                self._revived.add((text.name, name))
+
+    def _follow_import(self, text: Text, node: Any) -> None:
+        """Import again what the `__getattr__` of a module gave, or would give now."""
+        module = sys.modules.get(_source_of_import(node, text))
+        before = self._before.get(module.__name__) if module is not None else None
+        if module is None or before is None:
+            return
+        for one in node.names:
+            own, held = one.asname or one.name, text.space.get(one.asname or one.name, ABSENT)
+            if one.name in before or self._is_bound_elsewhere(text, node, own):
+                continue
+            getter = before.get("__getattr__")
+            if one.name not in module.__dict__:
+                effects = self._analysis.call(getter) if type(getter) is types.FunctionType else None
+                if effects is None or not self.is_affected(effects):
+                    continue
+                if effects.effect is not None:
+                    self._report(text, node, f"it was imported with {self._cause(effects)}, which changed", own)
+                    continue
+            try:
+                text.space[own] = getattr(module, one.name)
+            except Exception as error:  # of the user's code
+                self._report(text, node, f"its import fails now: {type(error).__name__}", own)
+                continue
+            self._settle(text, own, held)
 
     def _settle(self, text: Text, name: str, old: Any) -> None:
         """Keep the former object of a name if the new one is equal, or can be put into it."""
@@ -417,6 +515,8 @@ class Followers:
     def _follow_function(self, text: Text, top: int, node: Any) -> None:
         has_defaults = self._follow_defaults(text, node, None)
         has_new_types = self._follow_annotations(text, node) or has_defaults
+        if node.decorator_list and not has_new_types and self._analysis.reads_signatures(node, text.space):
+            has_new_types = self.is_affected(self._analysis.annotations(node, text.space, with_signatures=True))
         if node.decorator_list:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
 
@@ -489,7 +589,7 @@ class Followers:
         if is_affected and not self.is_affected(effects):
             if effects.effect is None and not effects.fills:
                 return
-            effects.reads |= self._analysis.annotations(node, text.space).reads
+            effects.reads |= self._analysis.annotations(node, text.space, with_signatures=True).reads
             for place in (*node.args.defaults, *node.args.kw_defaults):
                 effects.reads |= self._analysis.within([place], text.space, None).reads if place is not None else set()
         elif not self.is_affected(effects):
@@ -565,6 +665,11 @@ class Followers:
         if self.is_affected(made) and not self._are_rebased(node, kind, text):
             self._make_class(text, node, kind, made)
             return
+        if self._is_made_by_library(kind):
+            read = self._analysis.bases(kind)
+            if self.is_affected(read):
+                self._make_class(text, node, kind, read)
+                return
         if not self._follow_hooks(text, node, kind):
             return
         if node.decorator_list:
@@ -646,8 +751,59 @@ class Followers:
         node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
         return None if node is None else self._analysis.hooks(node, text.space)
 
+    def _is_made_by_library(self, kind: Any) -> bool:
+        """True if a library reads the bases of a class when it makes the class."""
+        kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
+        return any(home_of(one) not in OF_INTERPRETER and not self._is_ours(one) for one in kinds)
+
+    def has_registered(self, name: str, node: ast.ClassDef) -> bool:
+        """True if hooks of the workspace registered a class of the loaded text when it was made."""
+        kind = self._before[self.name].get(name)
+        if not is_class(kind):
+            return False
+        effects = self._analysis.hooks(node, self._before[self.name])
+        return not effects.fills.isdisjoint(self._registries())
+
+    def _registries(self) -> dict[int, Any]:
+        """The collections of the workspace's modules, of their classes and of their objects, by id."""
+        found: dict[int, Any] = {}
+        for name in [*self._drift.texts.loads]:
+            module = sys.modules.get(name)
+            for value in list(space_of_module(module).values()) if module is not None else ():
+                held = [value]
+                if is_class(value):
+                    held = list(space_of(value).values()) if home_of(value) == name else []
+                elif type(getattr(value, "__dict__", None)) is dict and type(value) is not types.ModuleType:
+                    held += own_space(value).values()
+                found.update((id(one), one) for one in held if isinstance(one, CONTAINERS))
+        return found
+
+    def watch(self, name: str, old: Any, new: Any) -> None:
+        """Remember the sizes of the collections in which an edited definition is registered."""
+        space = self._before[self.name]
+        effects = self._analysis.decorators(old, space)
+        fills = set(effects.fills)
+        if isinstance(old, ast.ClassDef):
+            fills |= self._analysis.hooks(old, space).fills
+        if not fills:
+            return
+        sizes = [(one, len(one)) for key, one in self._registries().items() if key in fills]
+        self._watched += [(name, new, one, size) for one, size in sizes if id(one) not in self.rebuilt]
+
+    def report_grown(self) -> None:
+        """Report the edited definitions that are registered twice now."""
+        for name, node, registry, size in self._watched:
+            if len(registry) > size:
+                self._report(self.text, node, "what it registered before is not undone", name)
+        self._watched.clear()
+
     def _is_ours(self, kind: Any) -> bool:
         return home_of(kind) in self._drift.texts.loads
+
+    def was_named(self, kind: Any, name: str) -> bool:
+        """True if an attribute of a class has got its name by a method of the workspace."""
+        hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
+        return type(hook) is types.FunctionType and self._source_of(hook) is not None
 
     def takes_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
         """True if hooks of the workspace that registered a class have not looked at some of its names."""
@@ -684,6 +840,7 @@ class Followers:
                 text, node, f"it was made with {self._cause(effects)}, which changed, and cannot be made again"
             )
             return
+        self._remade.add((text.name, text.body.index(node)))
         try:
             self._run(text, node)
         except Exception as error:  # of the user's code, or a library's
@@ -759,7 +916,7 @@ class Followers:
         """The statements that bind a name of a module, or fill its object, in the order of their evaluation."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in(text, {name}, {id(value)}, {name})
-        for other in self.importers():
+        for other in [one for one in self.importers() if one is not text]:
             found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
         return found
 
@@ -770,7 +927,7 @@ class Followers:
             node = text.body[top]
             if (
                 not names.isdisjoint(_names_bound_by(node))
-                or (isinstance(node, ast.Delete) and not names.isdisjoint(targets(node)))
+                or not names.isdisjoint(_deleted(node))
                 or (
                     not is_plain_object
                     and not isinstance(node, (ast.Import, ast.ImportFrom))
@@ -830,6 +987,8 @@ class Followers:
             before = {name: text.space.get(name, ABSENT) for name in _names_bound_by(node)}
             self._run(text, node)
             for name, old in before.items():
+                if old is ABSENT:
+                    self._revived.add((text.name, name))
                 if text.name != self.name:
                     self._held.note_key(f"{text.name}.{name}", text.space, name, old)
 
@@ -879,6 +1038,10 @@ class Followers:
             node = owner.body[top]
             if owner is text and top in planned:
                 continue  # it runs because it was edited
+            if number == 0 and isinstance(node, (ast.Import, ast.ImportFrom)):
+                if any(self.fills_of(one.body[place], one) & objects for one, place in chain[1:]):
+                    return "another module makes the object"
+                continue
             if number == 0:
                 effects = self.effects(node, owner)
                 if effects.effect is not None or effects.fills - objects:
@@ -972,7 +1135,11 @@ class Followers:
     def _mentions(self, load: Load, words: set[str]) -> bool:
         """True if a module has a word of what may change. Parsing each importer takes longer than the load."""
         data = self._data_of(load)
-        return b"import *" in data or any(one.encode() in data for one in words)
+        return self._getter() or b"import *" in data or any(one.encode() in data for one in words)
+
+    def _getter(self) -> bool:
+        """True if the edited module makes names when they are looked up."""
+        return "__getattr__" in self._before[self.name] or "__getattr__" in self.text.space
 
     def _data_of(self, load: Load) -> bytes:
         """The text of a load, which is unpacked once."""
@@ -1010,6 +1177,13 @@ class Followers:
         forced = {top for owner, top in self.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._renamed(text)
+        for top, node in enumerate(text.body) if self._getter() else ():
+            before = self._before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
+            made = (
+                {one.asname or one.name for one in node.names if one.name not in before} if before is not None else ()
+            )
+            self._seeds |= set(made)
+            stars |= {top} if made else set()
         return sorted({*text.mentioning(self._seeds), *forced, *stars})
 
     def _renamed(self, text: Text) -> set[str]:
@@ -1041,6 +1215,28 @@ class Followers:
             ):
                 del text.space[name]
                 self._held.note_key(f"{text.name}.{name}", text.space, name, value)
+
+    def follow_late(self, others: list[Text]) -> None:
+        """Follow what was evaluated before something that it names: forward references and imports in a circle."""
+        circle = {one.name for one in others if one.name in self.text.imports}
+        late: set[tuple[str, str]] = set()
+        for text in [self.text, *others]:
+            for top in text.mentioning(set(self._seeds)):
+                node = text.body[top]
+                is_class_ = isinstance(node, ast.ClassDef)
+                if (text.name, top) in self._remade or (not is_class_ and not circle and not late):
+                    continue
+                changed = {one for one in self.effects(node, text).reads if self._has_changed(*one)}
+                is_late = is_class_ or any(one in late or (text is self.text and one[0] in circle) for one in changed)
+                if not changed or not is_late:
+                    continue
+                before = {name: text.space.get(name, ABSENT) for name in _names_bound_by(node)}
+                self._done.discard((text.name, top))
+                self.follow(text, top)
+                late |= {
+                    (text.name, name) for name, old in before.items()
+                    if text.space.get(name, ABSENT) is not old or (text.name, name) in self._updated
+                }  # fmt: skip
 
     def minimal_of(self, text: Text) -> MinimalLoad:
         """What can run statements of a module."""
@@ -1087,6 +1283,11 @@ def _names_bound_by(node: Any) -> list[str]:
         elif not isinstance(one, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             waiting += ast.iter_child_nodes(one)
     return list(found)
+
+
+def _deleted(node: Any) -> list[str]:
+    """The names that a `del` statement removes."""
+    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Delete) else []
 
 
 def _leads_to(value: Any, function: Any) -> bool:

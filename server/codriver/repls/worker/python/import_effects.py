@@ -9,14 +9,21 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import functools
 import sys
 import types
 
 from ..basics.held_definitions import home_of, is_class, order_of, qualname_of, space_of
+from .class_renewal import is_plain_class
 from .pure_calls import (
     IMPURE,
+    LIBRARY_DECORATORS,
     MUTATORS,
+    READERS_OF_CLASSES,
     READING,
+    SIGNATURE_READERS,
+    SIGNATURE_READING,
+    SNAPSHOTS,
     is_collection,
     is_filling,
     is_immutable_kind,
@@ -46,11 +53,15 @@ MOST_DEPTH = 12
 """Calls within calls that are followed."""
 MOST_NODES = 20_000
 """Nodes that are visited for one statement; what has more is taken to have effects."""
+MOST_ITEMS, MOST_KINDS = 200, 4
+"""Items of a live collection that are looked at, and their kinds that are followed."""
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Mod: "mod", ast.BitOr: "or",
     ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
     ast.RShift: "rshift", ast.BitXor: "xor",
 }  # fmt: skip
+CONFIGURING = ("model_config", "__mapper_args__", "__pydantic_config__")
+"""Attributes of a class body by which a library is configured that makes the class."""
 HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
@@ -72,10 +83,15 @@ class Effects:
 
     `reads`: the names that it reads, also in the functions that it calls, which are `calls`. `fills`: the ids of the
     objects that existed before and that it changes. `effect`: the first call that may act elsewhere, or None.
+
+    A read of `C.*` is of all attributes of a class, `C.+` of their names, `f(...)` of a signature. `guesses` are names
+    that it may read, where the receiver or the callee is unknown: an attribute of any class as `*` and `.name`, and any
+    code within a class as `C.%`.
     """
 
     def __init__(self) -> None:
         self.reads: set[Read] = set()
+        self.guesses: set[Read] = set()
         self.calls: set[int] = set()
         self.fills: set[int] = set()
         self.effect: str | None = None
@@ -113,14 +129,26 @@ class Analysis:
         found = Effects()
         walk = _Walk(self, space, _class_names(kind), found, ())
         walk.is_class = kind is not None
+        walk.kind = kind
         for node in nodes:
             walk.statement(node)
         return found
 
-    def annotations(self, node: Any, space: dict[str, Any]) -> Effects:
-        """What the annotations of a function read."""
+    def reads_signatures(self, node: Any, space: dict[str, Any]) -> bool:
+        """True if a decorator of a function belongs to a library that reads signatures and annotations."""
+        walk = _Walk(self, space, None, Effects(), ())
+        for one in node.decorator_list:
+            called = one.func if isinstance(one, ast.Call) else one
+            value = walk.value(called.value if isinstance(called, ast.Attribute) else called)
+            if value.live is not UNKNOWN and _library_of(value.live) in SIGNATURE_READERS:
+                return True
+        return False
+
+    def annotations(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
+        """What the annotations of a function read, with the signatures of the classes in them."""
         found = Effects()
         walk = _Walk(self, space, None, found, ())
+        walk.with_signatures = with_signatures
         arguments = node.args
         every = [
             *getattr(arguments, "posonlyargs", []),
@@ -132,6 +160,19 @@ class Analysis:
         for one in [*(each.annotation for each in every if each is not None), node.returns]:
             if one is not None:
                 walk.annotation(one)
+        return found
+
+    def call(self, function: types.FunctionType) -> Effects:
+        """The effects of a call of a workspace function."""
+        found = Effects()
+        _Walk(self, function.__globals__, None, found, ()).run(function)
+        return found
+
+    def bases(self, kind: Any) -> Effects:
+        """What a library reads of the bases of a class when it makes the class."""
+        found = Effects()
+        for one in order_of(kind)[1:-1]:
+            found.reads.add((str(home_of(one)), f"{qualname_of(one)}.="))
         return found
 
     def hooks(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
@@ -171,6 +212,8 @@ class _Walk:
         self.analysis, self.space, self.names, self.found, self.stack = analysis, space, names, found, stack
         self.home = str(space.get("__name__"))
         self.is_class = False
+        self.kind: Any = None
+        self.with_signatures = False
         self.returned: list[Value] = []
         self.globals: set[str] = set()
 
@@ -193,8 +236,10 @@ class _Walk:
         elif isinstance(node, ast.AugAssign):
             self._augment(node)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
-            self._targets(node.target, Value(self.value(node.iter).roots))
-            self._all([*node.body, *node.orelse])
+            for each in self._items_of(self.value(node.iter)):
+                self._targets(node.target, each)
+                self._all(node.body)
+            self._all(node.orelse)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node)
         elif isinstance(node, ast.Delete):
@@ -280,14 +325,20 @@ class _Walk:
 
     def annotation(self, node: ast.expr) -> None:
         """Read the names of an annotation, also of one that is written as a text."""
+        is_schema = self.kind is not None and _library_of(self.kind) in SIGNATURE_READERS
         for one in ast.walk(node):
+            found = None
             if isinstance(one, ast.Constant) and type(one.value) is str:
                 with contextlib.suppress(SyntaxError, ValueError):
-                    self.value(ast.parse(one.value, mode="eval").body)
+                    found = self.value(ast.parse(one.value, mode="eval").body)
             elif isinstance(one, ast.Name):
-                self._name(one.id)
+                found = self._name(one.id)
             elif isinstance(one, ast.Attribute):
-                self.value(one)
+                found = self.value(one)
+            if found is not None and self.with_signatures:
+                self._read_signature(found.live)
+            if found is not None and is_schema and is_class(found.live) and "_member_map_" in space_of(found.live):
+                self._read_whole(found.live)
 
     def _defaults(self, node: Any) -> None:
         for one in (*node.args.defaults, *node.args.kw_defaults):
@@ -300,6 +351,12 @@ class _Walk:
         if node.value is None:
             return
         value = self.value(node.value)
+        places = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURING for one in places):
+            for one in ast.walk(node.value):
+                live = self.space.get(one.id) if isinstance(one, ast.Name) else None
+                if self._is_ours(live):  # its library calls it when it makes the class
+                    self._run(live, [Value()], node)
         named = _method(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
         if self._is_ours(named):
             self._run(named, [value, Value(), Value()], node)
@@ -314,6 +371,12 @@ class _Walk:
                 self.found.fills |= before.roots
             if self.names is not None and node.target.id in self.globals:
                 self._acts(node)
+        elif isinstance(node.target, ast.Attribute):
+            before = self.value(node.target)
+            if is_collection(before.kind):
+                self.found.fills |= before.roots
+            else:
+                self._store(node.target)
         else:
             self._store(node.target)
 
@@ -431,12 +494,7 @@ class _Walk:
             found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN)
             return Value(_roots(found) if found is not UNKNOWN else ELSEWHERE, found)
         if is_class(live):
-            found = _method(live, name)
-            self._read_attribute(live, name)
-            if type(found) in (staticmethod, classmethod):
-                bound = Value(live=live) if type(found) is classmethod else None
-                return Value(live=found.__func__, bound=bound)
-            return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
+            return self._attribute_of_class(live, owner, name)
         if type(live) is types.FunctionType:
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}.{name}"))
             own = own_space(live).get(name, UNKNOWN)
@@ -456,7 +514,22 @@ class _Walk:
             return Value(live=found, bound=owner)
         if found is not UNKNOWN and is_class(owner.kind):
             self._read_attribute(owner.kind, name)
+        if owner.kind is None:
+            self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
+
+    def _attribute_of_class(self, live: Any, owner: Value, name: str) -> Value:
+        found: Any = _method(live, name)
+        self._read_attribute(live, name)
+        if found is UNKNOWN and name == "__subclasses__":
+            self.found.reads.add((str(home_of(live)), f"{qualname_of(live)}.__subclasses__()"))
+            return Value(owner.roots, bound=owner)
+        if found is UNKNOWN and _method(type(live), name) is not UNKNOWN and name not in space_of(type):
+            self._read_whole(live)
+        if type(found) in (staticmethod, classmethod):
+            bound = Value(live=live) if type(found) is classmethod else None
+            return Value(live=found.__func__, bound=bound)
+        return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
 
     def _read_attribute(self, kind: Any, name: str) -> None:
         """Note the read of an attribute, of the class that has it."""
@@ -467,19 +540,49 @@ class _Walk:
         before = None if self.names is None else dict(self.names)
         shadow = self.names
         self.names = dict(self.names or {})
-        for one in node.generators:
-            iterated = self.value(one.iter)
-            self._targets(one.target, Value(iterated.roots))
-            for test in one.ifs:
-                self.value(test)
-        if isinstance(node, ast.DictComp):
-            self.value(node.key)
-            self.value(node.value)
-        else:
-            self.value(node.elt)
+        self._generators(node, list(node.generators))
         self.names = before if shadow is not None else None
         kinds: dict[type, Any] = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}
         return Value(kind=kinds.get(type(node)))
+
+    def _generators(self, node: Any, left: list[ast.comprehension]) -> None:
+        """Visit the generators of a comprehension, and its element for each kind of what they yield."""
+        if not left:
+            for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
+                self.value(part)
+            return
+        for item in self._items_of(self.value(left[0].iter)):
+            self._targets(left[0].target, item)
+            for test in left[0].ifs:
+                self.value(test)
+            self._generators(node, left[1:])
+
+    def _items_of(self, iterated: Value) -> list[Value]:
+        """What the iteration over a value yields: one value for each kind of its live items."""
+        live, kind = iterated.live, type(iterated.live)
+        if is_class(live):
+            self._read_whole(live)
+            return [Value(iterated.roots, kind=live)]
+        if kind not in (list, tuple, set, frozenset, dict) or not live:
+            return [Value(iterated.roots)]
+        kinds: dict[type, Value] = {}
+        for item in list(live)[:MOST_ITEMS]:
+            kinds.setdefault(type(item), Value(iterated.roots, kind=type(item)))
+        return list(kinds.values())[:MOST_KINDS]
+
+    def _read_whole(self, kind: Any, word: str = "*") -> None:
+        """Note the read of all attributes of a class, or of their names (`+`)."""
+        for one in order_of(kind):
+            if one is not object:
+                self.found.reads.add((str(home_of(one)), f"{qualname_of(one)}.{word}"))
+
+    def _read_signature(self, live: Any) -> None:
+        """Note the read of the signature of a function or of the constructor of a class."""
+        if type(live) is types.FunctionType and self._is_ours(live):
+            self.found.reads.add((str(live.__module__), f"{live.__qualname__}(...)"))
+        elif is_class(live):
+            for one in order_of(live):
+                self.found.reads.add((str(home_of(one)), f"{qualname_of(one)}.__init__(...)"))
 
     def _operator(self, node: ast.BinOp) -> Value:
         one, other = self.value(node.left), self.value(node.right)
@@ -512,6 +615,9 @@ class _Walk:
         named = named or {}
         every = [*given, *named.values()]
         live = function.live
+        while type(live) is functools.partial:
+            live = live.func
+        function = function if live is function.live else Value(function.roots, live)
         if function.inner is not None:
             inner, outer = function.inner
             return self._run_node(inner, outer, given, named, node)
@@ -522,7 +628,13 @@ class _Walk:
                 return self._run(live, [*bound, *given], node, named)
         if live is not UNKNOWN and is_class(live):
             return self._construct(live, every, given, named, node)
+        self._note_given(function, place, every)
         wrapped = own_space(live).get("__wrapped__") if live is not UNKNOWN else None
+        if type(live) is types.FunctionType and self._is_ours(wrapped):
+            made = self._run(wrapped, given, node, named)
+            home = str(live.__globals__.get("__name__")).partition(".")[0]
+            if home in LIBRARY_DECORATORS:
+                return Value(made.roots)
         if type(live).__module__ == "functools" and type(wrapped) is types.FunctionType and self._is_ours(wrapped):
             return self._run(wrapped, given, node, named)
         if isinstance(place, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
@@ -556,7 +668,34 @@ class _Walk:
         self._acts(node)
         return Value(function.roots)
 
+    def _note_given(self, function: Value, place: ast.AST, every: list[Value]) -> None:
+        """Note what a library reads of the functions and classes that it is given."""
+        owner = function.bound
+        called = function.live if function.live is not UNKNOWN else None if owner is None else owner.kind
+        library = _library_of(called)
+        method = place.attr if isinstance(place, ast.Attribute) else ""
+        for one in every if library in SIGNATURE_READERS else ():
+            self._read_signature(one.live)
+        for one in every if method in SNAPSHOTS else ():
+            if is_class(one.live):
+                self._read_whole(one.live)
+        if owner is not None and is_class(owner.live) and self._is_workspace_class(owner.live):
+            found = _function_of(_method(owner.live, method))
+            if type(found) is types.FunctionType and not self._is_ours(found):
+                self._read_whole(owner.live, "+")
+
     def _pure(self, live: Any, every: list[Value], node: ast.AST) -> Value:
+        name = getattr(live, "__name__", "")
+        if live in (builtins.globals, builtins.vars, builtins.locals) and not every and self.names is None:
+            return Value(frozenset((id(self.space),)), self.space)
+        if name in ("import_module", "__import__") and every and type(every[0].live) is str:
+            module = sys.modules.get(every[0].live)
+            return Value() if module is None else Value(live=module)
+        for one in every:
+            if is_class(one.live) and name in READERS_OF_CLASSES:
+                self._read_whole(one.live)
+            if name in SIGNATURE_READING:
+                self._read_signature(one.live)
         for one in every:
             if one.inner is not None:
                 self._run_node(one.inner[0], one.inner[1], [Value(), Value(), Value()], {}, node)
@@ -564,7 +703,6 @@ class _Walk:
                 self._run(one.live, [Value(), Value(), Value()], node)
         if live is builtins.super:
             return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
-        name = getattr(live, "__name__", "")
         if name == "next" and every:
             self.found.fills |= every[0].roots
         if name in ("getattr", "vars") and every:
@@ -575,9 +713,13 @@ class _Walk:
         self, kind: Any, every: list[Value], given: list[Value], named: dict[str | None, Value], node: ast.AST
     ) -> Value:
         made = Value(kind=kind)
+        self._note_given(Value(live=kind), node, every)
         if is_pure_callable(kind):
             return self._pure(kind, every, node)
         is_known = True
+        if not self._is_ours(_method(kind, "__init__")) and not is_plain_class(kind):
+            for one in order_of(kind):
+                self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
         for name in ("__new__", "__init__", "__post_init__"):
             found = _method(kind, name)
             found = found.__func__ if type(found) is staticmethod else found
@@ -637,7 +779,7 @@ class _Walk:
         if name in READING and (not is_filling(name) or is_mapping_of_interpreter(owner.kind)):
             return Value(owner.roots)
         if owner.kind is not None and is_collection(owner.kind):
-            if name in MUTATORS:
+            if name in MUTATORS or name in SNAPSHOTS:
                 self.found.fills |= owner.roots
             return Value(owner.roots)
         if is_filling(name):
@@ -649,6 +791,10 @@ class _Walk:
 
     def _is_ours(self, function: Any) -> bool:
         return type(function) is types.FunctionType and self.analysis.source(function) is not None
+
+    def run(self, function: Any) -> None:
+        """Visit a call of a workspace function with unknown arguments."""
+        self._run(function, [], ast.Pass())
 
     def _run(
         self, function: Any, given: list[Value], node: ast.AST, named: dict[str | None, Value] | None = None
@@ -669,6 +815,7 @@ class _Walk:
     def _run_node(self, inner: Any, outer: Any, given: list[Value], named: dict[Any, Value], node: ast.AST) -> Value:
         if id(inner) in self.stack:
             return Value()
+        self.found.reads.add((outer.home, place_of_code(inner)))
         if len(self.stack) >= MOST_DEPTH:
             self._acts(node)
             return Value()
@@ -700,6 +847,21 @@ class _Walk:
             self.found.effect = f"line {getattr(node, 'lineno', 0)}"
 
 
+def place_of_code(node: Any) -> str:
+    """The name of a function's or a lambda's code by its place in the text."""
+    return f"<{node.lineno}:{node.col_offset}>()"
+
+
+def _library_of(value: object) -> str:
+    """The top package of a function, of a class, or of the class of an object."""
+    kind: Any = value if is_class(value) else type(value)
+    if type(value) is types.FunctionType:
+        return str(value.__globals__.get("__name__")).partition(".")[0]
+    return next(
+        (top for one in order_of(kind) if (top := str(home_of(one)).partition(".")[0]) in SIGNATURE_READERS), ""
+    )
+
+
 def _cell_value(cell: types.CellType) -> Value:
     try:
         live = cell.cell_contents
@@ -718,7 +880,7 @@ def _only_holds(live: Any) -> bool:
         "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
         "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
-        "abstractmethod", "repr", "str", "namedtuple", "total_ordering",
+        "abstractmethod", "repr", "str", "namedtuple", "total_ordering", "_path", "path", "re_path", "include",
     )  # fmt: skip
 
 

@@ -320,9 +320,15 @@ def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
 
 
 def _is_same_member(one: Any, other: Any) -> bool:
-    """True if two members have the same value, by plain values alone."""
-    values = [each.__dict__.get("_value_", ABSENT) for each in (one, other)]
-    return type(values[0]) is type(values[1]) and (not is_plain(values[0]) or repr(values[0]) == repr(values[1]))
+    """True if two members have the same value and attributes, by plain values alone."""
+    states = [
+        {name: value for name, value in each.__dict__.items() if name not in ("__objclass__", "_sort_order_")}
+        for each in (one, other)
+    ]
+    return states[0].keys() == states[1].keys() and all(
+        type(value) is type(states[1][name]) and (not is_plain(value) or repr(value) == repr(states[1][name]))
+        for name, value in states[0].items()
+    )
 
 
 def _takes_state(member: Any) -> bool:

@@ -15,9 +15,11 @@ from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, sp
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
 from .living_code import FileCodes, LivingCode, is_enum, keeping, successors, take_members
+from .pure_calls import REGISTERING_CALLS
 from .python_names import own_space
 from .renewal import is_same_own_code
 from .statements import (
+    BASES,
     BODY,
     CLASS,
     DECORATORS,
@@ -52,6 +54,8 @@ TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "d
                "singledispatch",
                "singledispatchmethod", "asynccontextmanager")  # fmt: skip
 """Decorators that do not look at their function's signature."""
+MAKING_MEMBERS = ("_generate_next_value_", "__init__", "__new__")
+"""Methods of an enumeration that make its members."""
 CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
 """Names of a class body that count when the class is made."""
 
@@ -249,6 +253,7 @@ class MinimalLoad:
             self._plan_chain(own, name, followers.text, followers)
         for change in self.comparison.changes:
             self._plan_removed(change, followers)
+            self._watch(change, followers)
         for one in self.comparison.moved:
             self._plan_moved(one, followers)
 
@@ -280,10 +285,24 @@ class MinimalLoad:
             else:
                 self._replan([], name, chain, followers)
 
+    @staticmethod
+    def _watch(change: Change, followers: Any) -> None:
+        """Notice if an edited class or function is registered a second time."""
+        old, new = change.old, change.new
+        if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS):
+            return
+        if DECORATORS in change.parts and any(_name_of(one) in REGISTERING_CALLS for one in old.node.decorator_list):
+            followers.report(new.name, new.node, "what its decorators did before is not undone")
+        elif DECORATORS in change.parts or BASES in change.parts:
+            followers.watch(old.name, old.node, new.node)
+
     def _plan_removed(self, change: Change, followers: Any) -> None:
         """Report what the decorators of a removed function or class did, unless it was undone."""
         old = change.old
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
+            return
+        if old.kind == CLASS and followers.has_registered(old.name, old.node):
+            self.stays.append((old.name, "what its creation registered is not undone"))
             return
         effects = followers.effects_of_decorators(old.node, followers.text)
         fills = effects.fills & followers.named_objects() - followers.rebuilt
@@ -329,6 +348,13 @@ class MinimalLoad:
             one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
         )
         problem = followers.rebuild_problem(text, name, chain, planned)
+        if isinstance(body[base], (ast.Import, ast.ImportFrom)) and any(
+            id(self._space[name]) in followers.fills_of(one.node, text)
+            for change in changes
+            for one in (change.old, change.new)
+            if one is not None
+        ):
+            problem = "another module makes the object"
         own = [one for owner, one in chain if owner is text]
         if base in planned:
             if problem:
@@ -345,15 +371,17 @@ class MinimalLoad:
         else:
             for change in changes:
                 one = change.some
-                if change.old is not None and change.new is not None and self._has_registered(change):
+                if change.old is not None and change.new is not None and self._has_registered(change, followers):
                     self.stays.append((one.name, f"line {span_of(one.node)[0]}: what it did before is not undone"))
 
     @staticmethod
-    def _has_registered(change: Change) -> bool:
+    def _has_registered(change: Change, followers: Any) -> bool:
         """True if the former statement did something that the new one does not replace."""
         old, new = change.old, change.new
         if old is None or new is None:
             return False
+        if _top_names(new.node) and followers.fills_of(new.node, followers.text) & followers.named_objects():
+            return True
         return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
 
     def _replan(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
@@ -405,6 +433,9 @@ class MinimalLoad:
             return False
         if one.kind == FUNCTION:
             return not _is_open(kind, one.node)
+        followers = self._followers
+        if followers is not None and any(followers.was_named(kind, name) for name in targets(one.node)):
+            return True
         return one.kind in (VALUE, OTHER, GUARD) and not self._takes_attributes(kind, one)
 
     def _remake(self, owner: str, one: Statement) -> None:
@@ -465,7 +496,10 @@ class MinimalLoad:
         if kind is None or new.kind == CLASS:
             self._tops.add(new.top)
         elif new.kind == FUNCTION:
-            if has_code and self._is_done(change):
+            is_done = has_code and self._is_done(change)
+            if is_enum(kind) and new.node.name in MAKING_MEMBERS:
+                self._members.setdefault(new.owner, set()).update(space_of(kind)["_member_map_"])
+            if is_done:
                 return
             if _is_open(kind, new.node) or self._is_unread(kind, [new.node.name]):
                 self._defined[id(new.node)] = new
@@ -856,10 +890,12 @@ def _cleaned(text: str | None) -> str | None:
 
 
 def _place_of_setattr(node: Any) -> str:
-    """The attribute or item that a statement sets, as a text; empty for any other statement."""
+    """The attribute or item that a statement sets, or the setter that it calls; empty for any other statement."""
     if isinstance(node, ast.Assign) and all(isinstance(one, (ast.Attribute, ast.Subscript)) for one in node.targets):
         return dump(list(node.targets))
     call = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr[:3] == "set":
+        return dump([call.func, *call.args[:-1]]) + repr([one.arg for one in call.keywords])
     is_setattr = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr"
     return dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
 

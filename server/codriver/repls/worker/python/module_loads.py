@@ -148,6 +148,8 @@ class ModuleLoad:
             self.renewed += renew(text.module, before, self._held, self._drift.closures)
             self.renewed += self._renew_importers(text.module, text.name, before)
             self._texts.renamed(text.name, standing)
+        followers.follow_late(others)
+        followers.report_grown()
         kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
         update_abstract_methods(kinds, self._held.note)
         return ABSENT

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 WORD = re.compile(r"\w+")
+INNER_IMPORT = re.compile(r"^\s+(?:from|import)\s+([\w.]+)")
+DYNAMIC_IMPORT = re.compile(r"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
 
 
 class Text:
@@ -52,6 +54,9 @@ class Text:
                         found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
                 elif type(node) in GUARDS:
                     waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
+            for line in self.source.lines:
+                found.update(INNER_IMPORT.findall(line))
+                found.update(DYNAMIC_IMPORT.findall(line))
             self._imports = frozenset(found)
         return self._imports
 

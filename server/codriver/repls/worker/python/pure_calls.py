@@ -22,20 +22,23 @@ PURE_MODULES = frozenset({
     "posixpath", "pprint", "re", "re._compiler", "reprlib", "statistics", "string", "string.templatelib", "struct",
     "textwrap", "token", "types", "typing", "typing_extensions", "unicodedata", "urllib.parse", "uuid", "zlib",
     "zoneinfo", "_collections_abc", "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen",
-    "attrs", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
-    "pydantic.type_adapter", "pydantic_settings.main", "pydantic.functional_validators",
+    "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
+    "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
+    "pydantic.functional_validators",
 })  # fmt: skip
 """Modules whose functions and classes have no effect outside, but for `IMPURE`."""
 IMPURE = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
+    "reload", "invalidate_caches",
     "load", "dump", "getnode", "mkdir", "write_text", "write_bytes", "unlink", "touch", "rename", "rmdir", "open",
     "symlink_to", "chmod", "replace_with", "parse_args", "parse_known_args", "print_help", "exit", "error",
     "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
 })  # fmt: skip
 PURE_BUILTINS = frozenset({
     "abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "complex",
-    "dict", "dir", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr", "hasattr", "hash",
-    "hex", "id", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "max", "memoryview", "min", "next",
+    "__import__", "dict", "dir", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr",
+    "hasattr", "hash", "hex", "id", "int", "isinstance", "issubclass", "iter", "len", "list", "map", "mappingproxy",
+    "max", "memoryview", "min", "next",
     "object", "oct", "ord", "pow", "property", "range", "repr", "reversed", "round", "set", "slice", "sorted",
     "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip", "globals", "locals",
 })  # fmt: skip
@@ -52,7 +55,7 @@ READING = frozenset({
     "join", "joinpath", "keys", "ljust", "lower", "lstrip", "maketrans", "match", "most_common", "partition",
     "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rjust", "rpartition", "rsplit", "rstrip", "split",
     "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
-    "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__",
+    "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
 """Methods that only read, whatever they are made on."""
 FILLING = MUTATORS | frozenset({
@@ -63,6 +66,7 @@ FILLING = MUTATORS | frozenset({
     "api_route", "websocket_route", "task", "shell_context_processor", "cli", "result_callback", "callback",
     "before_app_request", "app_errorhandler", "endpoint", "default", "setter", "getter", "deleter", "register",
     "dispatch", "filter", "simple_tag", "inclusion_tag", "tag", "field_validator", "validator", "config_from_object",
+    "model_rebuild", "update_forward_refs",
 })  # fmt: skip
 """Methods that register or add something in the object that they are made on."""
 FILLING_STARTS = (
@@ -88,6 +92,22 @@ LIBRARY_DECORATORS = frozenset(
     {"click", "functools", "typing", "contextlib", "abc", "dataclasses", "enum", "flask", "attr", "attrs"}
 )
 """Libraries whose decorators only wrap or mark what they are given."""
+SIGNATURE_READERS = frozenset(
+    {"fastapi", "pydantic", "typer", "celery", "litestar", "strawberry", "fast_depends", "dishka", "injector"}
+)
+"""Libraries that read the signatures of functions and classes that they are given."""
+SIGNATURE_READING = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
+READERS_OF_CLASSES = frozenset({
+    "vars", "dir", "list", "tuple", "set", "frozenset", "sorted", "len", "iter", "enumerate", "map", "filter", "max",
+    "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",
+})  # fmt: skip
+"""Functions that read all attributes of a class, or iterate over it."""
+SNAPSHOTS = frozenset({"from_object", "config_from_object", "from_mapping"})
+"""Methods that copy the attributes of a class."""
+REGISTERING_CALLS = frozenset(
+    {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
+)
+"""Decorators that register in an object of a library, which keeps what it was first given."""
 COLLECTIONS = (list, dict, set, bytearray)
 
 

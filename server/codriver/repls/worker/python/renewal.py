@@ -343,6 +343,10 @@ def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
     return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
 
 
+OF_FUNCTIONS = 0x2
+"""The flag of codes of functions: what they bind is local. Source: `inspect.CO_NEWLOCALS`."""
+
+
 def is_same_own_code(one: types.CodeType, other: types.CodeType) -> bool:
     """Whether a call of two codes does the same, apart from the functions within them."""
     one, other = own_code(one), own_code(other)
@@ -350,11 +354,13 @@ def is_same_own_code(one: types.CodeType, other: types.CodeType) -> bool:
         return False
     pairs = list(zip(one.co_consts, other.co_consts))
     # A lambda or comprehension may be called at once.
-    return all(
-        _is_same_constant(a, b)
-        for a, b in pairs
-        if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<")
-    )
+    for a, b in pairs:
+        if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<"):
+            if not _is_same_constant(a, b):
+                return False
+        elif not a.co_flags & OF_FUNCTIONS and not is_same_own_code(a, b):  # the body of a class runs with the call
+            return False
+    return True
 
 
 def own_code(code: types.CodeType) -> types.CodeType:
