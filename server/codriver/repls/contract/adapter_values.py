@@ -18,6 +18,7 @@ from codriver.core.records import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from socket import socket
 
     from codriver.core.values import Failure
 
@@ -149,6 +150,21 @@ class Endpoint:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedStream:
+    """A connected stream to a REPL that connected to us. Whoever accepted it has checked its peer.
+
+    It serves one adapter, which closes it, and cannot be connected again.
+    """
+
+    name: str
+    """What connected, for people."""
+    socket: socket
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)

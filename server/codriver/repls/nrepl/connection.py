@@ -1,8 +1,9 @@
 """One socket to an nREPL server: messages out, and answers parsed into one shape and given to their requests.
 
-A connection is made over TCP, to an allowed listener. Messages are filed at all times, also when nobody waits. Every
-request has an id of its own; answers find their exchange by the id, also after `done`, as long as the id is among the
-last `LINGERING` ended ones, or the exchange is kept for later messages.
+A connection is made over TCP, to an allowed listener, or taken over from a REPL that connected to us. Messages are
+filed at all times, also when nobody waits. Every request has an id of its own; answers find their exchange by the id,
+also after `done`, as long as the id is among the last `LINGERING` ended ones, or the exchange is kept for later
+messages.
 
 The disagreements of servers are settled here, once: nil comes as an empty list where a text or a map is expected,
 statuses as a list in any order or as one text, an id as ``""``, as ``[]`` or not at all. Programs print line by line:
@@ -29,6 +30,7 @@ from codriver.errors import PeerError, ReplDisconnectedError
 from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter import OpTimedOutError, ReplUnreachableError, check_listener, request_unsafe
+from codriver.repls.contract.adapter_values import AcceptedStream
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 from codriver.wire.untrusted import NOTHING, as_text
 
@@ -460,13 +462,24 @@ class NreplConnection:
         self._tell_turned()
 
 
-async def dial(endpoint: Endpoint, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
-    """A connection to the listener at `endpoint`, still unused.
+async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
+    """Return a connection to the listener at `endpoint`, or over a stream that was accepted. It is still unused.
 
     Raises:
-        ReplUnreachableError: nobody listens, or the way is closed.
+        ReplUnreachableError: nobody listens, the way is closed, or the accepted stream was used already.
     """
+    if isinstance(endpoint, AcceptedStream):
+        return NreplConnection(await _take_over(endpoint), on_stray)
     return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
+
+
+async def _take_over(stream: AcceptedStream) -> TcpTransport:
+    if stream.socket.fileno() == -1:
+        raise ReplUnreachableError(stream, "its connection was used, and only the REPL can open another")
+    own = socket.socket(fileno=stream.socket.detach())  # asyncio closes it
+    own.settimeout(0)
+    _, transport = await asyncio.get_running_loop().connect_accepted_socket(TcpTransport, own)
+    return transport
 
 
 def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:

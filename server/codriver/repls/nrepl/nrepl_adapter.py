@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import Capability, PrintLimits, Profile, Request
-    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter_values import AcceptedStream, Ended, Listener
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
@@ -76,7 +76,7 @@ def connect_nrepl(
 
 @asynccontextmanager
 async def connect(  # all but the first are optional
-    endpoint: Endpoint,
+    endpoint: Endpoint | AcceptedStream,
     *,
     listener: Listener,
     connect_timeout_s: float = 5.0,
@@ -86,7 +86,9 @@ async def connect(  # all but the first are optional
     record: SessionRecord | None = None,
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AsyncIterator[Adapter]:
-    """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
+    """An adapter for the nREPL server at `endpoint`, or over an accepted stream: connected and probed.
+
+    Leaving the context closes it.
 
     `op_timeout_s` bounds every op but an evaluation and the first, `describe`. Stack frames in files under `workspace`
     count as the user's. With `beat`, a REPL that no longer answers is noticed even if the connection to a host in

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.values import PrintLimits
-    from codriver.repls.contract.adapter_values import Endpoint
+    from codriver.repls.contract.adapter_values import AcceptedStream, Endpoint
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.failures import SentFailure
@@ -80,7 +80,7 @@ class SessionPool:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Endpoint | AcceptedStream,
         tasks: TaskGroup,
         on_stray: OnMessage,
         *,

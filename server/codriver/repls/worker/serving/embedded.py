@@ -19,7 +19,7 @@ import stat
 import sys
 import threading
 
-from ..basics.connections import START_THREAD, BencodeError, encode, read_value
+from ..basics.connections import START_THREAD, BencodeError, encode, read_value, start_thread
 from ..basics.jobs import ABANDONED
 from ..basics.systems import lock, patiently
 from .app_python import AppPython, RoutedOutput
@@ -79,8 +79,7 @@ class EmbeddedRepl(Server):
         # The answer to the question for this process must exist before its port is published.
         self.serve(listener)
         self._start_evaluating()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after_fork)
+        follow_forks(self._after_fork)
         atexit.register(self._leave_place)
         parent, takes_over = place_of_parent()
         try:
@@ -89,6 +88,22 @@ class EmbeddedRepl(Server):
             self.stop()
             raise
         _leave_with_helper(self._leave_place)
+
+    def serve_stream(self, sock: socket.socket) -> None:
+        """Serve one client over a connected socket until it hangs up, then stop.
+
+        It ends every thread of the REPL's but the caller's, which reads what the client sends.
+        """
+        self.port = CONNECTED
+        follow_forks(self._after_fork)
+        start_thread(self._output.flush_often)
+        self._start_evaluating()
+        try:
+            connection = self._add_connection(sock)
+            connection.serve()
+        finally:
+            self.stop()
+            unfollow_forks(self._after_fork)
 
     def stop(self) -> None:
         """Hang up on everybody, give the streams back, and remove the port file. Twice is harmless."""
@@ -166,6 +181,32 @@ class EmbeddedRepl(Server):
         self._start_evaluating()
 
 
+_in_children: list[Callable[[], None]] = []
+"""By REPL of this process: what a forked child does to leave it to its parent."""
+_registered: list[bool] = []
+"""Not empty once Python calls `_leave_to_parent` in forked children: it offers no way to take that back."""
+
+
+def follow_forks(leave: Callable[[], None]) -> None:
+    """Call a function in children that are forked from now on."""
+    _in_children.append(leave)
+    if not _registered and hasattr(os, "register_at_fork"):
+        _registered.append(True)
+        os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def unfollow_forks(leave: Callable[[], None]) -> None:
+    """Call the function no more. Twice is harmless."""
+    with contextlib.suppress(ValueError):
+        _in_children.remove(leave)
+
+
+def _leave_to_parent() -> None:
+    for leave in _in_children:
+        leave()
+    _in_children.clear()
+
+
 def program() -> str:
     """The name of the program from its command; for a package run as a program, the package's name."""
     path = sys.argv[0] if sys.argv else ""
@@ -220,6 +261,8 @@ def _leave_with_helper(leave: Callable[[], object]) -> None:
         Finalize(None, leave, exitpriority=0)
 
 
+CONNECTED = -1
+"""Stands for the port of a REPL that does not listen: it connected to its client."""
 HOST = "127.0.0.1"
 """The only host on which a REPL in a program listens."""
 OWN_FOLDER = ".codriver"

@@ -169,11 +169,15 @@ class Server:
                 continue
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(sock, self._handle)
-            self._connections[:] = [one for one in self._connections if one.is_open]
-            self._connections.append(connection)
-            connection.at_end.append(partial(self._client_left, connection))
-            start_thread(connection.serve)
+            start_thread(self._add_connection(sock).serve)
+
+    def _add_connection(self, sock: socket.socket) -> Connection:
+        """Return the connection of a client over a connected socket."""
+        connection = Connection(sock, self._handle)
+        self._connections[:] = [one for one in self._connections if one.is_open]
+        self._connections.append(connection)
+        connection.at_end.append(partial(self._client_left, connection))
+        return connection
 
     def _client_left(self, connection: Connection) -> None:
         """Do nothing about a client that is gone: this process ends with the server that started it."""
