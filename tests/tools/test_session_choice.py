@@ -3,6 +3,7 @@
 import pytest
 from refusals import refused_as
 
+from codriver.core.records import replace
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve, server_of
@@ -48,6 +49,34 @@ def test_the_first_rule_that_applies_chooses(repls, used, key, reason):
         target = resolve(state_of(*given), None, used=[one.id for one in used])
         assert (target.key, target.reason) == (key, reason)
         assert sorted(target.beside) == sorted(one.key for one in repls if one.key != key)
+
+
+def worker(number, pid):
+    origin = Origin("program", "gunicorn -w 2 shop:app")
+    aliases = (str(pid), *(["shop"] if number == 1 else []))
+    return replace(repl(f"shop/{number}", origin, application="shop"), aliases=aliases)
+
+
+def test_the_processes_of_one_program_count_as_one_application_whose_first_is_meant():
+    first, second = worker(1, 501), worker(2, 502)
+    for given in ([OURS, first, second], [second, first, OURS]):
+        target = resolve(state_of(*given), None)
+        assert (target.key, target.reason) == ("shop/1", "the running application")
+    with refused_as("ambiguous-session"):
+        resolve(state_of(first, second, SHOP), None)
+
+
+@pytest.mark.parametrize(
+    ("named", "key"), [("shop/2", "shop/2"), ("shop", "shop/1"), ("501", "shop/1"), ("502", "shop/2"), ("py", "py")]
+)
+def test_a_session_is_named_by_its_key_or_by_an_alias(named, key):
+    assert resolve(state_of(worker(2, 502), worker(1, 501), OURS), named).key == key
+    with refused_as("unknown-session"):
+        resolve(state_of(worker(2, 502)), "503")
+
+
+def test_a_key_goes_before_the_alias_of_another_session():
+    assert resolve(state_of(worker(1, 501), SHOP), "shop").key == "shop"
 
 
 @pytest.mark.parametrize(

@@ -159,14 +159,17 @@ class ReplFound(Action):
     """The notebook of a kernel."""
     problem: str | None = None
     """The reason why no connection is tried: the REPL is listed as stopped, with this note."""
+    aliases: tuple[str, ...] = ()
+    """Other names of its main session."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class ReplForgotten(Action):
-    """A REPL that is not connected has lost its port file: drop the REPL."""
+    """A REPL that is not connected is gone for good, by default with its port file: drop the REPL."""
 
     id: str
+    cause: str = "its port file is gone"
 
 
 @dataclass(frozen=True)

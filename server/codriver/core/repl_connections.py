@@ -103,6 +103,7 @@ def found(state: State, action: ReplFound) -> Outcome:
         expected_dialect=action.dialect,
         generation=known.generation if known else state.generations.get(action.id, 0),
         ended=known.ended if known else None,
+        aliases=action.aliases,
         notebook=action.notebook,
     )
     if action.problem is not None:
@@ -112,6 +113,10 @@ def found(state: State, action: ReplFound) -> Outcome:
 
 def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
     moved_away = action.address not in (None, known.address)
+    if moved_away and action.aliases != known.aliases:
+        # Another process took the place of the one before.
+        known = replace(known, aliases=action.aliases)
+        state = with_repl(state, known)
     if action.notebook not in (None, known.notebook):
         # A notebook was opened with this kernel, or renamed.
         known = replace(known, notebook=action.notebook)
@@ -123,13 +128,13 @@ def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
     return Outcome(with_repl(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
 
 
-def forgotten(state: State, repl: Repl, _action: ReplForgotten) -> Outcome:
+def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
     """Drop a REPL whose port file is gone. If the file comes back, the REPL's generation counts on from here."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
     generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
     without = replace(state, repls=without_item(state.repls, repl.id), generations=generations)
-    return Outcome(without, follow_ups=evaluation_queue.endings(without, repl.id, "its port file is gone"))
+    return Outcome(without, follow_ups=evaluation_queue.endings(without, repl.id, action.cause))
 
 
 def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:

@@ -147,12 +147,14 @@ class Session:
 class Origin:
     """The origin of a REPL: an address, a port file, a program that we start, or a running Jupyter kernel.
 
-    A `kernel` is known by its connection file, or by the `server` that serves it.
+    A `kernel` is known by its connection file, or by the `server` that serves it. A `program` connects to us when it is
+    asked to; the processes of one program have the same text.
     """
 
-    kind: Literal["address", "port-file", "process", "kernel", "server"]
+    kind: Literal["address", "port-file", "process", "kernel", "server", "program"]
     text: str
-    """The address, the port file's path, the word or command line to start, the connection file, or the URL."""
+    """The address, the port file's path, the word or command line to start, the connection file, the URL, or the
+    program's command."""
     is_merely_found: bool = False
     """Whether nobody named the kernel to us: it is a human's, used only by its key, or as the only REPL."""
     stands_in: str = ""
@@ -177,6 +179,8 @@ class Repl:
     id: str
     key: str
     origin: Origin
+    aliases: tuple[str, ...] = ()
+    """Other names by which clients may name its main session, where no session has that key."""
     keyed: bool = True
     """False while `key` is only provisional: a REPL known by address gets its key when it shows its dialect."""
     phase: ReplPhase = "connecting"

@@ -108,7 +108,7 @@ class Repls:
         if strange := {kind.protocol for kind in kinds.KINDS} - connectors.keys():
             raise LookupError(f"no connector for the protocols {sorted(strange)}; there are {sorted(connectors)}")
         self._tasks = tasks
-        self._connectors = connectors
+        self._connectors = dict(connectors)
         self._added = tuple(added)
         self.capability_names = (*CAPABILITIES, *(one.name for one in added))
         """All capabilities, in the order they are shown."""
@@ -132,6 +132,10 @@ class Repls:
     def listen(self, listeners: Mapping[str, Callable[[str, str], None]]) -> None:
         """Have the reports of evaluations taken by these functions, by the names of the reports."""
         self._events.listeners = listeners
+
+    def connect_by(self, protocol: str, connector: Connector) -> None:
+        """Connect to the REPLs of a protocol, the part of an address before `://`, by this connector."""
+        self._connectors[protocol] = connector
 
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.

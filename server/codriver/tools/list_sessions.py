@@ -32,7 +32,8 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Every REPL session, with the abilities of its REPL."""
     who = call.who(arguments.who)
     seams = await _seams(call)
-    state, rows, names = call.state, [], call.services.repls.capability_names
+    rows: list[dict[str, object]] = []
+    state, names = call.state, call.services.repls.capability_names
     is_lean = not traits_of(call.client_name).wants_detail
     for repl in state.repls.values():
         own = (call.client, who)
@@ -43,6 +44,8 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
                 row = _lean(state, repl, row, who) if is_lean else row
                 is_of_app = session.name == MAIN_SESSION and repl.id in seams
                 rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
+    for add in call.services.hooks.sessions:
+        rows = await add(call, rows)
     return Answer({"sessions": rows, "count": len(rows)})
 
 

@@ -212,6 +212,12 @@ class AddedArguments:
 class CallHooks:
     """The hooks of all features into the tools of the base."""
 
+    before: tuple[Callable[[Call, str | None], Awaitable[None]], ...] = ()
+    """Before a call of a tool that needs a REPL: connect to what the call may mean. It gets the key of the session that
+    the call names, if any, and may refuse by raising.
+    """
+    sessions: tuple[Callable[[Call, list[dict[str, object]]], Awaitable[list[dict[str, object]]]], ...] = ()
+    """Return the rows of `list_sessions`, with more fields and further rows."""
     prepare: tuple[Callable[[Call, Repl | None], object | None], ...] = ()
     """Before code or tests are sent to a REPL: return the extra of the request, None for none, or refuse by raising.
 

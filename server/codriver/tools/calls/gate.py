@@ -210,10 +210,14 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         await await_search(core)
     if tool.added and not tool.own_names.issuperset(arguments):
         call, arguments = with_added(tool, call, arguments)
-    obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
     given = None
-    if obstacle is not None:
+    if tool.needs and call.services.hooks.before and not switched_off(tool, call.services.live.settings):
         given = await parsed(tool, call, arguments)
+        for prepare in call.services.hooks.before:
+            await prepare(call, getattr(given, "repl_session_key", None))
+    obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
+    if obstacle is not None:
+        given = given or await parsed(tool, call, arguments)
         began = anyio.current_time()
         most_ms = call.wait_ms(getattr(given, "timeout_ms", None))
         obstacle = await await_start(tool, core, call.services.live.settings, most_ms / 1000)

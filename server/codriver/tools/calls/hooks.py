@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def merged(every: tuple[CallHooks, ...]) -> CallHooks:
     """Return the hooks of several features as one, in their order."""
     return CallHooks(
+        before=tuple(one for hooks in every for one in hooks.before),
+        sessions=tuple(one for hooks in every for one in hooks.sessions),
         prepare=tuple(one for hooks in every for one in hooks.prepare),
         recorders=tuple(one for hooks in every for one in hooks.recorders),
         complete=tuple(one for hooks in every for one in hooks.complete),

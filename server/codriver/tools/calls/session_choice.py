@@ -147,7 +147,8 @@ def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Rep
 
     1. There is only one REPL.
     2. The REPL that the caller used last. `used`: the ids of those it used, the last one last.
-    3. The running application; several applications are told apart by name only.
+    3. The running application; several applications are told apart by name only. The processes of one program count as
+       one application, and the first is meant.
     4. The REPLs of the project: those that were found, named or configured.
     5. The REPL that Codriver started unasked.
     """
@@ -159,9 +160,17 @@ def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Rep
             return [by_id[identity]], "as before"
     applications = [repl for repl in repls if repl.profile is not None and repl.profile.application]
     if applications:
-        return applications, "the running application"
+        return _first_of_each_program(applications), "the running application"
     of_project = [repl for repl in repls if not repl.origin.is_unasked]
     return of_project or list(repls), "the project's REPL"
+
+
+def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
+    """Return the REPLs, of those in processes of one program only the first by its key."""
+    first: dict[str, Repl] = {}
+    for repl in sorted(repls, key=lambda one: one.key):
+        first.setdefault(repl.origin.text if repl.origin.kind == "program" else repl.id, repl)
+    return [repl for repl in repls if repl in first.values()]
 
 
 def resolve(
@@ -173,6 +182,8 @@ def resolve(
     dialects: Collection[str] = (),
 ) -> Target:
     """Return the session that `key` names, otherwise the main session of the REPL that `preferred` names.
+
+    A key goes before the aliases of other sessions.
 
     A session that is leaving counts only if it `may_leave`. `used`: the ids of the REPLs that the caller used, the last
     one last. Of several REPLs those that speak one of the `dialects` are meant, if there are any.
@@ -207,6 +218,9 @@ def resolve(
                 if repl.phase == "stopped":
                     raise repl_stopped(repl)
                 return Target(repl, session)
+    for repl in state.repls.values():
+        if key in repl.aliases and repl.phase != "stopped":
+            return Target(repl, repl.sessions[MAIN_SESSION])
     raise _unknown_session(key, _named_sessions(state))
 
 
