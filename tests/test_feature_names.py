@@ -11,7 +11,8 @@ from codriver.app import features
 from codriver.feature import Feature
 from codriver.settings.model import Settings, spelled
 from codriver.tools.calls import argument_reading
-from codriver.tools.calls.base import Given, Tool
+from codriver.tools.calls.arguments import Given
+from codriver.tools.calls.tool import Tool
 from codriver.tools.manifest import BASE_TOOLS
 
 SERVER = Path(__file__).parents[1] / "server" / "codriver"

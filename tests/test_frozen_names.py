@@ -32,7 +32,8 @@ from codriver.repls.contract import adapter_values
 from codriver.repls.nrepl import probe
 from codriver.settings import model, trust
 from codriver.tools import manifest
-from codriver.tools.calls import argument_reading, base
+from codriver.tools.calls import argument_reading, caller_slugs
+from codriver.tools.calls.arguments import Given
 from codriver_relay import command_line, hook, own_files
 
 FILE = Path(__file__).with_name("frozen_names.toml")
@@ -117,7 +118,7 @@ def fields_of(schema: Any, path: str = "") -> Iterator[str]:
             yield from fields_of(inner, path)
 
 
-def arguments_of(tool: type[base.Given]) -> Iterator[str]:
+def arguments_of(tool: type[Given]) -> Iterator[str]:
     """Yield the names of a tool's arguments, those of inner objects behind a dot."""
     for name, field in argument_reading.fields_of(tool).items():
         yield name
@@ -135,9 +136,9 @@ def values_of(schema: Any) -> frozenset[str]:
     return frozenset(map(str, words)).union(*map(values_of, inner))
 
 
-def given_models() -> Iterator[type[base.Given]]:
+def given_models() -> Iterator[type[Given]]:
     """Yield every model of arguments."""
-    found: list[type[base.Given]] = [base.Given]
+    found: list[type[Given]] = [Given]
     for kind in found:
         found += kind.__subclasses__()
         yield kind
@@ -267,7 +268,7 @@ def derived() -> Names:
         "backseat_driver.tools": (name for tool in TOOLS for name in tool.other_names),
         "backseat_driver.arguments": {*manifest.ARGUMENTS, *manifest.WITHOUT_MEANING},
         "backseat_driver.skills": {*manifest.SKILLS, *manifest.PAGES},
-        "callers.reserved": base.RESERVED - {""},
+        "callers.reserved": caller_slugs.RESERVED - {""},
         "settings.names": map(model.spelled, settings_model().model_fields),
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),

@@ -49,7 +49,7 @@ CLIENTS: Mapping[str, Mapping[str, str]] = {
 }
 """Each client's own names of the events that it has. Source: their programs, observed; Cursor's and Cline's pages."""
 CALLERS = {"copilot": "copilot-cli"}
-"""The name of a client's callers, if other than its id. Source: `codriver.tools.calls.base`, `who`."""
+"""The name of a client's callers, if other than its id. Source: `codriver.tools.calls.call`, `who`."""
 MARK = "codriver-hook"
 """The option and the name by which the program introduces itself as a client."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from codriver.repls.contract.extras import NO_HOOKS as NO_ADAPTER_HOOKS
 from codriver.repls.contract.extras import AdapterHooks
-from codriver.tools.calls.base import NO_HOOKS, AddedArguments, CallHooks
+from codriver.tools.calls.call import NO_HOOKS, CallHooks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from codriver.log.query_sources import Queryable, QuerySource
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.tools.calls.base import Services, Tool
+    from codriver.tools.calls.arguments import AddedArguments
+    from codriver.tools.calls.call import Services
+    from codriver.tools.calls.tool import Tool
 
 T = TypeVar("T")
 

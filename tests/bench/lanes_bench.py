@@ -20,7 +20,7 @@ from codriver.core.values import Capability, Profile, Request
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.conflicts import note_sent, notes_of_conflicts
 from codriver.settings.model import Settings
-from codriver.tools.calls.base import Call
+from codriver.tools.calls.call import Call
 from codriver.tools.calls.session_choice import in_lane, resolve
 
 TITLE = "the server's part of an evaluation where nothing conflicts"

@@ -11,7 +11,7 @@ from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
-from codriver.tools.calls.base import Call
+from codriver.tools.calls.call import Call
 from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.repl_output_log import LogArguments, repl_output_log
 from codriver.tools.server_health import event_counts

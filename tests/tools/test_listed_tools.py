@@ -13,7 +13,7 @@ from all_tools import BY_NAME, DEFAULT, MANIFEST
 from live_server import serving, until
 from pydantic import ValidationError
 
-from codriver.tools.calls.base import Arguments
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.manifest import USUAL
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}

@@ -11,7 +11,7 @@ from codriver.core.state import State
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
-from codriver.tools.calls.base import Call
+from codriver.tools.calls.call import Call
 from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.wait_for import WaitArguments, wait_for
 

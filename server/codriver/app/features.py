@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from codriver.feature import Feature
     from codriver.repls.contract.extras import AdapterHooks
     from codriver.server_hooks import Part, Prompt, Request, ResourceFamily, ServerHooks
-    from codriver.tools.calls.base import CallHooks, Manifest, Services
+    from codriver.tools.calls.call import CallHooks, Services
+    from codriver.tools.calls.tool import Manifest
 
 NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.settings.model import Settings
     from codriver.skills import Skill
-    from codriver.tools.calls.base import Manifest
+    from codriver.tools.calls.tool import Manifest
 
 
 def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:

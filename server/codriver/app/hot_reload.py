@@ -24,7 +24,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.settings.layers import held_back
 from codriver.settings.model import named_kernels
 from codriver.skills import Selection, switched_off
-from codriver.tools.calls.base import Call
+from codriver.tools.calls.call import Call
 from codriver.tools.calls.gate import answer
 from codriver.tools.calls.session_choice import server_of
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from codriver.settings.layers import Reloader
     from codriver.settings.model import Settings
     from codriver.skills import SkillLibrary
-    from codriver.tools.calls.base import Answer, Services
+    from codriver.tools.calls.answer import Answer
+    from codriver.tools.calls.call import Services
+    from codriver.tools.calls.tool import Tool
 
 
 LOOK_S = 0.25
@@ -55,8 +57,9 @@ WHO = "codriver-watch"
 class Watcher:
     """Loads saved files, one after the other, for the life of a server. Idle while the setting is off."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, load_file: Tool) -> None:
         self._services = services
+        self._load_file = load_file
         self._loaded: Mapping[Path, Stamp] | None = None
         """The files that need no loading; None while the setting is off."""
         self._last: Mapping[Path, Stamp] = {}
@@ -107,8 +110,7 @@ class Watcher:
             return
         self._unserved.discard(file.suffix)
         call = Call(services, client="", client_name=WHO, progress=_ignore)
-        load_file = services.manifest.by_name["load_file"]
-        given = await answer(load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO})
+        given = await answer(self._load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO})
         problem = _problem(given)
         if problem:
             self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)

@@ -53,7 +53,8 @@ from codriver.skills import SkillLibrary
 from codriver.testing.changed_files import changed_files
 from codriver.testing.plain_process import start_plain
 from codriver.testing.test_jobs import TestJobs
-from codriver.tools.calls.base import Services, client_slug
+from codriver.tools.calls.call import Services
+from codriver.tools.calls.caller_slugs import client_slug
 from codriver.tools.ledgers.cell_output_writes import CellWrites
 from codriver.tools.ledgers.notebook_reads import NotebookReads
 from codriver.tools.ledgers.workspace_records import Ledger
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from codriver.net.fair_threads import Work
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Connector
+    from codriver.tools.calls.tool import Manifest
 
 
 MAX_STREAM_BYTES = 32 * 2**20
@@ -168,12 +170,14 @@ def build(
         )  # fmt: skip
         services = replace(services, grants=grants)
         features.attach(services, tasks)
-        protocol = _protocol(services, clients, skills, redactor, kept)
+        manifest = features.manifest()
+        watcher = Watcher(services, manifest.by_name["load_file"])
+        protocol = _protocol(services, manifest, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, recipe_of=recipe_of, server_kernels=server_kernels, clients=clients, services=services,
-            work=services.work, skills=skills, core=core, protocol=protocol, watcher=Watcher(services), kept=kept,
-            seen=seen, cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
+            work=services.work, skills=skills, core=core, protocol=protocol, watcher=watcher, kept=kept, seen=seen,
+            cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 
@@ -293,7 +297,6 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     return Services(
         core=core,
         live=live,
-        manifest=features.manifest(),
         hooks=features.call_hooks(),
         workspace=workspace,
         log=logbook.log,
@@ -329,15 +332,16 @@ def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transc
 
 
 def _protocol(
-    services: Services, clients: Clients, skills: SkillLibrary, redactor: Redactor, kept: KeptLists
+    services: Services, manifest: Manifest, clients: Clients, skills: SkillLibrary, redactor: Redactor, kept: KeptLists
 ) -> McpServer:
     return McpServer(
         services,
         clients,
         About(
             version=__version__,
-            instructions=partial(_instructions, services, skills),
-            starting=partial(_instructions, services, skills, are_starting=True),
+            manifest=manifest,
+            instructions=partial(_instructions, services, manifest, skills),
+            starting=partial(_instructions, services, manifest, skills, are_starting=True),
             keep=kept.keep,
         ),
         redactor=redactor,
@@ -361,6 +365,7 @@ def _load_sdk() -> MakesSdk:
 
 def _instructions(
     services: Services,
+    manifest: Manifest,
     library: SkillLibrary,
     client_name: str,
     takes_skills: bool,  # noqa: FBT001
@@ -369,4 +374,4 @@ def _instructions(
 ) -> str:
     state, settings = services.core.state, services.live.settings
     skills = library.skills() if takes_skills else ()
-    return instructions_for(services.manifest, state, settings, skills, client_name, are_starting=are_starting)
+    return instructions_for(manifest, state, settings, skills, client_name, are_starting=are_starting)

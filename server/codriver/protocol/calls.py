@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pydantic_core import PydanticSerializationError, to_json
 
 from codriver.core.records import dataclass
-from codriver.tools.calls.base import Answer, Call, Image, Json, Lasting, LastingCall, Services, Tool, traits_of
+from codriver.tools.calls.call import Call, Lasting, LastingCall, Services
+from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import answer
 from codriver.tools.manifest import tool_called
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
+    from codriver.tools.calls.answer import Answer, Image
+    from codriver.tools.calls.arguments import Json
+    from codriver.tools.calls.tool import Manifest, Tool
 
     Progress = Callable[[float, str], Awaitable[None]]
 
@@ -72,12 +76,14 @@ class Caller:
     def __init__(
         self,
         services: Services,
+        manifest: Manifest,
         *,
         redactor: Redactor,
         tell_of_log: Callable[[ClientSession], None],
         questions: Questions,
     ) -> None:
         self._services = services
+        self._manifest = manifest
         self.redactor = redactor
         self._tell_of_log = tell_of_log
         self.questions = questions
@@ -85,7 +91,7 @@ class Caller:
 
     def find(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
         """Return the tool that a call names, and its arguments; None for an unknown one."""
-        return tool_called(self._services.manifest, name, arguments)
+        return tool_called(self._manifest, name, arguments)
 
     async def run(
         self,

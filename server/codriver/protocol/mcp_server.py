@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from codriver.protocol.results import About
     from codriver.server_hooks import Prompt, ResourceFamily
     from codriver.skills import SkillLibrary
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
     MakesSdk: TypeAlias = Callable[["Shared"], "Sdk"]
 
@@ -111,7 +111,7 @@ class McpServer:
         self.log_messages = LogMessages(redactor)
         self._questions = TrustQuestions(services)
         tell_of_log, ask = self.broadcast.log_grew_for, self._questions
-        self.caller = Caller(services, redactor=redactor, tell_of_log=tell_of_log, questions=ask)
+        self.caller = Caller(services, about.manifest, redactor=redactor, tell_of_log=tell_of_log, questions=ask)
         results = Results(services, clients, served, prompts_served, self.broadcast, self.log_messages, about, redactor)
         self._shared = Shared(
             services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor

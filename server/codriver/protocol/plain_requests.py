@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.replies import Replies
-    from codriver.tools.calls.base import Tool
+    from codriver.tools.calls.tool import Tool
 
     Params: TypeAlias = dict[str, Any]
 

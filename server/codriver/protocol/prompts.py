@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 PROMPTS: Final = (
     Prompt(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
     from codriver.server_hooks import ResourceFamily, ResourceRow
     from codriver.skills import SkillLibrary
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 
 LOG_URI = "codriver://log"

@@ -18,7 +18,7 @@ from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
 from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import takes_forms
-from codriver.tools.calls.base import LIFTED_CHARACTERS, LIFTED_TOOLS, Services, Tool, traits_of
+from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
 from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
 from codriver.tools.manifest import tools_offered
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from codriver.protocol.log_messages import LogMessages
     from codriver.protocol.prompts import Prompts
     from codriver.protocol.resources import Resources
-    from codriver.tools.calls.base import Manifest
+    from codriver.tools.calls.call import Services
+    from codriver.tools.calls.tool import Manifest, Tool
 
     Params: TypeAlias = Mapping[str, Any]
     Result: TypeAlias = dict[str, Any]
@@ -152,9 +153,11 @@ def _with_tasks(tool: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The server's words that its clients are told first, and that are kept for the next time."""
+    """The version, instructions and tools that a server offers, and where they are kept for the next time."""
 
     version: str
+    manifest: Manifest
+    """All tools of this server."""
     instructions: Callable[[str, bool], str]
     """The instructions for a client, by its name and whether it gets skills."""
     starting: Callable[[str, bool], str]
@@ -191,7 +194,7 @@ class Results:
         self._about = about
         self._redactor = redactor
         self.version = about.version
-        self._first = FirstAnswers(about.version, services.manifest)
+        self._first = FirstAnswers(about.version, about.manifest)
         self.beside = f",{as_json(self._first.members)[1:-1]}"
         """The members beside the answer in a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
@@ -262,7 +265,7 @@ class Results:
         await await_languages(repls)
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        offered = tools_offered(self._services.manifest, repls.state, self._services.live.settings, client.name)
+        offered = tools_offered(self._about.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
         takes_tasks = client.takes_tasks and not is_modern
         listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)

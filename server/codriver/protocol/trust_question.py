@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.net.client_sessions import ClientSession
-    from codriver.tools.calls.base import Services, Tool
+    from codriver.tools.calls.call import Services
+    from codriver.tools.calls.tool import Tool
 
 ASK: Final = "elicitation/create"
 CANCELLED: Final = "notifications/cancelled"

@@ -14,13 +14,16 @@ from codriver.core.values import HUMAN, TEST_JOBS
 from codriver.errors import cut, refused
 from codriver.log.facts import EDIT, TESTS, UNDO, facts_of
 from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments, unsaid_default
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from codriver.core.values import Evaluation
     from codriver.log.output_log import Entry
+    from codriver.tools.calls.call import Call
 
 
 Kind = Literal["code", "edits", "tests", "failures", "output"]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import refused
-from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import MAX_TEXT_CHARS
 from codriver_lisp.parinfer import balance
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class BalanceArguments(Arguments):

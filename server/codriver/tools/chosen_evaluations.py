@@ -9,7 +9,7 @@ from codriver.tools.calls.evaluation_waits import evaluation_of
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 
 def own_evaluation(call: Call, evaluation_id: str | None, who: str | None, *, is_waiting: bool = False) -> Evaluation:

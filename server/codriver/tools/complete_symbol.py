@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from codriver.repls.contract.questions import Complete
-from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.session_choice import own, session_field
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
 

@@ -17,12 +17,15 @@ from codriver.core.actions import ReplForgotten, ReplFound
 from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.net.kernel_sockets import KernelSilentError, judge, listener_of
-from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.gate import LOOK_S
 from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl
+    from codriver.tools.calls.call import Call
 
 
 ADDRESS: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from codriver.editing import Create, InsertDef, ReplaceDef, ReplaceText
-from codriver.tools.calls.base import UNLISTED, Given, unsaid_default
+from codriver.tools.calls.arguments import UNLISTED, Given, unsaid_default
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver_lisp.source_text import Target

@@ -16,9 +16,11 @@ from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_loads import Gone, unwatched
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.calls.hooks import notes_of_edits, notify_of_failures
+from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import OF_ANY, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from codriver.editing import Diagnostics, Elsewhere, FileResult, Outcome
     from codriver.editing.file_changes import Change
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Call, Services
 
 MAX_EDITS = 200
 MAX_TESTS = 20

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.editing import FileResult
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 
 def caller_of_batch(call: Call, who: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 from pydantic import Field
@@ -15,7 +15,8 @@ from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.answers.drift_notes import look_at_load
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
 from codriver.tools.calls.hooks import completed, extras_of
 from codriver.tools.calls.session_choice import (
@@ -28,6 +29,10 @@ from codriver.tools.calls.session_choice import (
     notes_of_choice,
 )
 from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class EvaluateArguments(Evaluating):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from pydantic import Field
 
@@ -17,10 +17,15 @@ from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import difference, excerpt, matching
-from codriver.tools.calls.base import UNLISTED, Answer, Call, Schema, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.hooks import completed
+from codriver.tools.calls.tool import Tool
 from codriver.tools.chosen_evaluations import own_evaluation
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 def _value_not_kept(evaluation: str, why: str) -> RefusedError:

@@ -25,10 +25,12 @@ from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import SEAM_REASONS, switched_off_by
 from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.repls.dialects.seam_providers import Provider
+    from codriver.tools.calls.call import Call
 
     Told = Mapping[str, Any]
 

@@ -12,12 +12,14 @@ from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop
 from codriver.tools.calls.session_choice import Target, resolve
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
     from codriver.core.state import State
+    from codriver.tools.calls.call import Call
 
 
 class InterruptArguments(Evaluating):

@@ -14,8 +14,10 @@ from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.gate import to_have_kernel
+from codriver.tools.calls.tool import Tool
 from codriver.tools.ledgers.cell_output_writes import digest_of
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, State
     from codriver.editing.notebooks import Cell, Notebook
+    from codriver.tools.calls.call import Call
 
 MOST_BYTES = 64 * 2**20
 """The bytes of a notebook to look at, with its pictures."""

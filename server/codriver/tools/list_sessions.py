@@ -11,7 +11,11 @@ from codriver.core import app_streams
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.dialects.seam_providers import CONTRACT
-from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema, client_slug, traits_of
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.caller_slugs import client_slug
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.tool import Tool
 from codriver.tools.inspect_app import SEAM, read_told
 from codriver.tools.session_rows import running_evaluation, running_field, session_row
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.state import Repl, State
+    from codriver.tools.calls.call import Call
 
 LOOK_S: Final = 1.0
 """The wait for a REPL that is asked for an application."""

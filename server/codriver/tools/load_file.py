@@ -18,14 +18,18 @@ from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
 from codriver.tools.answers.drift_notes import notes_of_load
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
+from codriver.tools.calls.tool import Tool
 from codriver_lisp.definitions import read_definitions
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from codriver.tools.calls.call import Call
 
 
 class LoadFileArguments(Evaluating):

@@ -10,7 +10,8 @@ from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYT
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.tools.calls.base import Arguments, Call
+    from codriver.tools.calls.arguments import Arguments
+    from codriver.tools.calls.call import Call
 
 SEVERAL_ROWS: Final = 5
 """For so many rows, an overview shows the beginnings of floods; a reader asks for one of them whole."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.tools.answers.answer_budget import budget, head
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import own, session_field
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class ExpandArguments(Arguments):

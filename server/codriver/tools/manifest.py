@@ -37,15 +37,16 @@ from codriver.tools import (
     wait_for,
     what_changed,
 )
-from codriver.tools.calls.base import Manifest, Tool, traits_of
+from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import on_offer
+from codriver.tools.calls.tool import Manifest, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from codriver.core.state import State
     from codriver.settings.model import Settings
-    from codriver.tools.calls.base import AddedArguments
+    from codriver.tools.calls.arguments import AddedArguments
 
 
 BASE_TOOLS: tuple[Tool, ...] = (

@@ -25,11 +25,14 @@ from codriver.log.facts import EDIT, edit_facts
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import fault_of, is_lisp, read_edited
 from codriver.tools.answers.file_editors import written_file
-from codriver.tools.calls.base import Answer, Arguments, Started, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.call import Started
 from codriver.tools.calls.hooks import introduction, notes_of_edits
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 
 ADD: Final = "*** Add File: "

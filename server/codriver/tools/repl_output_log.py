@@ -10,23 +10,17 @@ from pydantic import Field, WithJsonSchema
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.tools.answers.answer_budget import images_for
-from codriver.tools.calls.base import (
-    TEXTS,
-    UNLISTED,
-    Answer,
-    Arguments,
-    Call,
-    Tool,
-    answer_schema,
-    traits_of,
-    unsaid_default,
-)
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments, unsaid_default
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import Fitted, Fitting, fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from codriver.tools.calls.call import Call
     from codriver_datalog.entity_store import Value
 
 # The answer that begins to watch an application tells the seventh category: nobody else needs it.

@@ -10,11 +10,14 @@ from pydantic import Field
 from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.session_choice import repl_stopped, resolve
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
+    from codriver.tools.calls.call import Call
 
 SETTLE_LOOK_S = 0.05
 

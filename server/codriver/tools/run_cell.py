@@ -24,10 +24,11 @@ from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import TEXTS, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import check_may_edit, to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
+from codriver.tools.calls.tool import Tool
 from codriver.tools.guarded_edits import find_open_notebook
 from codriver.tools.ledgers.cell_output_writes import Write, digest_of
 from codriver.tools.list_cells import CELLS, CellName, kernel_of
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, State
     from codriver.editing.notebooks import Cell, Notebook
+    from codriver.tools.calls.call import Call
 
 MAX_IMAGES = 10
 KERNEL_OF_VSCODE = re.compile(r"kernel-v\d+-?\w")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from codriver.tools.acts.affected_runs import run_chosen_tests
 from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.calls.base import ROWS, TEXTS, Tool, answer_schema
+from codriver.tools.calls.answer import ROWS, TEXTS, answer_schema
+from codriver.tools.calls.tool import Tool
 
 TOOL = Tool(
     name="run_tests",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from codriver.errors import refused
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import give_input, wait
+from codriver.tools.calls.tool import Tool
 from codriver.tools.chosen_evaluations import own_evaluation
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class InputArguments(Evaluating):

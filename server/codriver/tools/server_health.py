@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from codriver.core.state import awaits_acceptance, cautions
 from codriver.core.values import HELD
-from codriver.tools.calls.base import ROWS, Answer, Call, Tool, answer_schema, traits_of
+from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
+from codriver.tools.calls.tool import Tool
 from codriver.tools.list_sessions import NoArguments
 from codriver.tools.session_rows import iso, repl_row
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.log.logbook import AppLog
+    from codriver.tools.calls.call import Call
 
 
 async def server_health(call: Call, arguments: NoArguments) -> Answer:

@@ -17,14 +17,17 @@ from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
-from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import ROWS, TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.evaluation_waits import evaluation_of
 from codriver.tools.calls.session_choice import own, session_field, target_of
+from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
     from codriver.log.transcripts import Transcripts
-    from codriver.tools.calls.base import Json
+    from codriver.tools.calls.arguments import Json
+    from codriver.tools.calls.call import Call
 
 NO_LOCALS = "no locals: none of these frames has any that this REPL tells"
 LOCAL_CHARACTERS = 120

@@ -26,13 +26,16 @@ from codriver.tools import (
 )
 from codriver.tools.activity import ACTIVITY, ActivityArguments, is_own, shown_time
 from codriver.tools.answers.answer_budget import budget, fit, head
-from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.gate import run
 from codriver.tools.calls.session_choice import own
+from codriver.tools.calls.tool import Tool
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic reads it
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
+    from codriver.tools.calls.call import Call
 
 
 About = Literal["sessions", "jobs", "activity", "error", "stale", "threads", "variables", "cells", "server"]

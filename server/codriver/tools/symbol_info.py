@@ -17,14 +17,17 @@ from codriver.repls.kinds import KINDS
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.answers.source_lines import excerpt
-from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.session_choice import Target, own, resolve, session_field
+from codriver.tools.calls.tool import Tool
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from codriver.repls.contract.adapter_values import Listed, Names, Symbol
+    from codriver.tools.calls.call import Call, Services
 
 LINE_CHARACTERS = 160
 """The characters of a name in a list, with its parameters and documentation."""

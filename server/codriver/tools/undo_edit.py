@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codriver.core.values import LISP, PYTHON
 from codriver.log import facts
 from codriver.tools.answers.drift_notes import notes_of_undo
-from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import ROWS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class UndoArguments(Arguments):

@@ -17,7 +17,9 @@ from codriver.errors import refused
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import images_for
-from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments, unsaid_default
+from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from codriver.log.logbook import AppLog
     from codriver.log.output_log import OutputLog
+    from codriver.tools.calls.call import Call
     from codriver_datalog.solve import Cut, QueryAnswer
 
 T = TypeVar("T")

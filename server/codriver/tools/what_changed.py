@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import chosen
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class DriftArguments(Arguments):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.net.client_sessions import ClientSession
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 
 async def _read(services: Services, client: ClientSession, parts: Sequence[str], query: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from codriver.tools.calls.session_choice import resolve
 
 if TYPE_CHECKING:
     from codriver.features.clojuredocs.entries import Entry
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
     from codriver.tools.calls.session_choice import Target
 
 SITE: Final = "https://clojuredocs.org"

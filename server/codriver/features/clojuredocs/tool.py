@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import RefusedError
 from codriver.features.clojuredocs.lookup import describe_entry
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import own
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
 
 
 class DocsArguments(Arguments):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Request
     from codriver.editing.code_names import Language
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
     from codriver.tools.ledgers.file_edits import Edit, EditedFile
 
 

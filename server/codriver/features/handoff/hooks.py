@@ -10,13 +10,14 @@ from codriver.features.handoff.live_handoff import handoff
 from codriver.features.handoff.report import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
-from codriver.tools.calls.base import CallHooks, client_slug, slug
+from codriver.tools.calls.call import CallHooks
+from codriver.tools.calls.caller_slugs import client_slug, slug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.net.client_sessions import ClientSession
-    from codriver.tools.calls.base import Call, Services, Started
+    from codriver.tools.calls.call import Call, Services, Started
 
 WAIT_S: Final = 2.0
 STARTED_BYTES: Final = 1500

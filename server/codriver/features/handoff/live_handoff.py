@@ -14,12 +14,13 @@ from codriver.features.handoff.report import MOST_BYTES, Present, Story, compose
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.drift_notes import drift_lines, drift_of
-from codriver.tools.calls.base import Onlooker, client_slug
+from codriver.tools.calls.call import Onlooker
+from codriver.tools.calls.caller_slugs import client_slug
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 DRIFT_SHARE: Final = 0.2
 """The part of the answer's time for the REPLs' reports on their code."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codriver.features.page.page_server import PageServer
     from codriver.server_hooks import RunningServer
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 logger = logging.getLogger(__name__)
 

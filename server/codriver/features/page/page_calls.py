@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from codriver.features.page.request_body import Body
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.calls import Caller
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 
 LOOKS: Final = frozenset(

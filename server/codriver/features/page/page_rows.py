@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, State
     from codriver.core.values import Evaluation
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 Row = dict[str, Any]
 

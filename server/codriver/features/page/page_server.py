@@ -27,7 +27,7 @@ from codriver.features.page.request_body import BadBodyError, read_body
 from codriver.net.admission import ASKING, comes_from_user
 from codriver.net.outbox import Outbox
 from codriver.net.refusal_log import RefusalLog
-from codriver.tools.calls.base import HUMAN_CLIENT
+from codriver.tools.calls.client_traits import HUMAN_CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from codriver.features.page.request_body import Body
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.mcp_server import McpServer
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 
 logger = logging.getLogger(__name__)

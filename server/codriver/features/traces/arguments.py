@@ -11,13 +11,13 @@ from codriver.errors import refused
 from codriver.features.traces.extra import CallTrace
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.changed_lines import changed_lines
-from codriver.tools.calls.base import UNLISTED, Given
+from codriver.tools.calls.arguments import UNLISTED, Given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.state import Repl
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 TRACING: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs record calls."""

@@ -11,12 +11,13 @@ from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, Reco
 from codriver.log.query_sources import QuerySource
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.server_hooks import Part, Report, ServerHooks
-from codriver.tools.calls.base import AddedArguments, CallHooks
+from codriver.tools.calls.arguments import AddedArguments
+from codriver.tools.calls.call import CallHooks
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.call import Services
 
 
 def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:

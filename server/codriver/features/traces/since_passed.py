@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codriver.features.traces.recorded_runs import Run
     from codriver.testing.runs import TestFinished
     from codriver.testing.test_jobs import JobReport, TestJob
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 logger = logging.getLogger(__name__)
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.errors import RefusedError
 from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
 from codriver.tools.answers.answer_budget import budget_asked, json_bytes
-from codriver.tools.calls.base import Answer
+from codriver.tools.calls.answer import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codriver.core.values import Evaluation
     from codriver.features.traces.recorded_runs import CallMade, Run
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
     from codriver.tools.get_evaluation import GetArguments
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from codriver.editing import Outcome
     from codriver.testing.test_jobs import JobReport, TestJob
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 END_S: Final = 10.0
 """The time for a run to end after its limit, and to begin after another one."""

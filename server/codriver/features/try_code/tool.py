@@ -18,8 +18,10 @@ from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import Trial, Tried, differences, judge
 from codriver.tools.acts.affected_tests import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema
+from codriver.tools.calls.answer import ROWS, TEXTS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Given
 from codriver.tools.calls.gate import check_may_edit
+from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import EditArguments
 from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditFilesArguments, dry_edit, edit_files
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.editing import Outcome
+    from codriver.tools.calls.call import Call
 
 MOST: Final = 8
 MOST_LABEL: Final = 40

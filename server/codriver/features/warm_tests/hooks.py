@@ -14,7 +14,7 @@ from codriver.server_hooks import Part, ServerHooks
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from codriver.tools.calls.base import LiveSettings, Services
+    from codriver.tools.calls.call import LiveSettings, Services
 
 
 def _options(live: LiveSettings) -> Options:

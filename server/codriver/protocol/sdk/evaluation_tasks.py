@@ -44,7 +44,7 @@ from codriver.protocol.error_messages import (
 )
 from codriver.protocol.results import WITH_TASKS
 from codriver.protocol.trust_question import takes_forms
-from codriver.tools.calls.base import Call, LastingCall, Services, Tool
+from codriver.tools.calls.call import Call, LastingCall, Services
 from codriver.tools.calls.evaluation_waits import give_input, stop
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.subscriptions import Subscriptions
+    from codriver.tools.calls.tool import Tool
 
     Context = ServerRequestContext[ClientSession]
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.tools.acts.affected_tests import Choice, TestsRun
     from codriver.tools.acts.test_arguments import TestArguments
-    from codriver.tools.calls.base import Answer, Call
+    from codriver.tools.calls.answer import Answer
+    from codriver.tools.calls.call import Call
 
 SHOWN: Final = 3
 """Changed files that a message names."""

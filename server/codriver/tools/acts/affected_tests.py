@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from codriver.editing import FileResult
     from codriver.editing.code_names import ImportGraph
     from codriver.testing.executions import Executions
-    from codriver.tools.calls.base import Answer, Call, Json
+    from codriver.tools.calls.answer import Answer
+    from codriver.tools.calls.arguments import Json
+    from codriver.tools.calls.call import Call
 
     Test = tuple[str, str]
 

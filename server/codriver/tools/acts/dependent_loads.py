@@ -18,7 +18,7 @@ from codriver.tools.answers.drift_notes import drift_of
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 
 class Loads(Protocol):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.editing import Outcome, PutBack
     from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.answers.lean_answers import Evaluating
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 TESTS_S: Final = 50.0
 """The time for all tests of one act, unless the caller sets a limit: a client waits a minute."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.tools.answers.lean_answers import Evaluating
-    from codriver.tools.calls.base import Call, Services
+    from codriver.tools.calls.call import Call, Services
 
 FAILURE = ("reason", "error", "hint")
 """The fields of a failed load that become fields of the whole answer."""

@@ -27,7 +27,7 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
 from codriver.tools.answers.new_output import Telling
 from codriver.tools.answers.source_lines import excerpt_of
-from codriver.tools.calls.base import Answer
+from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
 from codriver.tools.calls.hooks import completed
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.acts.test_environments import TestEnvironment
     from codriver.tools.answers.lean_answers import Evaluating
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 MAX_RESULTS: Final = 100
 """Failures in one answer."""

@@ -14,7 +14,7 @@ from codriver.core.state import queue_at, queue_of
 from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.calls.base import Call, traits_of
+from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import ways_out
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import State
     from codriver.core.values import Evaluation, Kind, Request
+    from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import UNLISTED
+from codriver.tools.calls.arguments import UNLISTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

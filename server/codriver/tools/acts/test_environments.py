@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.state import Repl
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 PROCESSES: Final = Path("/proc")
 PROCESS_RULES: Final = Rules(Links.ANY, 4 * files.MEBIBYTE)

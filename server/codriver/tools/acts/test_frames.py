@@ -14,7 +14,7 @@ from codriver.tools.acts.submission import check_room
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.errors import RefusedError
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 QUERY = "evaluate_code with frame: 0 evaluates code where it failed, frame: 1 in its caller"
 GONE = "its process has ended: it is kept until the next run of tests, for ten minutes at most"

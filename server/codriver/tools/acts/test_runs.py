@@ -39,7 +39,7 @@ from codriver.tools.answers.lean_answers import (
     without_own_traceback,
 )
 from codriver.tools.answers.new_output import Telling
-from codriver.tools.calls.base import Answer, Call
+from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
 from codriver.tools.calls.hooks import completed, extras_of, notify_of_failures
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Evaluation
     from codriver.tools.acts.test_arguments import TestArguments
-    from codriver.tools.calls.base import Json
+    from codriver.tools.calls.arguments import Json
+    from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
 
     Run = tuple[Evaluation, Json]

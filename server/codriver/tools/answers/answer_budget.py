@@ -12,10 +12,13 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 from codriver.core.pictures import DATA, picture
-from codriver.tools.calls.base import ENVELOPE_BYTES, Call, Image, most_bytes, traits_of
+from codriver.tools.calls.answer import Image
+from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from codriver.tools.calls.call import Call
 
 
 MOST_BYTES = 6

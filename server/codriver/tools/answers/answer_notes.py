@@ -14,7 +14,7 @@ from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut
 from codriver.log.transcripts import read
 from codriver.tools.answers.text_parts import is_same
-from codriver.tools.calls.base import Call, traits_of
+from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Text, Transcript
     from codriver.tools.answers.new_output import Telling
+    from codriver.tools.calls.call import Call
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 MAX_OTHERS = 5

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
     from codriver.repls.contract.fresh_imports import FreshFinding
     from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
-    from codriver.tools.calls.base import Asker, Call
+    from codriver.tools.calls.call import Asker, Call
     from codriver.tools.ledgers.lisp_drift import LispKnown
 
     Outcomes = Mapping[tuple[str, str], str]

@@ -37,13 +37,15 @@ from codriver.tools.answers.file_editors import with_editor
 from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES, innermost_place, lean, reader_of, wants_detail
 from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Telling
 from codriver.tools.answers.source_lines import excerpt_of
-from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
+from codriver.tools.calls.answer import TEXTS, Answer
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.ipython_syntax import pythons_way
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
     from codriver.tools.answers.lean_answers import Evaluating
+    from codriver.tools.calls.arguments import Schema
+    from codriver.tools.calls.call import Call
 
 
 EVALUATION: dict[str, Schema | str] = {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.editing import FileResult
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 EDIT_BYTES: Final = 2**18
 """Maximum size of a text of which an edit is stored."""

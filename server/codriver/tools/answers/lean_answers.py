@@ -29,7 +29,8 @@ from codriver.core.values import LIVE
 from codriver.errors import RefusedError, cut
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.contract.reports import FRAME
-from codriver.tools.calls.base import UNLISTED, Arguments, Call, Json, traits_of
+from codriver.tools.calls.arguments import UNLISTED, Arguments, Json
+from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.session_choice import own
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Seen
     from codriver.core.values import Evaluation
+    from codriver.tools.calls.call import Call
 
 AGAIN = "it failed a second time: "
 """The beginning of the hint at the second failure of the same code or test, which is never left out."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.log.transcripts import NOWHERE
-from codriver.tools.calls.base import Arguments, Call, traits_of
+from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from codriver.log.transcripts import Part, Transcript
+    from codriver.tools.calls.arguments import Arguments
+    from codriver.tools.calls.call import Call
 
 FROM: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
 """The field that gives the beginning of a stream that does not begin at its first character."""

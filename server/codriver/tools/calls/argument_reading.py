@@ -25,7 +25,7 @@ from pydantic import BeforeValidator
 from pydantic.alias_generators import to_camel
 
 from codriver.files.written_paths import is_unusual, path_from
-from codriver.tools.calls.base import Given
+from codriver.tools.calls.arguments import Given
 from codriver.wire.untrusted import excess
 
 if TYPE_CHECKING:

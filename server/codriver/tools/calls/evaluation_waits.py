@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.core.state import State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcript
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 PROGRESS_CHARACTERS = 200
 

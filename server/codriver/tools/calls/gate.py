@@ -19,6 +19,7 @@ from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import Settings, spelled
+from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.argument_reading import (
     Place,
     Problem,
@@ -30,13 +31,15 @@ from codriver.tools.calls.argument_reading import (
     nearest,
     path_reader,
 )
-from codriver.tools.calls.base import Answer, Arguments, Call, Given, Json, Tool
+from codriver.tools.calls.arguments import Arguments, Given, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.core.dispatch import Core
     from codriver.core.state import State
+    from codriver.tools.calls.call import Call
+    from codriver.tools.calls.tool import Tool
 
 
 G = TypeVar("G", bound=Given)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codriver.tools.calls.base import CallHooks
+from codriver.tools.calls.call import CallHooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from codriver.core.state import Repl
-    from codriver.tools.calls.base import Answer, Call, Started
+    from codriver.tools.calls.answer import Answer
+    from codriver.tools.calls.call import Call, Started
     from codriver.tools.ledgers.file_edits import EditedFile
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from codriver.core.state import Repl, State
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
 
 
 MOST_IN_BACKGROUND: Final = 8

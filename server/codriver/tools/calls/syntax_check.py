@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
     from codriver_lisp.reader import Reading, Unbalanced
 

@@ -1,0 +1,25 @@
+"""The names of callers, as `who` gives them: slugs, made from a client's name where a caller gives none."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from codriver.tools.calls.client_traits import traits_of
+
+RESERVED = frozenset({"", "ui", "api", "human", "jupyter"})
+"""Names that would hide who acted."""
+
+
+_BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
+
+
+def slug(text: str) -> str:
+    """`text` in kebab-case: lower-case letters and digits, single hyphens between."""
+    return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:60].strip("-")
+
+
+@lru_cache(maxsize=64)
+def client_slug(client_name: str) -> str:
+    """The name of a client's callers that give none: a short one, or the client's own in kebab-case."""
+    return traits_of(client_name).who or slug(client_name)
