@@ -217,7 +217,9 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
         dispatch.RunJob: parts.services.tests.begin,
         dispatch.StopEvaluation: partial(_stop_evaluation, parts),
         dispatch.Append: parts.logbook.perform,
-        dispatch.Remember: lambda told: parts.recorder.remember(Document(told.kind, told.name, told.now, told.text)),
+        dispatch.Remember: lambda told: parts.recorder.remember(
+            Document(told.kind, told.name, told.now, told.text, told.data)
+        ),
         dispatch.LogMessage: parts.protocol.log_messages.perform,
         dispatch.NotifyClients: parts.protocol.broadcast.list_changed,
     }

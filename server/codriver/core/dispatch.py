@@ -67,6 +67,8 @@ class Remember(Effect):
     kind: str
     name: str
     text: str
+    data: str = ""
+    """The facts behind the text, as a JSON object."""
     now: Later[int] = from_context("now")
 
 

@@ -27,6 +27,7 @@ from codriver.core.actions import (
     StopAsked,
 )
 from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, RunJob, WakeWaiters
+from codriver.core.log_facts import ENDED, LOAD, PURPOSE, data_of
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
@@ -298,7 +299,13 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
     if not request.description:
         return (run, code)
     described = replace(code, category="otherOutput", text=request.description, ns=None, file=None)
-    return (run, described, *_checkpoint(evaluation, request.description, repl), code)
+    return (run, _with_facts(described, request), *_checkpoint(evaluation, request.description, repl), code)
+
+
+def _with_facts(described: Append, request: Request) -> Append:
+    if request.kind != "evaluate":
+        return replace(described, kind=LOAD, data=data_of(file=request.file))
+    return replace(described, kind=CHECKPOINT if checkpoint_name(described.text) else PURPOSE)
 
 
 def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
@@ -306,8 +313,9 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
     name = checkpoint_name(description)
     if not name:
         return ()
-    where = f"by {evaluation.who} in {repl.session_key(evaluation.session)} ({evaluation.id})"
-    return (Remember(kind=CHECKPOINT, name=name, text=where),)
+    key = repl.session_key(evaluation.session)
+    facts = data_of(name=name, who=evaluation.who, session=key, evaluation=evaluation.id)
+    return (Remember(CHECKPOINT, name, f"by {evaluation.who} in {key} ({evaluation.id})", facts),)
 
 
 def note_told(state: State, evaluation: Evaluation, _action: RunningTold) -> Outcome:
@@ -375,19 +383,25 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
 def _told(evaluation: Evaluation, action: EvaluationEnded, session_key: str) -> tuple[Effect, ...]:
     """The log entry about an end that nothing else in the log shows."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
-    is_wrong = action.status != "done"
+    is_wrong, cause = action.status != "done", ""
     if evaluation.kind == "run-tests":
         words = f"{action.failure.message}" if action.failure else action.status
         text = f"{evaluation.who} ran {action.said or f'{evaluation.head}: {words}'}"
     elif action.status == "interrupted":
-        text = f"{of}: {'; '.join(evaluation.notes) or 'it was interrupted'}"
+        cause = "; ".join(evaluation.notes) or "it was interrupted"
+        text = f"{of}: {cause}"
     elif action.status == "lost":
-        text = f"{of} was lost: {action.failure.message if action.failure else 'nobody knows how it ended'}"
+        cause = action.failure.message if action.failure else "nobody knows how it ended"
+        text = f"{of} was lost: {cause}"
     else:
         return ()
     category: Literal["otherOutput", "otherErrorOutput"] = "otherErrorOutput" if is_wrong else "otherOutput"
     entry = Append(category=category, text=text, who=evaluation.who, session_key=session_key, evaluation=evaluation.id)
-    return (entry if action.data is None else replace(entry, kind=evaluation.kind, data=action.data),)
+    if action.data is not None:
+        return (replace(entry, kind=evaluation.kind, data=action.data),)
+    if cause:
+        return (replace(entry, kind=ENDED, data=data_of(status=action.status, cause=cause)),)
+    return (entry,)
 
 
 def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> State:

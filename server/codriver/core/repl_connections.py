@@ -38,6 +38,7 @@ from codriver.core.dispatch import (
     RetryRepl,
     StartRepl,
 )
+from codriver.core.log_facts import CONNECTED, data_of
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, free_name, stray, with_item, with_repl, with_session, without_item
 from codriver.core.values import MAIN_SESSION, Capability
@@ -191,7 +192,8 @@ def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
 
 def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:
     words = f"REPL {repl.key} connected: {repl.dialect} at {repl.address}, generation {repl.generation}"
-    says: tuple[Action, ...] = (Say(words, repl=repl.key),)
+    facts = data_of(repl=repl.key, dialect=repl.dialect, generation=repl.generation)
+    says: tuple[Action, ...] = (Say(words, repl=repl.key, kind=CONNECTED, data=facts),)
     if strange := stray(state, repl):
         says += (Say(strange, error=True, repl=repl.key),)
     return says

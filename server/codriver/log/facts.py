@@ -6,6 +6,7 @@ Readers of the log use these and never parse the entry's text, which is for peop
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import cut
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 EDIT: Final = "edit"
 """Files were changed: `files` has an object for each, with its `file`, and its `diff` where that is known."""
 UNDO: Final = "undo"
-"""An edit was taken back: `files` as for `EDIT`."""
+"""An edit was taken back: `files` as for `EDIT`, and `job`, the id of the test run that is the reason, if any."""
 TESTS: Final = "run-tests"
-"""A test run ended: `job`, its id, `tests`, the command, the counts, and `failures`, the names of failed tests."""
+"""A test run ended: see `TestFacts`."""
 MOST_FAILURES: Final = 50
 
 FILE_DIFF_CHARACTERS: Final = 20_000
@@ -30,8 +31,10 @@ DIFF_CHARACTERS: Final = 32_000
 """Maximum length of all diffs of one entry, so that a large edit does not push other entries out of the log."""
 
 
-def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str]) -> str:
+def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str], job: str = "") -> str:
     """Return the data of an edit from the changed files, as people name them, each with its unified diff.
+
+    `job`: the id of the test run for which it was taken back.
 
     Secrets are removed before the text is encoded: in JSON they may be spelt otherwise.
     """
@@ -41,16 +44,45 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
         kept = cut(without_secrets(diff), min(FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
         left -= len(kept)
         rows.append({"file": file, "diff": kept} if kept else {"file": file})
-    return json.dumps({"files": rows}, ensure_ascii=False)
+    return json.dumps({"files": rows, "job": job} if job else {"files": rows}, ensure_ascii=False)
 
 
-def test_facts(job: str, command: str, counts: Mapping[str, int], failures: Sequence[str]) -> str:
-    """Return the data of a test run; counts of zero are left out, and so are names beyond `MOST_FAILURES`."""
-    known = {name: count for name, count in counts.items() if count or name in ("passed", "failed")}
-    facts: dict[str, object] = {"job": job, "tests": command, **known}
-    if failures:
-        facts["failures"] = list(failures[:MOST_FAILURES])
-    return json.dumps(facts, ensure_ascii=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestFacts:
+    """The facts of a test run that has ended."""
+
+    __test__ = False
+
+    job: str
+    tests: str
+    """The command, or the selection in words."""
+    counts: Mapping[str, int]
+    failures: Sequence[str] = ()
+    """The names of the failed tests."""
+    passed_again: Sequence[str] = ()
+    """The names of tests that failed in an earlier run and passed in this one, as far as known."""
+    paths: Sequence[str] = ()
+    """The files, namespaces or tests that were selected; all if empty."""
+    is_partial: bool = False
+    """Whether only some tests of `paths` ran to their end."""
+    stopped: str | None = None
+    """The test during which the run was stopped, empty if unknown; None for a run that was not."""
+    purpose: str = ""
+    """Why it ran, if it says nothing about the files as they are."""
+
+    def to_data(self) -> str:
+        """Return the data of the log entry. Counts of zero are left out, and so are names beyond `MOST_FAILURES`."""
+        known = {name: count for name, count in self.counts.items() if count or name in ("passed", "failed")}
+        facts: dict[str, object] = {"job": self.job, "tests": self.tests, **known}
+        lists = {"failures": self.failures, "passedAgain": self.passed_again, "paths": self.paths}
+        facts |= {name: list(names[:MOST_FAILURES]) for name, names in lists.items() if names}
+        if self.is_partial or len(self.failures) > MOST_FAILURES or len(self.paths) > MOST_FAILURES:
+            facts["isPartial"] = True
+        if self.stopped is not None:
+            facts["stopped"] = self.stopped
+        if self.purpose:
+            facts["purpose"] = self.purpose
+        return json.dumps(facts, ensure_ascii=False)
 
 
 def facts_of(entry: Entry) -> Mapping[str, Any]:

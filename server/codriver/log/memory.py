@@ -70,6 +70,8 @@ class Document:
     name: str
     time: int
     text: str = ""
+    data: str = ""
+    """The facts behind the text, as a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +173,11 @@ class Memory:
         """
         name = self._redact(document.name)[:MAX_NAME_CHARACTERS]
         text = self._redact(document.text)[:MAX_TEXT_CHARACTERS]
+        data = self._redact(document.data)
+        facts = {"data": data} if data and len(data) <= MAX_TEXT_CHARACTERS else {}
         with self._documents() as database:
             database.table(document.kind).upsert(
-                {"name": name, "time": document.time, "text": text}, where("name") == name
+                {"name": name, "time": document.time, "text": text, **facts}, where("name") == name
             )
             for old in _sorted(_documents_in(database))[:-MAX_DOCUMENTS]:
                 database.table(old.kind).remove(where("name") == old.name)
@@ -271,6 +275,8 @@ class Memory:
                 "text": text,
                 "timestamp": document.time,
             }
+            if document.data:
+                known |= {"kind": document.kind, "data": document.data}
             store.add(SCHEMA.record(known))
         return store
 
@@ -359,7 +365,8 @@ def _documents_in(database: TinyDB) -> Iterator[Document]:
     for kind in database.tables():
         for found in database.table(kind):
             with contextlib.suppress(KeyError, TypeError, ValueError):
-                yield Document(kind, str(found["name"]), int(found["time"]), str(found["text"]))
+                data = str(found.get("data", ""))
+                yield Document(kind, str(found["name"]), int(found["time"]), str(found["text"]), data)
 
 
 def _sorted(documents: Iterable[Document]) -> list[Document]:

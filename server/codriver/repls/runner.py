@@ -149,4 +149,4 @@ def _ending(
         raise how
     notes = (*how.notes, *notes)
     cleared = how.failure and clear(how.failure)
-    return actions.EvaluationEnded(evaluation, how.status, how.namespace, cleared, notes, how.said)
+    return actions.EvaluationEnded(evaluation, how.status, how.namespace, cleared, notes, how.said, how.data)

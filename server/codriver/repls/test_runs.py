@@ -11,9 +11,10 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError
+from codriver.log.facts import TestFacts
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import Ending, TestRun, Value
-from codriver.repls.contract.reports import report_text, words_of
+from codriver.repls.contract.reports import name_of_stopped, names_of_failures, report_text, words_of
 from codriver.repls.evaluation_tasks import Evaluations
 
 if TYPE_CHECKING:
@@ -67,8 +68,25 @@ class TestEvaluations:
         run = await self._run(asked, request.session, request.id)
         self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh)))
         failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-        ending = Ending("failed" if failure else "done", failure=failure, said=f"{request.code}: {words_of(run)}")
+        said, data = f"{request.code}: {words_of(run)}", facts_of(request, run).to_data()
+        ending = Ending("failed" if failure else "done", failure=failure, said=said, data=data)
         return replace(ending, status="interrupted") if run.stopped else ending
+
+
+def facts_of(request: Request, run: TestRun) -> TestFacts:
+    """Return the facts of a run that has ended."""
+    asked = request.tests or TestSelection()
+    counts = {name: getattr(run, name) for name in ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")}
+    named = "/".join(part for part in (asked.namespace, asked.test) if part)
+    return TestFacts(
+        job=request.id,
+        tests=request.code,
+        counts=counts,
+        failures=names_of_failures(run),
+        paths=(named,) if named else (),
+        is_partial=bool(asked.match or asked.only),
+        stopped=None if run.stopped is None else name_of_stopped(run.stopped),
+    )
 
 
 def alternatives(match: str) -> list[list[str]]:

@@ -46,6 +46,8 @@ KEPT_RESULTS: Final = 200_000
 """The results of all kept reports together; a report with 10,000 results has some 3 MB."""
 NAMED: Final = 10
 """Failures that the line in the log names."""
+MOST_FAILED: Final = 1000
+"""Maximum number of tests that are remembered to have failed."""
 KILL_S: Final = 6.0
 """The time for an interrupted run to end: its fixtures have 5 s, then it is killed."""
 
@@ -67,6 +69,8 @@ class TestJob:
     """The key of the session whose interpreter and directory are used; empty for the project's own."""
     purpose: Literal["tests", "check", "comparison"] = "tests"
     """`check` and `comparison` are no runs of their caller's: with other sources, for a second time, or unasked."""
+    paths: tuple[str, ...] | None = ()
+    """The files, directories and tests that are selected; all if empty, None if options of pytest select too."""
     is_complete: bool = False
     """Whether these are all tests that changes of files can break: all of the project's, or all affected ones."""
 
@@ -90,6 +94,13 @@ class JobReport:
         report = self.report
         is_whole = report.problem is None and report.interruption is None and not (report.running or report.not_started)
         return self.job.is_complete and is_whole and not self.limit_passed and not self.changed_files
+
+    @property
+    def has_all_tests(self) -> bool:
+        """Whether all tests of its paths ran to their end."""
+        report, counts = self.report, self.report.counts
+        is_cut_short = report.interruption is not None or report.running or report.not_started or self.limit_passed
+        return not (self.job.spec.chosen or counts.deselected or report.problem or is_cut_short)
 
     @property
     def counts(self) -> bool:
@@ -142,6 +153,8 @@ class TestJobs:
         self.failure = KeptFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
         self._reports: Recent[str, JobReport] = Recent(KEPT_REPORTS)
+        self._once_failed: Recent[str, None] = Recent(MOST_FAILED)
+        """The names of tests that failed in some run."""
 
     def report(self, job: str) -> JobReport | None:
         """Return the report of a job, so far or whole; None for one that has not started or is forgotten."""
@@ -277,8 +290,26 @@ class TestJobs:
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
         failures = dict.fromkeys(one.nodeid for one in report.failures)
-        data = facts.test_facts(job_id, evaluation.head, asdict(report.counts), list(failures))
-        self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said, data=data))
+        told = facts.TestFacts(
+            job=job_id,
+            tests=evaluation.head,
+            counts=asdict(report.counts),
+            failures=list(failures),
+            passed_again=self._passed_again(report) if running.job.purpose == "tests" else (),
+            paths=running.job.paths or (),
+            is_partial=running.job.paths is None or not kept.has_all_tests,
+            purpose=why,
+        )
+        self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said, data=told.to_data()))
+
+    def _passed_again(self, report: TestReport) -> list[str]:
+        """Return the tests that failed in an earlier run and pass in this one; note those that fail."""
+        failures = {one.nodeid for one in report.failures}
+        passed = {one.nodeid for one in report.results} - failures
+        found = [name for name in self._once_failed if name in passed]
+        for name in failures:
+            self._once_failed[name] = None
+        return found
 
     def _forget_surplus(self) -> None:
         held = 0

@@ -6,6 +6,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from codriver.tools.calls.arguments import Arguments, unsaid_default
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.values import Evaluation
     from codriver.log.output_log import Entry
@@ -36,6 +37,10 @@ DIFF_CHARACTERS: Final = 1500
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
 CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+EVENTS: Final[Mapping[str, str]] = MappingProxyType({EDIT: "edit", UNDO: "undo", TESTS: "tests"})
+"""The kinds of log entries that are events of their own, with the name of each here."""
+NOT_SHOWN: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
+"""Facts of test runs that rows leave out."""
 HUMANS: Final = frozenset({"human", HUMAN})
 """The callers that are people: by a client of their own, and in a notebook past this server."""
 
@@ -151,14 +156,11 @@ def events_of(entries: Iterable[Entry]) -> list[Event]:
     events: list[Event] = []
     evaluations: dict[tuple[str | None, str], Event] = {}
     for entry in entries:
-        if entry.kind is not None:
-            kind = {EDIT: "edit", UNDO: "undo", TESTS: "tests"}.get(entry.kind)
-            if kind is not None:
-                known = dict(facts_of(entry))
-                evaluation = str(known.pop("job", entry.evaluation or ""))
-                events.append(
-                    Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known)
-                )
+        kind = EVENTS.get(entry.kind or "")
+        if kind is not None:
+            known = {name: fact for name, fact in facts_of(entry).items() if name not in NOT_SHOWN}
+            evaluation = str(known.pop("job", entry.evaluation or ""))
+            events.append(Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known))
             continue
         if entry.session_key == TEST_JOBS:
             continue  # the entry about the end of the run has its facts

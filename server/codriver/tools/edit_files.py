@@ -120,7 +120,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         steps.fields |= steps.unserved
     failed = "reason" in steps.fields
     if ended.put_back is not None:
-        red = f" tests ({steps.fields['evaluationId']})" if "evaluationId" in steps.fields else ""
+        job = str(steps.fields.get("evaluationId", ""))
+        red = f" tests ({job})" if job else ""
         files, left = ended.outcome.files, set(ended.put_back.files)
         record_edits(call, arguments.who, "edited", [one for one in files if one.shown in left])
         record_edits(
@@ -129,6 +130,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             f"took back what failed{red} in",
             [one for one in files if one.shown not in left],
             facts.UNDO,
+            job,
         )
         rows = [{"filePath": one.shown, "applied": one.shown in left} for one in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)

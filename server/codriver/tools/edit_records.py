@@ -25,14 +25,14 @@ def caller_of_batch(call: Call, who: str | None) -> str:
 
 
 def record_edits(
-    call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = facts.EDIT
+    call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = facts.EDIT, job: str = ""
 ) -> None:
-    """Record in the log who changed which files."""
+    """Record in the log who changed which files. `job`: the test run for which an edit was taken back."""
     if results:
         who = call.who(given)
         for one in results:
             call.services.ledger.edits.add(who, one.change.path)
             call.services.ledger.notebooks.forget(who, one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
-        diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets)
+        diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets, job)
         call.dispatch(Say(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

@@ -4,10 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.features.handoff.report import MOST_BYTES, Present, compose, read_story
+from codriver.core.log_facts import CONNECTED, ENDED, LOAD, PURPOSE, data_of
+from codriver.core.values import CHECKPOINT, Request, checkpoint_name
+from codriver.features.handoff.report import MOST_BYTES, Present, compose
+from codriver.features.handoff.work_story import read_story
+from codriver.log.facts import EDIT, TESTS, UNDO, TestFacts, edit_facts
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
-from codriver.repls.contract.reports import words_of
+from codriver.repls.test_runs import facts_of
 
 NOW = 10_000_000
 
@@ -23,21 +27,33 @@ class Log:
         self.entries.append(Entry(len(self.entries) + 1, category, text, 0, **attributes))
 
     def connect(self, key="py", dialect="python", generation=1, run=None):
-        text = f"REPL {key} connected: {dialect} at 127.0.0.1:7888, generation {generation}"
-        self.add("otherOutput", text, session_key=key, run=run)
+        data = data_of(repl=key, dialect=dialect, generation=generation)
+        self.add("otherOutput", "…", session_key=key, run=run, kind=CONNECTED, data=data)
 
-    def evaluate(self, code, identity, who="ann", *, why=None, error=None, result="1", key="py", run=None, ns="user"):
+    def evaluate(
+        self, code, identity, who="ann", *, why=None, file=None, error=None, result="1", key="py", run=None, ns="user"
+    ):
         of = {"who": who, "session_key": key, "evaluation": identity, "run": run}
-        if why:
-            self.add("otherOutput", why, **of)
+        if file:
+            self.add("otherOutput", "…", **of, kind=LOAD, data=data_of(file=file))
+        elif why:
+            self.add("otherOutput", why, **of, kind=CHECKPOINT if checkpoint_name(why) else PURPOSE)
         self.add("evaluatedCode", code, namespace=ns, **of)
         if error:
             self.add("evaluationErrorOutput", error, **of)
         elif result:
             self.add("evaluationResults", result, **of)
 
-    def test(self, selection, counts, identity, who="ann"):
-        self.add("otherOutput", f"{who} ran {selection}: {counts}", who=who, session_key="py", evaluation=identity)
+    def test(self, selection, passed, failed, identity, who="ann", *, paths=None, **facts):
+        """Add a test run. `failed` are the names of tests."""
+        counts = {"passed": passed, "failed": len(failed)}
+        paths = (() if selection == "all tests" else (selection,)) if paths is None else paths
+        told = TestFacts(job=identity, tests=selection, counts=counts, failures=failed, paths=paths, **facts)
+        self.add("otherOutput", "…", who=who, session_key="py", evaluation=identity, kind=TESTS, data=told.to_data())
+
+    def edit(self, who, *paths, kind=EDIT, job=""):
+        data = edit_facts([(path, "") for path in paths], str, job)
+        self.add("otherOutput", "…", who=who, kind=kind, data=data)
 
     def told(self, reader="ann", **present):
         entries = [
@@ -69,11 +85,8 @@ def test_the_goals_are_the_descriptions_each_once_the_first_of_the_reader_before
     log.evaluate("1", "e1", why="find the leak")
     log.evaluate("2", "e2", why="find the leak")
     log.evaluate("3", "e3", "bob", why="speed it\nup")
-    log.evaluate("4", "e4", why="load /w/low.py")
+    log.evaluate("4", "e4", file="/w/low.py")
     log.evaluate("5", "e5", why="checkpoint: here")
-    log.evaluate("6", "e6", why="an edit loads low.lpy, line 3, 7")
-    log.evaluate("7", "e7", why="edit_files loads src/low.lpy, line 3")
-    log.evaluate("9", "e9", why="run_tests loads low")
     log.evaluate("8", "e8", why="checkpoint")
     assert log.line("Goals") == "find the leak (ann); checkpoint (ann); speed it up (bob)"
     assert log.line("Goals", reader="bob") == "speed it up (bob); checkpoint (ann); find the leak (ann)"
@@ -151,8 +164,8 @@ def test_the_same_in_another_repl_makes_up_for_no_failure(log):
 
 
 def test_a_file_that_loads_at_last_makes_up_for_its_failures(log):
-    log.evaluate("x = ", "e1", why="load /w/low.py", error="SyntaxError: bad")
-    log.evaluate("x = 1", "e2", why="load /w/low.py")
+    log.evaluate("x = ", "e1", file="/w/low.py", error="SyntaxError: bad")
+    log.evaluate("x = 1", "e2", file="/w/low.py")
     assert log.line("Failed").endswith("went well later (e2)")
 
 
@@ -190,46 +203,62 @@ def test_warnings_with_a_result_are_no_failure_and_the_server_knows_best(log):
 
 def test_an_evaluation_that_was_interrupted_or_lost_says_so(log):
     log.evaluate("loop()", "e1", result=None)
-    log.add("otherErrorOutput", "evaluation e1 of ann was lost: the REPL died", evaluation="e1", session_key="py")
+    data = data_of(status="lost", cause="the REPL died")
+    log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=ENDED, data=data)
     assert "the REPL died; not done again" in log.line("Failed")
 
 
 def test_tests_are_red_until_a_run_that_has_them_is_green(log):
-    red = "3 tests, 1 passed, 2 failed, 0 errors: low/test_a, low/test_b"
-    log.test("low", red, "e1")
+    log.test("low", 1, ["low/test_a", "low/test_b"], "e1")
     assert log.line("Tests red") == "low/test_b (ann e1); low/test_a (ann e1)"
     assert "run_tests" in log.line("Look first")
-    log.test("low.py::test_a", "1 test, 1 passed, 0 failed, 0 errors", "e2")
+    log.test("low.py::test_a", 1, [], "e2")
     assert log.line("Tests red") == "low/test_b (ann e1)"
     assert log.line("Tests green") == "low.py::test_a"
-    log.test("high", "1 test, 1 passed, 0 failed, 0 errors", "e3")
+    log.test("high", 1, [], "e3")
     assert log.line("Tests red") == "low/test_b (ann e1)"
-    log.test("all tests", "9 tests, 9 passed, 0 failed, 0 errors", "e4")
+    log.test("all tests", 9, [], "e4")
     assert log.line("Tests red") is None
     assert log.line("Tests green") == "all tests; high; low.py::test_a"
-    log.test("low", red, "e5", "bob")
+    log.test("low", 1, ["low/test_a", "low/test_b"], "e5", "bob")
     assert log.line("Tests green") == "high", "a selection with a red test in it is not green"
 
 
-def test_a_run_in_a_new_process_counts_like_any(log):
-    log.test("low", "1 test, 0 passed, 1 failed, 0 errors: low/test_a", "e1")
-    log.test("low in a new process", "1 test, 1 passed, 0 failed, 0 errors", "e2")
-    assert log.line("Tests red") is None
+@pytest.mark.parametrize(
+    ("paths", "facts", "is_failed"),
+    [
+        ((), {}, False),
+        (("tests",), {}, False),
+        (("tests/test_low.py::test_a",), {}, False),
+        (("other",), {}, True),
+        ((), {"is_partial": True}, True),
+        (("other",), {"is_partial": True, "passed_again": ["tests/test_low.py::test_a"]}, False),
+        ((), {"purpose": "to check an edit"}, True),
+    ],
+)
+def test_the_newest_outcome_of_a_test_counts_whoever_ran_it(log, paths, facts, is_failed):
+    name = "tests/test_low.py::test_a"
+    log.test("pytest -x", 3, [name], "e1")
+    log.test("pytest", 4, [], "e2", "bob", paths=paths, **facts)
+    assert log.line("Tests red") == (f"{name} (ann e1)" if is_failed else None)
+    log.test("pytest", 0, [name], "e3", "eve")
+    assert log.line("Tests red") == f"{name} (eve e3)"
 
 
 def test_tests_of_an_edit_that_was_taken_back_are_not_red_and_its_loads_no_goal(log):
-    log.test("test_shop.py", "1 test, 0 passed, 1 failed, 0 errors: test_shop.py/test_sum", "e1", "bob")
-    log.evaluate("def price(): ...", "e2", why="edit_files loads shop.py, line 1")
-    log.test("test_shop.py", "1 test, 0 passed, 1 failed, 0 errors: test_shop.py/test_price", "e3")
-    log.add("otherOutput", "ann took back what failed tests (e3) in shop.py (1)", who="ann")
+    log.test("test_shop.py", 0, ["test_shop.py/test_sum"], "e1", "bob")
+    log.evaluate("def price(): ...", "e2", file="shop.py")
+    log.test("test_shop.py", 0, ["test_shop.py/test_price"], "e3")
+    log.edit("ann", "shop.py", kind=UNDO, job="e3")
     assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)"
-    log.add("otherOutput", "bob took back what failed in shop.py (1)", who="bob")
+    log.edit("bob", "shop.py", kind=UNDO)
     assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)", "that edit failed before any test"
     assert log.line("Goals") is None
 
 
 def test_a_red_run_without_names_is_red_by_its_selection(log):
-    log.test("low", "0 tests, 0 passed, 0 failed, 1 error", "e1")
+    data = TestFacts(job="e1", tests="low", counts={"errors": 1}, paths=("low",)).to_data()
+    log.add("otherErrorOutput", "…", who="ann", evaluation="e1", kind=TESTS, data=data)
     assert log.line("Tests red") == "low (ann e1)"
 
 
@@ -246,7 +275,8 @@ def test_the_reader_is_told_what_others_did_since_its_own_last_call(log):
 
 def test_checkpoints_come_with_their_age_the_newest_first(log):
     for name in ("first", "second"):
-        log.add("checkpoint", f"{name}: by ann in py (e1)")
+        data = data_of(name=name, who="ann", session="py", evaluation="e1")
+        log.add("checkpoint", "…", kind="checkpoint", data=data)
     assert log.line("Checkpoints") == "second: by ann in py (e1), 0 s ago; first: by ann in py (e1), 1 s ago"
 
 
@@ -262,12 +292,12 @@ def test_what_runs_comes_first_and_is_named_by_its_id(log):
 
 def test_edited_files_are_named_the_newest_first(log):
     for who, path in (("ann", "low.py"), ("bob", "high.py"), ("ann", "low.py")):
-        log.add("otherOutput", f"{who} edited {path}", who=who)
+        log.edit(who, path)
     assert log.line("Edited") == "low.py (ann); high.py (bob)"
 
 
 def test_each_file_of_a_batch_of_edits_is_named(log):
-    log.add("otherOutput", "ann edited src/low.py (2), b (1).py (1)", who="ann")
+    log.edit("ann", "src/low.py", "b (1).py")
     assert log.line("Edited") == "b (1).py (ann); src/low.py (ann)"
 
 
@@ -291,10 +321,10 @@ def test_no_text_of_a_log_looks_like_a_line_of_ours(log):
 
 
 def test_a_run_that_found_no_test_says_nothing_of_any(log):
-    log.test("all tests", "0 tests, 0 passed, 0 failed, 0 errors", "e1")
+    log.test("all tests", 0, [], "e1")
     assert log.line("Tests green") is None
-    log.test("low", "1 test, 0 passed, 1 failed, 0 errors: low/test_a", "e2")
-    log.test("low", "0 tests, 0 passed, 0 failed, 0 errors", "e3")
+    log.test("low", 0, ["low/test_a"], "e2")
+    log.test("low", 0, [], "e3")
     assert log.line("Tests red") == "low/test_a (ann e2)"
 
 
@@ -303,16 +333,17 @@ def test_a_run_that_found_no_test_says_nothing_of_any(log):
 )
 def test_a_run_that_was_stopped_is_red_by_the_test_that_it_was_in(log, test, red):
     stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))
-    log.test("all tests", "1 test, 1 passed, 0 failed, 0 errors", "e1")
-    log.test("all tests", words_of(stopped), "e2")
+    log.test("all tests", 1, [], "e1")
+    data = facts_of(Request("e2", "all tests"), stopped).to_data()
+    log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS, data=data)
     assert (log.line("Tests green"), log.line("Tests red")) == (None, red)
-    log.test("all tests", "1 test, 1 passed, 0 failed, 0 errors", "e3")
+    log.test("all tests", 1, [], "e3")
     assert (log.line("Tests green"), log.line("Tests red")) == ("all tests", None)
 
 
 def test_a_run_that_was_stopped_after_a_failure_is_red_by_both_and_earlier_red_tests_stay_so(log):
-    log.test("low", "1 test, 0 passed, 1 failed, 0 errors: low/test_z", "e1")
-    log.test("low", "2 tests, 1 passed, 1 failed, 0 errors: low/test_a; stopped in low/test_h", "e2")
+    log.test("low", 0, ["low/test_z"], "e1")
+    log.test("low", 1, ["low/test_a"], "e2", stopped="low/test_h")
     assert log.line("Tests red") == "low/test_h (ann e2); low/test_a (ann e2); low/test_z (ann e1)"
 
 
@@ -325,7 +356,7 @@ def test_no_log_makes_it_longer_than_it_may_be(drawn, most_bytes):
         elif kind == "d":
             log.evaluate(text, f"e{number}", error=f"Error {text * 9}")
         elif kind == "r":
-            log.test(text, f"2 tests, 0 passed, 2 failed, 0 errors: {text}, b", f"e{number}")
+            log.test(text, 0, [text, "b"], f"e{number}")
         else:
             log.add("otherOutput" if kind == "o" else "checkpoint", text)
     story = read_story(log.entries, {})

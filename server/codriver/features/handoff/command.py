@@ -53,13 +53,9 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 
 def _told_without_server(workspace: Path, who: str) -> str:
     """The handoff from the files on disk."""
-    # A running server does this itself.
-    from codriver.features.handoff.report import (  # noqa: PLC0415  # as it says above
-        Present,
-        compose,
-        names_on_disk,
-        read_story,
-    )
+    from codriver.features.handoff.defined_names import names_on_disk  # noqa: PLC0415  # only without a server
+    from codriver.features.handoff.report import Present, compose  # noqa: PLC0415  # as above
+    from codriver.features.handoff.work_story import read_story  # noqa: PLC0415  # as above
     from codriver.repls.kinds import dialects_by_suffix  # noqa: PLC0415  # as above
 
     story = read_story(_entries(workspace), {})

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.handoff.report import MOST_BYTES, Present, Story, compose, names_on_disk, read_story
+from codriver.features.handoff.defined_names import names_on_disk
+from codriver.features.handoff.report import MOST_BYTES, Present, compose
+from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.drift_notes import drift_lines, drift_of

@@ -1,269 +1,23 @@
-"""The handoff: the standing of the work in a workspace's REPLs, for an agent that takes over, or that has forgotten.
+"""The handoff as a text: how the work stands, for an agent that takes over or has forgotten.
 
-Pure: the entities of the log in, a text out, of 4,000 bytes at most, which are about 1,000 tokens. First evaluations
-and runs of tests are put together again from their entities, as a `Story`. A server that still knows an evaluation
-knows its outcome; for all others the log alone tells: an error without a result. Facts that no log tells come as a
+Pure: the story of the work in, a text of at most 4,000 bytes out, about 1,000 tokens. Facts that no log has come as a
 `Present`. The text begins with the most urgent things; if not all fit, each kind keeps its newest.
-
-Names are found, in evaluated code and in source files, by the shape of their definitions, at the beginning of a line:
-nothing is parsed, as this serves an overview over hundreds of texts, some of them cut.
 """
 
 from __future__ import annotations
 
 import re
-import time
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import CHECKPOINT, NO_KNOWN_TEST, NOT_LISP, checkpoint_name
 from codriver.errors import cut
-from codriver.files import KIBIBYTE, MEBIBYTE, Links, Rules, read
-from codriver.files.working_trees import files_of
 from codriver.log.control_characters import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from codriver.log.output_log import Entry
+    from codriver.features.handoff.work_story import Step, Story, TestsRun
 
-
-CONNECTED: Final = re.compile(r"REPL (\S+) connected: (\S+) at ")
-RAN: Final = re.compile(
-    r"\S+ ran (?P<what>.+?): (?P<tests>\d+) tests?, \d+ passed, (?P<failed>\d+) failed, (?P<errors>\d+) errors?"
-    r"(?:: (?P<names>.*?))?(?:; stopped in (?P<stopped>.*))?",
-    re.DOTALL,
-)
-EDITED: Final = re.compile(r"(\S+) edited (.+)")
-COUNTED: Final = re.compile(r"(.+?) \(\d+\)(?:, |\Z)")
-"""One of the files of a batch, followed by the number of its edits."""
-LOADED: Final = re.compile(r"(?:load|(?:an edit|edit_files|run_tests) loads) (\S.*?)(?:, line [\d, ]+)?", re.DOTALL)
-"""A description that a tool gave: a file was loaded, or its edited forms were."""
-TOOK_BACK: Final = re.compile(r"\S+ took back what failed tests \((\S+)\) in .+")
-WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One evaluation. `life` is the line of its REPL's connection, 0 if unknown; `goal` its purpose.
-
-    `error` is the error in a line, blank if it went well; `meant` are the names of its definitions; `file` was loaded.
-    """
-
-    id: str
-    who: str
-    key: str
-    namespace: str
-    line: int
-    last_line: int
-    timestamp: int
-    code: str
-    goal: str = ""
-    file: str = ""
-    error: str = ""
-    meant: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    """The names that the code assigned at the top of a module, in Python alone: in Lisp these are definitions."""
-    life: int = 0
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that the code defined."""
-        return () if self.error else self.meant
-
-
-@dataclass(frozen=True, slots=True)
-class TestsRun:
-    """A run of tests: `selection` in words, and the names of the failed tests, which may be cut.
-
-    A stopped run `is_cut_short`: the test that ran at that moment is red, too.
-    """
-
-    who: str
-    evaluation: str
-    line: int
-    timestamp: int
-    selection: str
-    is_green: bool
-    red: tuple[str, ...] = ()
-    is_cut_short: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The log, put together: in line order, except `checkpoints` and `edits`, whose newest are last."""
-
-    steps: tuple[Step, ...] = ()
-    runs: tuple[TestsRun, ...] = ()
-    checkpoints: tuple[Entry, ...] = ()
-    edits: tuple[tuple[str, str], ...] = ()
-    """The callers that edited, each with the edited file."""
-    lives: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By a REPL's key: the line of its last connection in this run."""
-    first_line: int = 0
-    last_line: int = 0
-
-
-def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Story:
-    """Put the entities of the log together. `known`: by id of a finished evaluation, its error if it has one."""
-    steps: dict[str, list[Entry]] = {}
-    begun: dict[str, int] = {}
-    lives: dict[str, tuple[int, str, str | None]] = {}
-    runs: list[TestsRun] = []
-    checkpoints: list[Entry] = []
-    edits: dict[tuple[str, str], None] = {}
-    ordered = sorted(entries, key=lambda entry: entry.line)
-    dialects: dict[str, str] = {}
-    for entry in ordered:
-        if entry.category == CHECKPOINT:
-            checkpoints.append(entry)
-        elif connected := CONNECTED.match(entry.text) if entry.evaluation is None else None:
-            lives[connected[1]] = entry.line, connected[2], entry.run
-        elif ran := _run(entry):
-            runs.append(ran)
-        elif took := TOOK_BACK.fullmatch(entry.text) if entry.evaluation is None else None:
-            runs = [run for run in runs if run.evaluation != took[1]]  # the tested code is not there any more
-        elif entry.evaluation:
-            key = _repl_of(entry)
-            steps.setdefault(entry.evaluation, []).append(entry)
-            begun.setdefault(entry.evaluation, lives.get(key, (0, "", None))[0])
-            dialects.setdefault(entry.evaluation, lives.get(key, (0, "", None))[1])
-        elif edited := EDITED.fullmatch(entry.text) if entry.category == "otherOutput" else None:
-            for file in COUNTED.findall(edited[2]) or [edited[2]]:
-                edits.pop((edited[1], file), None)
-                edits[edited[1], file] = None
-    found = (_step(one, of, known, begun[one], dialects[one]) for one, of in steps.items())
-    lines = [entry.line for entry in ordered if entry.category != CHECKPOINT]
-    return Story(
-        tuple([step for step in found if step is not None]),
-        tuple(runs),
-        tuple(sorted(checkpoints, key=lambda entry: entry.timestamp)),
-        tuple(edits),
-        MappingProxyType({key: line for key, (line, _, run) in lives.items() if run is None}),
-        min(lines, default=0),
-        max(lines, default=0),
-    )
-
-
-def _repl_of(entry: Entry) -> str:
-    return (entry.session_key or "").partition("/")[0]
-
-
-def _run(entry: Entry) -> TestsRun | None:
-    """The run of tests in an entity; None for other entities, and for a run without tests."""
-    ran = RAN.fullmatch(entry.text.strip()) if entry.category.startswith("other") and entry.evaluation else None
-    if ran is None:
-        return None
-    stopped, has_failed = ran["stopped"], not ran["failed"] == ran["errors"] == "0"
-    if ran["tests"] == "0" and not has_failed and stopped is None:
-        return None
-    names = (ran["names"] or "").partition(" and ")[0].split(", ")
-    return TestsRun(
-        entry.who or "somebody",
-        entry.evaluation or "",
-        entry.line,
-        entry.timestamp,
-        ran["what"],
-        is_green=not has_failed and stopped is None,
-        red=tuple(filter(None, [*names, "" if stopped == NO_KNOWN_TEST else stopped])),
-        is_cut_short=stopped is not None,
-    )
-
-
-def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], life: int, dialect: str) -> Step | None:
-    """One evaluation from its entities; None for one without code, such as tests that ended early."""
-    code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
-    if code is None:
-        return None
-    said = next((e.text for e in entries if e.category == "otherOutput" and e.line < code.line), "")
-    loaded = LOADED.fullmatch(said)
-    error = known[identity] or "" if identity in known else _error_in(entries, code)
-    is_lisp = dialect not in NOT_LISP if dialect else code.text.lstrip().startswith("(")
-    return Step(
-        identity,
-        code.who or "somebody",
-        code.session_key or "",
-        next((entry.namespace for entry in entries if entry.namespace), ""),
-        code.line,
-        entries[-1].line,
-        code.timestamp,
-        code.text,
-        goal="" if loaded or checkpoint_name(said) else " ".join(said.split()),
-        file=loaded[1] if loaded else "",
-        error=" ".join(error.split()),
-        meant=names_in(code.text, is_lisp=is_lisp),
-        data=() if is_lisp or error or loaded else _assigned(code.text),
-        life=life,
-    )
-
-
-def _error_in(entries: list[Entry], code: Entry) -> str:
-    """The error of an evaluation in a line, as the log has it; blank for none."""
-    ends = [e.text for e in entries if e.line > code.line and e.text.startswith(f"evaluation {code.evaluation} of ")]
-    if ends:
-        return ends[-1].partition(": ")[2] or ends[-1]
-    if any(entry.category == "evaluationResults" for entry in entries):
-        return ""
-    return error_line("".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput"))
-
-
-def error_line(text: str) -> str:
-    """Return the line of error output that names the error; blank if there is none."""
-    text = text.strip()
-    if not WRONG.search(text):
-        return ""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if "Traceback " in text:
-        return next((line for line in reversed(lines) if not line[0].isspace()), lines[-1])
-    return " ".join(lines[:2])
-
-
-SEARCH_BYTES: Final = 8 * MEBIBYTE
-SEARCH_ENTRIES: Final = 20_000
-RULES: Final = Rules(Links.WITHIN, 512 * KIBIBYTE)
-LISP_NAME: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
-PYTHON_NAME: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-
-
-ASSIGNED: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
-
-
-def _assigned(code: str) -> tuple[str, ...]:
-    """The names that code of Python assigns at the top, in its order, without private ones (`_x`)."""
-    names = [name.strip() for found in ASSIGNED.findall(code) for name in found.split(",")]
-    return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
-
-
-def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:
-    """The names that code defines, in its order: functions and classes of Python, `def…` forms of Lisp."""
-    return tuple(dict.fromkeys((LISP_NAME if is_lisp else PYTHON_NAME).findall(code)))
-
-
-def names_on_disk(workspace: Path, wanted: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
-    """The names among `wanted` that a source file of the workspace defines, as far as time and size allow. Blocks.
-
-    `suffixes`: the endings of source files. If time or size forbid to look everywhere, all of `wanted`: nothing is said
-    that may be wrong.
-    """
-    asked, found = frozenset(wanted), set[str]()
-    ends_at, left = time.monotonic() + search_s, SEARCH_BYTES
-    for path in files_of(workspace, tuple(suffixes), max_entries=SEARCH_ENTRIES) if asked else ():
-        if time.monotonic() > ends_at or left <= 0:
-            return asked
-        try:
-            text = read(path, RULES, root=workspace).decode("utf-8", "replace")
-        except OSError:
-            continue
-        left -= len(text)
-        found.update(names_in(text, is_lisp=path.suffix != ".py"))
-        if asked <= found:
-            break
-    return asked & found
-
-
-if TYPE_CHECKING:
     Failed = tuple[Step, bool, str]
     """A step, whether no later step makes up for it, and its end in words."""
 
@@ -271,10 +25,6 @@ MOST_BYTES: Final = 4000
 PART_CHARACTERS: Final = 200
 MOST_PARTS: Final = 12
 """The parts of each kind, before the excess is left out."""
-AGAIN: Final = "what failed in a new process"
-"""The words of a run that repeats another run's failures; the repetition tells of them."""
-FRESH: Final = " in a new process"
-"""The end of the words about a run in a process of its own."""
 MOST_FAILURES: Final = 50
 """The newest failures, for each of which a later success is looked for."""
 TYPO: Final = re.compile(
@@ -284,8 +34,6 @@ TYPO: Final = re.compile(
 MOST_TYPO_CHARACTERS: Final = 500
 ALIKE: Final = 0.75
 """From this likeness on, of 1, a code counts as the correction of another."""
-PART: Final = re.compile(r"[^\s./:]+")
-"""A part of a test's name, or of a selection: a namespace's, a folder's, a file's, a test's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,33 +242,23 @@ def _is_corrected(failed: Step, later: Step) -> bool:
 
 
 def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
-    """The red tests, each with the run that says so, and the green selections; the newest first."""
-    red: dict[str, TestsRun] = {}
-    green: dict[str, None] = {}
+    """Return the failed tests, each with its newest run, and the selections that passed; the newest first.
+
+    The newest outcome of a test counts, whoever ran it.
+    """
+    failed: dict[str, TestsRun] = {}
+    passed: dict[str, TestsRun] = {}
     for run in runs:
-        if run.selection.startswith(AGAIN):
-            continue
-        if not run.is_cut_short:  # else nobody knows how far the run came
-            red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
-        green = {
-            one: None for one in green if one != run.selection and not any(_selects(one, name) for name in run.red)
+        failed = {name: of for name, of in failed.items() if not run.replaces(name)}
+        passed = {
+            words: of
+            for words, of in passed.items()
+            if words != run.selection and not any(of.covers(name) for name in run.failed)
         }
-        if run.is_green:
-            green[run.selection] = None
-        red |= dict.fromkeys(run.red or (() if run.is_green else (run.selection,)), run)
-    return dict(reversed(red.items())), tuple(reversed(green))
-
-
-def _selects(selection: str, name: str) -> bool:
-    """Whether a run of this selection ran the test of this name: its namespace, its file, itself, or all."""
-    if selection.startswith(("all tests", "what failed last")):
-        return " matching " not in selection
-    asked, parts = _parts(selection.removesuffix(FRESH)), _parts(name)
-    return any(parts[start : start + len(asked)] == asked for start in range(len(parts)))
-
-
-def _parts(name: str) -> list[str]:
-    return [part for part in PART.findall(name) if part != "py"]
+        if not run.has_failed:
+            passed[run.selection] = run
+        failed |= dict.fromkeys(run.failed or ((run.selection,) if run.has_failed else ()), run)
+    return dict(reversed(failed.items())), tuple(reversed(passed))
 
 
 def _age(then: int, now: int) -> str:

@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
+from codriver.core.log_facts import ENDED, LOAD
 from codriver.errors import CodriverError
-from codriver.features.handoff.report import LOADED, RAN, error_line
-from codriver.log.facts import facts_of
+from codriver.log.error_lines import error_line
+from codriver.log.facts import TESTS, facts_of
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
 
@@ -40,6 +41,7 @@ PICTURE: Final = "data:image/"
 TRACEBACK: Final = "Traceback (most recent call last)"
 PAST: Final = "past"
 """The status of an evaluation that the server does not know any more."""
+OUTCOMES_OF_TESTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
 OUTCOMES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
 
 
@@ -232,19 +234,23 @@ def _take_result(row: Row, text: str) -> None:
 
 
 def _take_words(row: Row, entry: Entry) -> None:
-    """Take the server's words on an evaluation: the outcome of a run of tests, the loaded file, or its purpose."""
-    text = entry.text.strip()
-    if ran := RAN.fullmatch(text):
+    """Add what the server reports of an evaluation: the outcome of a test run, the loaded file, or its purpose."""
+    facts = facts_of(entry)
+    if entry.kind == TESTS:
+        names = ", ".join(map(str, facts.get("failures", ())))
         row |= {
-            "kind": "tests", "text": _head(ran["what"], TEXT_BYTES), "tests": int(ran["tests"]),
-            "red": int(ran["failed"]) + int(ran["errors"]), "names": _head(ran["names"] or "", SHORT_BYTES * 4),
+            "kind": "tests", "text": _head(str(facts.get("tests", "")), TEXT_BYTES),
+            "tests": sum(int(facts.get(name, 0)) for name in OUTCOMES_OF_TESTS),
+            "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)), "names": _head(names, SHORT_BYTES * 4),
         }  # fmt: skip
-    elif loaded := LOADED.fullmatch(text):
-        row |= {"kind": "load", "file": _head(loaded[1], SHORT_BYTES * 4)}
-    elif entry.category == "otherErrorOutput" or text.startswith(f"evaluation {entry.evaluation} of "):
-        row["error"] = _head(text, ERROR_BYTES)
+    elif entry.kind == LOAD:
+        row |= {"kind": "load", "file": _head(str(facts.get("file", "")), SHORT_BYTES * 4)}
+    elif entry.kind == ENDED:
+        row["error"] = _head(str(facts.get("cause", "")), ERROR_BYTES)
+    elif entry.category == "otherErrorOutput":
+        row["error"] = _head(entry.text.strip(), ERROR_BYTES)
     else:
-        row["goal"] = _head(text, SHORT_BYTES * 4)
+        row["goal"] = _head(entry.text.strip(), SHORT_BYTES * 4)
 
 
 def _standing_of(evaluation: Evaluation | None) -> Row:

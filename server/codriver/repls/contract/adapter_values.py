@@ -295,6 +295,8 @@ class Ending:
     notes: tuple[str, ...] = ()
     said: str | None = None
     """One line for the log."""
+    data: str | None = None
+    """The facts behind that line, as a JSON object."""
 
 
 Ended = Callable[[Ending | Exception], None]

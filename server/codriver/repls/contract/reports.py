@@ -58,10 +58,19 @@ def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
 def words_of(run: TestRun) -> str:
     """The counts, and the names of failed tests."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
-    names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
+    names = names_of_failures(run)
     failed = f": {few(names, NAMED)}" if names else ""
-    where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else NO_KNOWN_TEST
-    return counts + failed + (f"; stopped in {where}" if run.stopped else "")
+    return counts + failed + (f"; stopped in {name_of_stopped(run.stopped) or NO_KNOWN_TEST}" if run.stopped else "")
+
+
+def names_of_failures(run: TestRun) -> list[str]:
+    """Return the names of the tests that did not pass, each once."""
+    return list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
+
+
+def name_of_stopped(stopped: TestResult) -> str:
+    """Return the name of the test during which a run was stopped; empty if it is not known."""
+    return _name(stopped) if stopped.test != UNKNOWN_TEST else ""
 
 
 def _counted(count: int, thing: str) -> str:

@@ -20,7 +20,7 @@ from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.submission import check_room
-from codriver.tools.acts.test_arguments import command_of, run_directory, unittest_arguments
+from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
 from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
@@ -140,6 +140,7 @@ async def make_job(
             limit_s=None if limit_ms is None else limit_ms / 1000,
             is_plain=arguments.fresh,
             session_key=environment.session_key,
+            paths=None if arguments.args else tuple(selected_paths(arguments, workspace, directory) or failed),
             is_complete=not (spec.arguments or arguments.failed),
         )
 

@@ -124,12 +124,17 @@ def command_of(arguments: TestArguments, workspace: Path, directory: Path, faile
         command += ["-k", arguments.match]
     if arguments.junit:
         command.append(f"--junitxml={arguments.junit}")
+    if arguments.test and not arguments.all_paths:
+        command += ["-k", arguments.test.rpartition(".")[2]]
+    return [*command, *(selected_paths(arguments, workspace, directory) or failed)]
+
+
+def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -> list[str]:
+    """Return the files, directories and tests to run, as pytest takes them; empty for all. Blocks."""
     paths = [path_of(path, workspace, directory) for path in arguments.all_paths]
-    if arguments.test:
-        names = arguments.test.replace(".", "::")
-        command += [] if paths else ["-k", arguments.test.rpartition(".")[2]]
-        paths = [*paths[:-1], f"{paths[-1]}::{names}"] if paths else []
-    return [*command, *(paths or failed)]
+    if arguments.test and paths:
+        paths[-1] = f"{paths[-1]}::{arguments.test.replace('.', '::')}"
+    return paths
 
 
 def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:

@@ -1,0 +1,19 @@
+"""The line of error output that names the error."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
+
+
+def error_line(text: str) -> str:
+    """Return the line of error output that names the error; blank if there is none."""
+    text = text.strip()
+    if not WRONG.search(text):
+        return ""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if "Traceback " in text:
+        return next((line for line in reversed(lines) if not line[0].isspace()), lines[-1])
+    return " ".join(lines[:2])
