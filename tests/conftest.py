@@ -121,20 +121,10 @@ def pytest_xdist_make_scheduler(config, log):
     """The scheduler of `--dist loadfile`, by our units."""
     if config.getvalue("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  # it is there where it asks
+    from unit_scheduler import UnitScheduling  # noqa: PLC0415  # xdist is there where it asks
 
     compiling = compiled_once.basilisp()  # while the processes of the run collect
-
-    class ByUnit(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            return unit_of(nodeid)
-
-        def schedule(self):
-            if compiling:
-                compiling.wait()
-            super().schedule()
-
-    return ByUnit(config, log)
+    return UnitScheduling(config, log, unit_of=unit_of, before=compiling.wait if compiling else lambda: None)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
