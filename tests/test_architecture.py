@@ -396,6 +396,7 @@ def test_code_in_another_language_is_a_file_of_that_language():
 
 # Who opens files without `codriver.files`, and why; what is not here may not.
 OPENERS = {
+    "repls/worker/loading.py": "runs in the program, before anything of Codriver is loaded",
     "systems/file_system.py": "the one that all others use, through `codriver.files`",
     "repls/worker/serving/start.py": "runs in the project's own Python, without ours: /dev/null, what is installed",
     "repls/worker/basics/dialect.py": "runs in the project's own Python, without ours: source files, for look-ups",

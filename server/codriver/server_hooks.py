@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from codriver.log.query_sources import Queryable, QuerySource
     from codriver.net.client_sessions import Clients, ClientSession
+    from codriver.repls.contract.adapter_values import AcceptedStream
     from codriver.tools.calls.arguments import AddedArguments
     from codriver.tools.calls.call import Services
     from codriver.tools.calls.tool import Tool
@@ -120,12 +121,27 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedRepls(Generic[T]):
+    """REPLs that connect to us when they are asked to, at addresses `PROTOCOL://PLACE`."""
+
+    protocol: str
+    part: type[T]
+    """The kind of the part that accepts them."""
+    accept: Callable[[T, str], Coroutine[Any, Any, AcceptedStream]]
+    """Called with the part and the place: have the REPL connect, check its peer, and return the stream.
+
+    Raises a `ReplUnreachableError` if nobody connects.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class ServerHooks:
     """What a feature adds to a running server."""
 
     tools: tuple[Tool, ...] = ()
     parts: tuple[Part[Any], ...] = ()
     requests: tuple[Request, ...] = ()
+    accepted: tuple[AcceptedRepls[Any], ...] = ()
     added_arguments: tuple[AddedArguments, ...] = ()
     """Arguments for tools of the base."""
     calls: CallHooks = NO_HOOKS

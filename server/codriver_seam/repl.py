@@ -7,7 +7,6 @@ only at its start.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 
@@ -115,12 +114,10 @@ def _load(name: str) -> Any:
         folder = next((place for place in PLACES if os.path.isdir(place)), None)
         if folder is None:
             raise ImportError(f"the embedded REPL is in none of {PLACES}: install codriver, or copy its worker there")
-        file = os.path.join(folder, "__init__.py")
-        spec = importlib.util.spec_from_file_location(WORKER, file, submodule_search_locations=[folder])
-        if spec is None or spec.loader is None:
-            raise ImportError("the embedded REPL cannot be imported from " + folder)
-        package = sys.modules[WORKER] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(package)
+        loading: dict[str, Any] = {"__name__": f"{WORKER}.loading"}
+        with open(os.path.join(folder, "loading.py"), encoding="utf-8") as file:
+            exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)  # noqa: S102  # see `loading`
+        loading["load"](folder, WORKER)
     return importlib.import_module(f"{WORKER}.{name}")
 
 

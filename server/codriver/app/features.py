@@ -109,10 +109,15 @@ def adapter_hooks() -> AdapterHooks:
 
 def attach(services: Services, tasks: TaskGroup) -> None:
     """Make the parts of all features, and connect them with the log and the REPLs of a server."""
+    from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands read the declarations
+
     for part in parts():
         services.parts[part.kind] = part.make(services, tasks)
     every = server_hooks()
     reports = {one.name: partial(one.take, services.part(one.part)) for hooks in every for one in hooks.reports}
     services.repls.listen(reports)
+    for repls in (one for hooks in every for one in hooks.accepted):
+        accept = partial(repls.accept, services.part(repls.part))
+        services.repls.connect_by(repls.protocol, partial(connect_accepted, accept=accept, hooks=adapter_hooks()))
     added = tuple((source, services.part(kind)) for hooks in every for source, kind in hooks.query_sources)
     services.log.sources = services.log.sources.with_sources(added)

@@ -246,3 +246,25 @@ def test_it_runs_in_every_python_that_is_installed_here(tmp_path, name):
         assert program.do("print('still here')") == ["still here"]
         assert program.end() == 0
         assert not (tmp_path / ".nrepl-port").exists()
+
+
+TRACED = PROGRAM.replace(
+    "import codriver_seam\n",
+    "import codriver_seam\nseen = set()\n"
+    "def trace(frame, event, arg): seen.add(frame.f_code.co_filename)\n"
+    "threading.settrace(trace)\n",
+)
+
+
+def test_tools_that_measure_or_trace_the_program_leave_the_repl_out(tmp_path):
+    with running(tmp_path, TRACED) as program:
+        assert texts(program.evaluate("__import__('__main__').price(4)"), "value") == ["8"]
+        (seen,) = program.do("print([name for name in seen if not name.endswith('threading.py')])")
+        assert seen == "['<codriver basics.connections>']", "each thread of the REPL ends its own trace first"
+        names = "{code.co_filename for module in list(sys.modules.values()) if '_codriver_worker' in module.__name__ "
+        names += "for value in vars(module).values() if (code := getattr(value, '__code__', None)) "
+        names += "and value.__module__ == module.__name__}"
+        (measured,) = program.do(
+            f"names = {names}; print(len(names) > 9, [name for name in names if '/worker/' in name])"
+        )
+    assert measured == "True []"

@@ -31,7 +31,7 @@ from codriver.repls.nrepl.session_routes import OURS
 from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -72,6 +72,27 @@ def connect_nrepl(
     beat = Heartbeat() if is_remote else None
     endpoint = Endpoint.parse(place, found_by)
     return connect(endpoint, listener=listener, workspace=workspace, beat=beat, record=record, hooks=hooks)
+
+
+@asynccontextmanager
+async def connect_accepted(
+    place: str,
+    *,
+    listener: Listener,
+    workspace: Path | None,
+    is_remote: bool,
+    found_by: Path | None = None,
+    accept: Callable[[str], Awaitable[AcceptedStream]],
+    hooks: AdapterHooks = NO_HOOKS,
+) -> AsyncIterator[Adapter]:
+    """Return the adapter of a REPL that connects to us. `accept` asks the REPL at `place` to, and checks who did.
+
+    See `codriver.repls.contract.adapter.Connector`.
+    """
+    del is_remote, found_by  # the accepted stream is of this machine, and was checked
+    stream = await accept(place)
+    async with connect(stream, listener=listener, workspace=workspace, hooks=hooks) as adapter:
+        yield adapter
 
 
 @asynccontextmanager

@@ -60,9 +60,9 @@ class LiveSettings(Protocol):
 class CallHooks:
     """The hooks of all features into the tools of the base."""
 
-    before: tuple[Callable[[Call, str | None], Awaitable[None]], ...] = ()
-    """Before a call of a tool that needs a REPL: connect to what the call may mean. It gets the key of the session that
-    the call names, if any, and may refuse by raising.
+    before: tuple[Callable[[Call, str, str | None], Awaitable[None]], ...] = ()
+    """Before a call of a tool that needs a REPL: connect to what the call may mean. It gets the tool's name and the key
+    of the session that the call names, if any, and may refuse by raising.
     """
     sessions: tuple[Callable[[Call, list[dict[str, object]]], Awaitable[list[dict[str, object]]]], ...] = ()
     """Return the rows of `list_sessions`, with more fields and further rows."""

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import os
 import socket
+import sys
 import threading
 from time import monotonic, sleep
 
@@ -35,9 +36,14 @@ START_THREAD = threading.Thread.start
 OWN_THREAD = "codriver"
 
 
-def start_thread(target: Callable[[], object]) -> None:
-    """Run `target` in a thread of ours."""
-    START_THREAD(threading.Thread(target=target, name=OWN_THREAD, daemon=True))
+def start_thread(target: Callable[[], object], name: str = OWN_THREAD) -> None:
+    """Run `target` in a thread of ours, which debuggers and coverage leave alone."""
+    START_THREAD(threading.Thread(target=_untraced, args=(target,), name=name, daemon=True))
+
+
+def _untraced(target: Callable[[], object]) -> None:
+    sys.settrace(None)
+    target()
 
 
 WAITING_BYTES = 8 * 2**20

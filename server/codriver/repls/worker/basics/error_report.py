@@ -176,8 +176,8 @@ def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
 
 
 def is_worker(file: str) -> bool:
-    """Whether a file is the worker's."""
-    return file.startswith(OWN_FOLDER)
+    """Whether a file is the worker's: see `loading` for the names in angle brackets."""
+    return file.startswith((OWN_FOLDER, "<codriver "))
 
 
 def is_library(file: str) -> bool:

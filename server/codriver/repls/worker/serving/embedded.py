@@ -17,9 +17,8 @@ import os
 import socket
 import stat
 import sys
-import threading
 
-from ..basics.connections import START_THREAD, BencodeError, encode, read_value, start_thread
+from ..basics.connections import BencodeError, encode, read_value, start_thread
 from ..basics.jobs import ABANDONED
 from ..basics.systems import lock, patiently
 from .app_python import AppPython, RoutedOutput
@@ -157,7 +156,7 @@ class EmbeddedRepl(Server):
     # On threads that evaluate, one at a time
 
     def _start_evaluating(self) -> None:
-        START_THREAD(threading.Thread(target=self.run, name=EVALUATING, daemon=True))
+        start_thread(self.run, EVALUATING)
 
     def run(self) -> None:
         """Evaluate until the REPL is stopped, or until the running job was abandoned."""
