@@ -86,8 +86,71 @@ def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
     load(client, low)
     client.call("evaluate_code", code=f"import {low}; slotted_made = {low}.Shape()")
     write(live, **{low: slotted.replace("('a',)", "('a', 'b')")})
-    assert f"1 of the former class {low}.Shape lives on" in load(client, low)["notes"]
+    lives_on = f"1 of the former class {low}.Shape lives on, held by __main__.slotted_made"
+    assert lives_on in load(client, low)["notes"]
     client.call("evaluate_code", code="del slotted_made")
+
+
+def test_an_edit_names_the_objects_that_it_leaves_behind_and_who_holds_them(live, client, own_modules):
+    low, high = own_modules
+    slotted = LOW.replace("class Shape: pass", "class Shape: __slots__ = ('a',)")
+    write(live, **{low: slotted})
+    load(client, low)
+    code = f"import {low}, {high}\n{high}.store = {{'first': [{low}.Shape()]}}\n"
+    code += f"class Desk: pass\ndesk = Desk()\ndesk.top = {low}.Shape()"
+    assert client.call("evaluate_code", code=code)["ok"]
+    line = slotted.splitlines()[0]
+    one = {"filePath": f"{low}.py", "type": "text", "oldText": line, "newText": line.replace("('a',)", "('a', 'b')")}
+    answer = client.call("edit_files", edits=[one], load=True)
+    assert answer["ok"], answer
+    [lives_on] = [note for note in answer["files"][0]["load"]["notes"] if "former class" in note]
+    assert lives_on.startswith(f"2 of the former class {low}.Shape live on, held by ")
+    assert {f"{high}.store['first'][...]", "__main__.desk.top"} == set(lives_on.partition("held by ")[2].split(", "))
+    client.call("evaluate_code", code=f"del {high}.store, desk, Desk")
+
+
+def test_a_removed_function_that_a_registry_holds_is_not_called_removed(live, client):
+    text = "def keep(f): return f\n@keep\ndef one(): pass\ndef two(): pass\n"
+    write(live, registry=text)
+    load(client, "registry")
+    client.call("evaluate_code", code="import registry\nown = {'one': registry.one}")
+    write(live, registry=text.partition("@keep")[0])
+    notes = load(client, "registry")["notes"]
+    assert "removed, as the file has it no more: registry.two" in notes
+    assert "not in the file any more, and still held: registry.one by __main__.own['one']" in notes
+    client.call("evaluate_code", code="del own")
+
+
+def test_an_edit_names_what_it_could_not_renew(live, client):
+    text = "import sys\nLIMIT = 3\nsys.stderr.write(str(LIMIT))\n"
+    write(live, unrenewed=text)
+    load(client, "unrenewed")
+    one = {"filePath": "unrenewed.py", "type": "text", "oldText": "LIMIT = 3", "newText": "LIMIT = 4"}
+    answer = client.call("edit_files", edits=[one], load=True)
+    [note] = answer["files"][0]["load"]["notes"]
+    assert note.startswith("not renewed: unrenewed.sys.stderr.write(str(LIMIT)), line 3: ")
+
+
+def test_a_module_and_its_importers_run_as_a_whole_and_what_lives_on_is_named(live, client):
+    write(
+        live,
+        whole_low="TABLE = {'a': 1}\nclass Shape: __slots__ = ('a',)\n",
+        whole_mid="import whole_low\nfrom whole_low import TABLE\nSIZE = len(TABLE)\n",
+        whole_top="import whole_mid\nDOUBLE = eval('whole_mid.SIZE * 2')\n",
+    )
+    load(client, "whole_top")
+    code = "import whole_low\nkept = [whole_low.TABLE]\nshape = whole_low.Shape()"
+    client.call("evaluate_code", code=code)
+    write(live, whole_low="TABLE = {'a': 1, 'b': 2}\nclass Shape: __slots__ = ('a', 'b')\n")
+    refused = load(client, "whole_low", dependents=True)
+    assert (refused["reason"], refused["hint"].partition(" to ")[0]) == ("bad-arguments", "Add whole: true")
+    notes = load(client, "whole_low", whole=True, dependents=True)["notes"]
+    assert notes[0] == "loaded, too: whole_mid, whole_top"
+    assert "not renewed: whole_low.TABLE, the former dict is held by __main__.kept[...]" in notes
+    assert "1 of the former class whole_low.Shape lives on, held by __main__.shape" in notes
+    code = "import whole_mid, whole_top\n(whole_mid.SIZE, whole_top.DOUBLE)"
+    assert client.call("evaluate_code", code=code)["result"] == "(2, 4)"
+    client.call("evaluate_code", code="del kept, shape")
 
 
 def test_a_renamed_function_does_not_stay_green(live, client, own_modules):

@@ -12,7 +12,7 @@ from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.values import Evaluation, Form, Request
 from codriver.systems.file_system import as_spelled
-from codriver.tools.acts.dependent_loads import Followed, check, follow
+from codriver.tools.acts.dependent_loads import Followed, check, follow, follow_python
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
 from codriver.tools.answers.drift_notes import notes_of_load
@@ -37,7 +37,8 @@ class LoadFileArguments(Evaluating):
 
     file_path: str
     dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether the loaded namespaces of Lisp that require the file's are loaded after it."""
+    """Whether the loaded namespaces of Lisp that require the file's are loaded after it; in Python, with `whole`, the
+    modules that import it."""
     prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether names that the file has no more are taken out of its namespace, in Lisp."""
     whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
@@ -56,16 +57,20 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     repl = chosen(call, arguments.repl_session_key, who, file=arguments.file_path).repl
     is_followed = arguments.dependents or arguments.prune
     if is_followed:
-        check(repl)
+        check(repl, prune=arguments.prune, is_whole=arguments.whole)
     loads = _Loads(call, who, arguments)
     current = await loads.file(path)
     repl = call.state.repls.get(repl.id, repl)
     followed = Followed()
-    if current.status == "done" and is_followed:
+    is_python = repl.dialect == "python"
+    if current.status == "done" and is_followed and is_python:
+        followed = await follow_python(call, repl, path, loads)
+    elif current.status == "done" and is_followed:
         asked = {"prune": arguments.prune, "dependents": arguments.dependents}
         followed = await follow(call, repl, loads.namespace, loads, **asked)
     shown = followed.unfinished or current
-    stale = await notes_of_load(call, repl) if shown.status == "done" else ()
+    is_noted = is_followed and is_python
+    stale = await notes_of_load(call, repl) if shown.status == "done" and not is_noted else ()
     notes = (*followed.notes, *stale)
     return await describe(call, shown, arguments, notes=notes)
 

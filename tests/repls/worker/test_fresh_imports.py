@@ -90,6 +90,16 @@ def test_a_module_whose_import_has_an_effect_is_not_comparable_and_nothing_is_le
     assert not left.exists()
 
 
+def test_a_comparison_that_fails_is_reported(project):
+    project.write(m="LIMIT = 3\n", n=HIDDEN)
+    project.evaluate("import sys\npython, sys.executable = sys.executable, '/no/such/python'")
+    project.edit("m", "3", "4")
+    [(kind, name, of)] = project.rows()
+    project.evaluate("sys.executable = python")
+    assert (kind, name) == ("failed", "<m>")
+    assert of.startswith("FileNotFoundError in __init__, line ")
+
+
 def test_a_value_that_another_module_computed_of_an_edited_one_is_found(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN + "SAME = 1\n")
     project.edit("m", "3", "4")

@@ -16,8 +16,8 @@ from codriver.wire.untrusted import as_int, as_list, as_map, as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RowKind = Literal["leaf", "code", "cache"]
-KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache")
+RowKind = Literal["leaf", "code", "cache", "failed"]
+KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache", "failed")
 DEMANDED_S: Final = 150.0
 """The time for a comparison on request: two imports of everything that imports the edited modules."""
 _DIGEST: Final = re.compile(r" [0-9a-f]{16}$")
@@ -36,7 +36,8 @@ class FreshRow:
     `leaf`: a fresh import has the text `fresh` there and the process `live`, None for nothing; `why` is `previous` for
     what was there before the edit, `undone` for what the load removed or replaced, `other` for anything else. `code`:
     a living function, generator, coroutine or running frame (`of`) has code that its file no longer has. `cache`: a
-    filled cache has `count` results that were computed with the previous `of`.
+    filled cache has `count` results that were computed with the previous `of`. `failed`: the modules `name` were not
+    compared, as the comparison failed with the error `of`.
     """
 
     kind: RowKind
@@ -110,6 +111,8 @@ def _row(told: Mapping[str, object]) -> FreshRow | None:
 def _line(row: FreshRow) -> str:
     if row.kind == "code":
         return f"{_KINDS_OF_CODE.get(row.of, 'somebody holds code')} of {row.name} that its file no longer has"
+    if row.kind == "failed":
+        return f"{row.name} was not compared with a fresh import, as the comparison failed: {row.of}"
     if row.kind == "cache":
         results = "1 result" if row.count == 1 else f"{row.count} results"
         return f"{row.name} has cached {results} computed with the previous {row.of}: clear it"

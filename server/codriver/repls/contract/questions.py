@@ -55,6 +55,8 @@ class Difference:
     """The caller who evaluated the live definition, the evaluation and the time, as far as known already."""
     path: str = ""
     """The file whose text differs from the loaded text, in Python."""
+    held: str = ""
+    """The names that lead to the instances, or to the removed function or class, in Python."""
     joint: str = "."
     """The text between the names of the module and of its definition."""
 
@@ -288,8 +290,28 @@ class Drift(Question[tuple[Difference, ...]]):
             if module and name and kind in KINDS_OF_DRIFT:
                 source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
                 path = as_text(row.get("path")) or ""
-                found.append(Difference(module, name, KINDS_OF_DRIFT[kind], source.startswith("<eval"), of, path=path))
+                is_evaluated, held = source.startswith("<eval"), as_text(row.get("held")) or ""
+                found.append(Difference(module, name, KINDS_OF_DRIFT[kind], is_evaluated, of, path=path, held=held))
         return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependents(Question[tuple[tuple[str, str], ...]]):
+    """The loaded modules that import the module of a file, directly or not, each behind those that it imports."""
+
+    name: ClassVar[str] = "dependents"
+    capability: ClassVar[str] = "drift"
+    file: Path
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The file."""
+        del namespace
+        return {"file": str(self.file)}
+
+    def read(self, told: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+        """The names of the modules and their files."""
+        rows = [(as_text(row.get("name")), as_text(row.get("file"))) for row in map(as_map, as_list(told.get("rows")))]
+        return tuple((name, file) for name, file in rows if name and file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Loads of the namespaces that depend on a loaded Lisp file, and removals of the names that the file no longer has.
+"""Loads of the namespaces or modules that depend on a loaded file, and removals of names that a Lisp file lost.
 
 Dependents are the loaded namespaces that require the file's, directly or not, by their `ns` forms. Each is loaded after
 those that it requires. All loads are evaluations of their own. The first that does not finish ends the rest.
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from codriver.core.values import Evaluation, Form
 from codriver.errors import few, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.repls.contract.questions import Dependents
 from codriver.repls.dialects.server_dialect import removal
-from codriver.tools.answers.drift_notes import drift_of
+from codriver.tools.answers.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl
@@ -41,21 +42,46 @@ class Followed:
     unfinished: Evaluation | None = None
 
 
-def check(repl: Repl) -> None:
-    """Refuse a REPL without namespaces of Lisp, or whose loaded ones are not known.
+def check(repl: Repl, *, prune: bool, is_whole: bool) -> None:
+    """Refuse a REPL whose loaded namespaces or modules are not known, and what Python does without being asked.
 
     Raises:
         RefusedError: the REPL is such a one.
     """
     profile = repl.profile
-    if repl.dialect == "python":
+    if repl.dialect == "python" and prune:
         raise refused(
             "bad-arguments",
-            "dependents and prune are for Lisp: nothing was loaded",
-            hint="leave them out: in Python load_file renews what others hold, and takes out what the file has no more",
+            "prune is for Lisp: nothing was loaded",
+            hint="Omit it. In Python, load_file already removes deleted names.",
+        )
+    if repl.dialect == "python" and not is_whole:
+        raise refused(
+            "bad-arguments",
+            "dependents needs whole: true in Python: nothing was loaded",
+            hint="Add whole: true to run the module and every module that imports it. Without both, load_file updates "
+            "imported references.",
         )
     if profile is None or "drift" not in profile.capabilities:
         raise CapabilityMissingError("drift", profile.missing.get("drift") if profile is not None else None)
+
+
+async def follow_python(call: Call, repl: Repl, file: Path, loads: Loads) -> Followed:
+    """Run every loaded module that imports the module of a file, each after those that it imports."""
+    waiting = await call.services.repls.adapter(repl.id).ask(Dependents(file))
+    notes = dict.fromkeys(await notes_of_load(call, repl))
+    done: list[str] = []
+    for number, (name, path) in enumerate(waiting):
+        evaluation = await loads.file(Path(path))
+        if evaluation.status != "done":
+            notes.update(dict.fromkeys([f"loaded, too: {few(done)}"] if done else []))
+            notes[f"{name} did not load" if evaluation.over else f"{name} is being loaded"] = None
+            left = [one for one, _ in waiting[number + 1 :]]
+            notes.update(dict.fromkeys([f"not loaded: {few(left)}"] if left else []))
+            return Followed(tuple(notes), evaluation)
+        done.append(name)
+        notes.update(dict.fromkeys(await notes_of_load(call, repl)))
+    return Followed((*([f"loaded, too: {few(done, len(done))}"] if done else []), *notes))
 
 
 async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune: bool, dependents: bool) -> Followed:

@@ -25,6 +25,7 @@ from codriver.repls.dialects.server_dialect import removal
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget
+from codriver.tools.answers.drift_notes import notes_of_load
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait, way_to_end
 from codriver.tools.calls.gate import await_search
@@ -159,7 +160,8 @@ class EditLoads:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
-        told = await describe(call, current, self._asked, max_bytes=budget(call) // 2)
+        stale = await notes_of_load(call, repl) if current.status == "done" else ()
+        told = await describe(call, current, self._asked, max_bytes=budget(call) // 2, notes=stale)
         self.rows[file.place] = {"load": {key: value for key, value in told.fields.items() if key not in FAILURE}}
         if not told.ok:
             self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields} | self.failure

@@ -94,9 +94,14 @@ async def fresh_finding(call: Asker, repl: Repl, wait_ms: int | None = None) -> 
 def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
     """Notes on a load, by the remains of former ones."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
-    removed = [one.full for one in found if one.kind == "removed"]
+    removed = [one.full for one in found if one.kind == "removed" and not one.held]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
     told += [f"removed, as the file has it no more: {few(removed)}"] if removed else []
+    told += _bounded(
+        f"not in the file any more, and still held: {one.full} by {one.held}"
+        for one in found
+        if one.kind == "removed" and one.held
+    )
     same = [one.module for one in found if one.kind == "unchanged"]
     told += [f"nothing of {same[0]} changed since its load, so nothing ran: whole: true runs it"] if same else []
     emptied = [f"{one.full} ({one.of})" for one in found if one.kind == "emptied"]
@@ -186,7 +191,8 @@ async def look_at_load(call: Call, repl: Repl, code: str) -> None:
 def stale_line(one: Difference) -> str:
     """One object of a former load, in words."""
     if one.kind == "instances":
-        return f"{one.of} of the former class {one.full} {'lives' if one.of == '1' else 'live'} on"
+        held = f", held by {one.held}" if one.held else ""
+        return f"{one.of} of the former class {one.full} {'lives' if one.of == '1' else 'live'} on{held}"
     if one.kind == "closures":
         some = "1 closure" if one.of == "1" else f"{one.of} closures"
         return f"{some} of the former {one.full} {'lives' if one.of == '1' else 'live'} on: make them anew"

@@ -206,6 +206,10 @@ class Dialect:
         """The differences between loaded modules and their files below `root`. See `Drift`."""
         raise NotImplementedError
 
+    def dependents(self, _file: str) -> list[tuple[str, str]]:
+        """The names and files of the loaded modules that import the module of a file, in the order of their loads."""
+        return []
+
     def loaded(self, root: str, known: str) -> dict[str, Any]:
         """The loaded namespaces of files below `root`. See `LispLoaded`."""
         raise NotImplementedError

@@ -51,6 +51,8 @@ DEMANDED_IMPORT_S = 60.0
 MOST_ROWS = 5
 MOST_DEMANDED_ROWS = 20
 MOST_WATCHED = 2000
+MOST_MESSAGE = 200
+"""Characters of the error of a comparison that failed."""
 NATIVE_CLIENTS = frozenset(
     (
         "psycopg", "psycopg_c", "psycopg2", "pymssql", "pyodbc", "MySQLdb", "mysql.connector", "oracledb", "cx_Oracle",
@@ -281,8 +283,8 @@ class Comparison:
             try:
                 with self._serial:
                     finding = self._compared(edits, reported, lambda: not self._pending, began=began)
-            except Exception:  # noqa: S110  # a comparison is never worth an error
-                pass
+            except Exception as error:  # a comparison never fails a load; its answer reports it
+                finding = _failed(edits, error)
             finally:
                 with self._condition:
                     if self._pending:  # another load came: both are compared as one
@@ -525,6 +527,16 @@ class Comparison:
 
 
 UNWANTED = "(not wanted any more)"
+
+
+def _failed(edits: Collection[str], error: Exception) -> Finding:
+    """The finding of a comparison that failed itself."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    place = "" if traceback is None else f" in {traceback.tb_frame.f_code.co_name}, line {traceback.tb_lineno}"
+    row = {"kind": "failed", "name": ", ".join(edits), "of": f"{type(error).__name__}{place}: {error}"[:MOST_MESSAGE]}
+    return {"rows": [row], "more": 0}
 
 
 def _is_known(root: str, leaves: Mapping[str, str]) -> bool:

@@ -6,21 +6,23 @@ import ast
 import importlib.util
 import os
 import sys
+import types
 
 from ..basics.held_definitions import ABSENT, Held, Snapshot, home_of, is_class
 from ..basics.sensitive_texts import FILE, NAME
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import update_abstract_methods
 from .follow_up import Followers
+from .holders import holders_of
 from .living_code import is_enum
 from .loaded_texts import MOST_TEXT
 from .minimal_load import MinimalLoad, Step
+from .pure_calls import is_immutable_kind
 from .renewal import forget, renew
 from .statements import UNPARSABLE, SourceText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import types
     from collections.abc import Iterator
     from typing import Any
 
@@ -33,6 +35,10 @@ OF_MODULES = frozenset({
     "__path__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__", "__all__",
 })  # fmt: skip
 """Names that each module has of its own."""
+
+
+MOST_LOOKED = 5
+"""Removed functions and classes whose holders are looked for."""
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
@@ -156,8 +162,15 @@ class ModuleLoad:
 
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
         names = snapshot.names
-        taken = self._forget(module) if self._minimal is None else self._minimal.remove()
-        self.renewed += [{"module": name, "name": one, "kind": "removed"} for one in taken]
+        taken = list(self._forget(module) if self._minimal is None else self._minimal.remove())
+        gone = [(one, names.get(one)) for one in taken]
+        for place, (one, value) in enumerate(gone):
+            row = {"module": name, "name": one, "kind": "removed"}
+            is_shared = place < MOST_LOOKED and (type(value) is types.FunctionType or is_class(value))
+            held = (
+                [other for other in holders_of([value], MOST_LOOKED) if not _is_import(other, one)] if is_shared else []
+            )
+            self.renewed.append({**row, "held": ", ".join(held)} if held else row)
         snapshot.note_changes(self._held)
         self.renewed += renew(module, names, self._held, self._drift.closures)
         self.renewed += self._renew_importers(module, name, names)
@@ -248,6 +261,10 @@ class ModuleLoad:
                     yield _stays(name, one, "its members are other objects now, unequal to those that are held")
                 elif type(before[one]) is object:
                     yield _stays(name, one, "it is another object now than what is held")
+                elif _is_shared(before[one]):
+                    held = holders_of([before[one]])
+                    if held:
+                        yield _stays(name, one, f"the former {type(before[one]).__name__} is held by {', '.join(held)}")
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
@@ -275,6 +292,20 @@ class ModuleLoad:
             before = space.get(child, ABSENT)
             setattr(modules[parent], child, module)
             self._held.note_key(name, space, child, before)
+
+
+def _is_import(path: str, name: str) -> bool:
+    """True for the same name in another module, which a new process could not import."""
+    module, _, last = path.rpartition(".")
+    return last == name and module in sys.modules and module != "__main__"
+
+
+def _is_shared(value: object) -> bool:
+    """True for a collection, or an object with attributes, whose holders may expect changes of it."""
+    kind = type(value)
+    if is_class(value) or kind in (types.FunctionType, types.ModuleType):
+        return False
+    return kind in (list, dict, set) or (type(getattr(value, "__dict__", None)) is dict and not is_immutable_kind(kind))
 
 
 def _stays(module: str, name: str, why: str) -> dict[str, str]:

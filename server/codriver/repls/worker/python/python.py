@@ -383,6 +383,9 @@ class Python(Dialect):
     def after_answer(self) -> None:
         self._texts.settle()
 
+    def dependents(self, file: str) -> list[tuple[str, str]]:
+        return self._drift.dependents(file)
+
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         renewed, self._renewed = self._renewed, []
         return [*renewed, *self._drift.rows(root, only)]

@@ -15,7 +15,9 @@ import types
 
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .bound_names import DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
+from .holders import holders_of
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
+from .module_text import Text
 from .python_names import space_of_module
 from .renewal import FormerClosures, is_same_code
 from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 USED = ("edited", "missing", "gone", "deleted", "unparsable")
 """Kinds of differences that matter to users of the module."""
 MOST_USED = 5
+MOST_SAMPLES = 20
+"""Instances of one class whose holders are looked for."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
 """Of a former load: an object under a name elsewhere; instances of a class; closures that a function made; an imported
@@ -198,14 +202,51 @@ class Drift:
                     former[id(kind)] = home, name
         if not former:
             return
-        counts = dict.fromkeys(former, 0)
+        living_of: dict[int, list[object]] = {key: [] for key in former}
         for one in gc.get_objects():
             key = id(type(one))
-            if key in counts:
-                counts[key] += 1
-        for key, count in counts.items():
-            if count:
-                yield _row(*former[key], INSTANCES, of=str(count))
+            if key in living_of:
+                living_of[key].append(one)
+        del living
+        for key, instances in living_of.items():
+            if instances:
+                held = ", ".join(holders_of(instances[:MOST_SAMPLES]))
+                yield {**_row(*former[key], INSTANCES, of=str(len(instances))), **({"held": held} if held else {})}
+
+    def dependents(self, file: str) -> list[tuple[str, str]]:
+        """The loaded modules that import the module of a file, directly or not, each behind those that it imports."""
+        texts: dict[str, Text] = {}
+        for name, load in list(self.texts.loads.items()):
+            module, data = sys.modules.get(name), load.data
+            if module is None or data is None or load.is_rewritten or load.module() is not module:
+                continue
+            try:
+                texts[name] = Text(name, module, load.file, SourceText(data, load.file))
+            except UNPARSABLE:
+                continue
+        first = next(
+            (name for name, text in texts.items() if os.path.realpath(text.file) == os.path.realpath(file)), ""
+        )
+        direct = {
+            name: [other for other in text.imports if other in texts and other != name] for name, text in texts.items()
+        }
+        found = {first} if first else set()
+        is_growing = bool(found)
+        while is_growing:
+            more = {name for name, others in direct.items() if name not in found and not found.isdisjoint(others)}
+            found |= more
+            is_growing = bool(more)
+        ordered: dict[str, None] = {}
+
+        def visit(name: str, above: frozenset[str]) -> None:
+            if name in found and name not in ordered and name not in above:
+                for other in direct[name]:
+                    visit(other, above | {name})
+                ordered.setdefault(name)
+
+        for name in texts:
+            visit(name, frozenset())
+        return [(name, texts[name].file) for name in ordered if name != first]
 
     def edited_of(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
         """The modules used by code with these names whose files were edited since, in words.

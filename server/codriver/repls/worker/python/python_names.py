@@ -411,12 +411,18 @@ def classes_of(kind: Any) -> tuple[type, ...]:
 
 def own_space(value: object) -> dict[str, Any]:
     """The attributes that an object itself has; none if its class makes up a `__dict__`."""
+    space = dictionary_of(value)
+    return {} if space is None else dict.copy(space)
+
+
+def dictionary_of(value: object) -> dict[str, Any] | None:
+    """The dictionary of an object's attributes itself; None if its class has none, or makes up a `__dict__`."""
     for kind in classes_of(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
             space = found.__get__(value) if type(found) in OF_C else None
-            return dict.copy(space) if isinstance(space, dict) else {}
-    return {}
+            return space if isinstance(space, dict) else None
+    return None
 
 
 def names_in(value: object) -> list[str]:

@@ -116,6 +116,7 @@ class Server:
             self._ops["codriver/background"] = self._enqueue
         if dialect.tells_drift:
             self._ops["codriver/drift"] = self._drift
+            self._ops["codriver/dependents"] = self._dependents
         if self._comparison is not None:
             self._ops["codriver/fresh"] = self._fresh
         if dialect.tells_loaded:
@@ -295,6 +296,10 @@ class Server:
 
     def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
         rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
+        connection.answer(message, {"rows": rows, "status": ["done"]})
+
+    def _dependents(self, message: Message, connection: Connection, _session: Session) -> None:
+        rows = [{"name": name, "file": file} for name, file in self._dialect.dependents(message.get("file") or "")]
         connection.answer(message, {"rows": rows, "status": ["done"]})
 
     def _fresh(self, message: Message, connection: Connection, _session: Session) -> None:

@@ -1,0 +1,97 @@
+"""Who holds an object: the names of modules, and the paths below them, that lead to it. No user code is run."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import types
+
+from ..basics.held_definitions import is_class, qualname_of, space_of
+from .python_names import dictionary_of, space_of_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+MOST_STEPS = 4
+"""Objects between a name and what it leads to."""
+MOST_LEVEL = 200
+"""Objects of one level whose referrers are looked for."""
+MOST_HOLDERS = 3
+"""Holders that are named."""
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of the worker, whose own references do not count."""
+COLLECTIONS = (list, tuple, set, frozenset)
+KEY, KEY_END = "\0", "\1"
+"""Around the key of a dictionary, until it is known whether it is an object's own."""
+ATTRIBUTES = "\2"
+"""The step from an object to the dictionary of its attributes."""
+
+
+def holders_of(objects: Iterable[object], most: int = MOST_HOLDERS) -> list[str]:
+    """The first names that lead to one of some objects, the shortest paths first."""
+    level = {id(one): (one, "") for one in objects}
+    seen = set(level)
+    modules = {id(space_of_module(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
+    found: dict[str, None] = {}
+    for _ in range(MOST_STEPS):
+        if not level or len(found) >= most:
+            break
+        above: dict[int, tuple[Any, str]] = {}
+        targets = [one for one, _ in list(level.values())[:MOST_LEVEL]]
+        for holder in gc.get_referrers(*targets):
+            if holder is targets or holder is level or id(holder) in seen or _is_ours(holder):
+                continue
+            for target, step in _steps(holder, level):
+                name, rest = modules.get(id(holder)), level[target][1]
+                if step == ATTRIBUTES:
+                    rest = rest.replace(KEY, ".", 1).replace(KEY_END, "", 1)
+                else:
+                    rest = rest.replace(KEY, "['").replace(KEY_END, "']")
+                    rest = (step.replace(KEY, ".").replace(KEY_END, "") if name is not None else step) + rest
+                if name is not None:
+                    found.setdefault(f"{name}{rest}")
+                elif is_class(holder):
+                    found.setdefault(f"{holder.__module__}.{qualname_of(holder)}{rest}")
+                else:
+                    above.setdefault(id(holder), (holder, rest))
+        seen |= above.keys()
+        level = above
+    return list(found)[:most]
+
+
+def _is_module(value: object) -> bool:
+    return issubclass(type(value), types.ModuleType)
+
+
+def _is_ours(holder: object) -> bool:
+    """True for frames, which hold what is being looked for, and for objects of the worker."""
+    if type(holder) is types.FrameType:
+        return True
+    if type(holder) is types.FunctionType:
+        return holder.__code__.co_filename.startswith(OWN)
+    home = sys.modules.get(str(space_of(type(holder)).get("__module__")))
+    return home is not None and str(space_of_module(home).get("__file__")).startswith(OWN)
+
+
+def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int, str]]:
+    """The objects of a level that a holder refers to, each with the step to it."""
+    kind = type(holder)
+    if kind is dict:
+        for key, value in list(dict.items(holder)):
+            if id(value) in level:
+                yield id(value), f"{KEY}{key}{KEY_END}" if type(key) is str else "[...]"
+    elif kind in COLLECTIONS or issubclass(kind, (*COLLECTIONS, dict)):
+        yield from ((id(one), "[...]") for one in gc.get_referents(holder) if id(one) in level)
+    else:
+        space = dictionary_of(holder)
+        named: set[int] = set()
+        for name, value in list(space.items()) if space is not None else ():
+            if id(value) in level:
+                named.add(id(value))
+                yield id(value), f".{name}"
+        for one in gc.get_referents(holder):
+            if id(one) in level and id(one) not in named:
+                yield id(one), ATTRIBUTES if one is space else ""
