@@ -19,7 +19,7 @@ from .bound_names import is_plain
 from .class_renewal import creates_freely, is_plain_class
 from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike
 from .import_effects import Analysis, place_of_code
-from .living_code import is_enum
+from .living_code import annotations_of, is_enum
 from .module_text import Text
 from .python_names import own_space, space_of_module
 from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, dump, span_of, targets
@@ -529,17 +529,17 @@ class Followers:
         space: dict[str, Any] = {}
         try:
             exec(self.minimal_of(text).compiled(ast.Module([stub], []), "exec"), text.space, space)
-            made = space[node.name].__annotations__
+            made = annotations_of(space[node.name])
         except Exception:  # of the user's code
             return True
         for function in self.living(text.file, node):
             self._annotate(function, made)
         return True
 
-    def _annotate(self, function: Any, made: dict[str, Any]) -> None:
-        before = function.__annotations__
-        function.__annotations__ = made
-        self._held.note("", lambda: True, lambda: setattr(function, "__annotations__", before))
+    def _annotate(self, function: Any, made: tuple[str, Any]) -> None:
+        before = annotations_of(function)
+        setattr(function, *made)
+        self._held.note("", lambda: True, lambda: setattr(function, *before))
 
     def _follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
         """Give a function the defaults that it would have now; True if one of them is another."""

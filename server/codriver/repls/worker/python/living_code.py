@@ -251,6 +251,12 @@ def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None
     note("", lambda: function.__code__ is code, undo)
 
 
+def annotations_of(function: Any) -> tuple[str, Any]:
+    """The attribute that has the annotations of a function, and its value; lazy from Python 3.14 on."""
+    annotate = getattr(function, "__annotate__", None)
+    return ("__annotations__", function.__annotations__) if annotate is None else ("__annotate__", annotate)
+
+
 def _doc_of(code: types.CodeType) -> str | None:
     """Return the docstring that the interpreter gives to a function of this code."""
     cells = tuple(types.CellType() for _ in code.co_freevars)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import __future__
 
 import ast
+import sys
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
-from .living_code import FileCodes, LivingCode, is_enum, keeping, successors, take_members
+from .living_code import FileCodes, LivingCode, annotations_of, is_enum, keeping, successors, take_members
 from .pure_calls import REGISTERING_CALLS
 from .python_names import own_space
 from .renewal import is_same_own_code
@@ -786,9 +787,12 @@ class MinimalLoad:
                 return ABSENT
 
             return sign
-        code = self._compile(ast.Module([one.node], []), "exec")
+        is_lazy = isinstance(one.node, ast.AnnAssign) and sys.version_info >= (3, 14)
+        code = self._compile(ast.Module([_without_annotation(one.node)] if is_lazy else [one.node], []), "exec")
 
         def assign() -> object:
+            if is_lazy:
+                self._annotate_class(kind, owner)
             before = dict(space_of(kind))
             space = {**before, "__annotations__": dict(before.get("__annotations__") or {})}
             exec(code, self._space, space)
@@ -800,6 +804,27 @@ class MinimalLoad:
             return ABSENT
 
         return assign
+
+    def _annotate_class(self, kind: Any, owner: str) -> None:
+        """Give a class the annotations of the text, which are evaluated when they are read, from Python 3.14 on."""
+        node: Any = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
+        body: list[ast.stmt] = [
+            ast.copy_location(ast.AnnAssign(one.target, one.annotation, None, one.simple), one)
+            for one in node.body
+            if isinstance(one, ast.AnnAssign) and one.simple
+        ]
+        stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
+        stub.bases, stub.keywords, stub.decorator_list, stub.body = [], [], [], body or [ast.Pass()]
+        ast.copy_location(stub, node)
+        ast.fix_missing_locations(stub)
+        space: dict[str, Any] = {}
+        exec(self._compile(ast.Module([stub], []), "exec"), self._space, space)
+        annotate = space[node.name].__annotate__
+        if annotate is not None and "__classdict__" in annotate.__code__.co_freevars:
+            annotate.__closure__[annotate.__code__.co_freevars.index("__classdict__")].cell_contents = space_of(kind)
+        before = kind.__annotate__
+        self._held.note("", lambda: True, lambda: setattr(kind, "__annotate__", before))
+        kind.__annotate__ = annotate
 
     def _give_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
         """Give functions the defaults and annotations of a statement; a default that is written as before stays."""
@@ -821,7 +846,7 @@ class MinimalLoad:
             function.__kwdefaults__ = {
                 one.arg: values[one.arg] for one in node.args.kwonlyargs if one.arg in values
             } or None
-            function.__annotations__ = made.__annotations__
+            setattr(function, *annotations_of(made))
 
     @staticmethod
     def without_body(node: Any) -> Any:
@@ -834,10 +859,11 @@ class MinimalLoad:
         return stub
 
     def _note_signature(self, function: types.FunctionType) -> None:
-        before = function.__defaults__, function.__kwdefaults__, function.__annotations__
+        before, annotations = (function.__defaults__, function.__kwdefaults__), annotations_of(function)
 
         def undo() -> None:
-            function.__defaults__, function.__kwdefaults__, function.__annotations__ = before
+            function.__defaults__, function.__kwdefaults__ = before
+            setattr(function, *annotations)
 
         self._held.note("", lambda: True, undo)
 
@@ -915,6 +941,12 @@ def makes_new(node: Any) -> bool:
         and isinstance(value.func, ast.Name)
         and value.func.id in ("list", "dict", "set", "sorted")
     )
+
+
+def _without_annotation(node: Any) -> ast.stmt:
+    """The assignment alone of an annotated name; nothing for one without a value."""
+    made: ast.stmt = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
+    return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 def _come(changes: Iterable[Change]) -> Iterator[Statement]:
