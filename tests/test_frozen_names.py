@@ -276,7 +276,7 @@ def derived() -> Names:
         "settings.durations": {*model.Durations.__dataclass_fields__, *features.durations()} - {"others"},
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),
-        "log.attributes": {*ASKED.schema.attributes, *(f"run/{one}" for one in ASKED.schema.beside[0].attributes)},
+        "log.attributes": {*ASKED.schema.attributes, *(f"run/{one}" for one in ASKED.schema.alongside[0].attributes)},
         "log.categories": get_args(Category),
         "log.sources": tuple(name for name, _ in ASKED.schema.sources),
         "resources.uris": uris(),

@@ -9,19 +9,23 @@ from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_HELD_ROWS = 600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
+MAX_ROWS_IN_MEMORY = (
+    600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
+)
 MAX_MADE_BYTES = 256 * 2**20
-SMALL_VALUE = 256  # characters or items; values up to here weigh no more than the row that holds them
+SMALL_VALUE = 256  # characters or items; values up to here weigh at most the row that holds them
 ITEM_BYTES = 40  # of a number in a tuple
 
 
 class Budget:
     """The budget of one query. `clock` is monotonic, in seconds."""
 
-    def __init__(self, clock: Callable[[], float], time_limit_s: float, max_held_rows: int = MAX_HELD_ROWS) -> None:
+    def __init__(
+        self, clock: Callable[[], float], time_limit_s: float, max_rows_in_memory: int = MAX_ROWS_IN_MEMORY
+    ) -> None:
         self._clock = clock
         self._deadline_s = clock() + time_limit_s
-        self._rows_left = max_held_rows
+        self._rows_left = max_rows_in_memory
         self._bytes_left = MAX_MADE_BYTES
 
     def check(self) -> None:
@@ -44,7 +48,7 @@ class Budget:
             raise OutOfTimeError
         return remaining
 
-    def hold(self, rows: int) -> None:
+    def charge_rows(self, rows: int) -> None:
         """Add to the number of rows held at once. A negative number releases rows.
 
         Raises:

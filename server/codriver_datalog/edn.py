@@ -1,12 +1,11 @@
-"""EDN, the syntax of queries: a reader of forms with their places, and values with their limits and order.
+"""EDN, the syntax of queries: reads forms with their positions, and checks, compares and prints values.
 
-Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, as there is no
-use for them in a query. An error says what was expected, what was found, and where; a query beyond its budget of time,
-rows and memory is cut.
+Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused because a query
+has no use for them. An error names what was expected, what was found, and where.
 
-A value is None, a bool, a number, a string (a keyword is one), or an immutable collection: a tuple for vectors and
-lists, a frozenset, or a `ValueMap`. All values can be hashed, as rows are told apart by them. Values come from EDN and
-from JSON, and go to JSON.
+A value is None, a bool, a number, a string (keywords are strings), or an immutable collection: a tuple for vectors and
+lists, a frozenset, or a `ValueMap`. All values are hashable because rows are compared by them. Values come from EDN and
+JSON, and are converted to JSON.
 """
 
 from __future__ import annotations
@@ -67,13 +66,13 @@ class Form:
 
     @property
     def items(self) -> tuple[Form, ...]:
-        """The forms of a collection."""
+        """Return the forms of a collection."""
         items: tuple[Form, ...] = self.value
         return items
 
 
 class Text:
-    """A text with forms, which creates errors that point into it."""
+    """A string with forms, which creates errors that point into it."""
 
     def __init__(self, text: str, part: str = "query") -> None:
         self.text = text
@@ -91,7 +90,7 @@ class Text:
 
 
 def read(text: Text) -> Form:
-    """Read the one form of a text.
+    """Read the one form of a string.
 
     Raises:
         QueryError: the text is not EDN, has no form or more than one, or is too long or too deep.
@@ -140,7 +139,7 @@ class _Reader:
         self._offset = 0
 
     def next_form(self, depth: int, closer: str = "") -> Form | None:
-        """The next form; None at the end of the text or, inside a collection, at its closer."""
+        """Return the next form, or None at the end of the text or, inside a collection, at its closing bracket."""
         while True:
             if self._offset >= len(self._text.text) and not closer:
                 return None
@@ -160,8 +159,8 @@ class _Reader:
                 case "close":
                     if token == closer:
                         return None
-                    wanted = f"`{closer}`, which closes what is open" if closer else "a form"
-                    raise self._text.error_at(wanted, f"`{token}`", match.start())
+                    expected = f"`{closer}`, which closes what is open" if closer else "a form"
+                    raise self._text.error_at(expected, f"`{token}`", match.start())
                 case kind:
                     return self._atom(str(kind), token, match.start())
 
@@ -249,7 +248,7 @@ RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection":
 
 
 class Boolean(Enum):
-    """A boolean as a value: Python's own equal the numbers 0 and 1 in joins and comparisons."""
+    """A boolean as a value. Python's own booleans equal the numbers 0 and 1 in joins and comparisons."""
 
     FALSE = "false"
     TRUE = "true"

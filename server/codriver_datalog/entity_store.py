@@ -1,12 +1,13 @@
-"""Entity store: entities in the order of their lines, with an index by attribute and value.
+"""Entity store: entities in line order, with an index by attribute and value.
 
-Entities come at the end and normally leave at the front, so that a snapshot is a range of lines and nearly free. Lists
-that a snapshot may be reading are only ever added to at their end, or replaced as a whole, so a query can run in
-another thread while entities come and go. The store's owner sees to it that only one writer is active at a time.
+Entities are added at the end and normally removed at the front, so a snapshot is a range of lines and costs almost
+nothing. Lists that a snapshot may be reading are only appended to or replaced as a whole, so a query can run in another
+thread while entities are added and removed. The store's owner ensures that there is one writer at a time.
 
-The index is brought up to date by a snapshot, not by each entity: most entities come and leave without any query.
+The index is updated when a snapshot is taken, not for each entity, because most entities are added and removed without
+any query.
 
-Eviction: a bounded store holds the newest entities within a number and a length in bytes.
+A bounded store evicts the oldest entities once their number or total size exceeds its limits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Record = tuple[Value | None, ...]
 
 TRIM_AT = 64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
 MOST_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
-LONG_CHARACTERS = 64 * 2**10  # but at once for a text of this length: 64 of the longest are a GiB
+LONG_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class Schema:
     only_in: tuple[str, int] | None = None
     sources: tuple[tuple[str, str], ...] = (("$", ""),)
     """The names of the sources that a query may have, each with a description for errors, which may be empty."""
-    beside: tuple[Schema, ...] = ()
+    alongside: tuple[Schema, ...] = ()
     """The schemas of other sources, whose attributes a question may name as well."""
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """Return the position of each attribute in a record by its keyword, such as `:output/line`."""
-        return {f":{self.namespace}/{name}": place for place, name in enumerate(self.attributes)}
+        return {f":{self.namespace}/{name}": position for position, name in enumerate(self.attributes)}
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
@@ -61,29 +62,29 @@ class Schema:
     @cached_property
     def known(self) -> frozenset[str]:
         """Return the keywords that a query may name."""
-        return frozenset(self.positions).union(*(schema.known for schema in self.beside))
+        return frozenset(self.positions).union(*(schema.known for schema in self.alongside))
 
-    def keywords_for(self, question: str) -> tuple[str, ...]:
+    def keywords_for(self, query: str) -> tuple[str, ...]:
         """Return the keywords that a query may choose from, which depend on the sources that it names."""
-        is_asked = self.only_in is None or self.only_in[0] in question
-        own = self.keywords if is_asked or self.only_in is None else self.keywords[: self.only_in[1]]
-        return own + tuple(keyword for schema in self.beside for keyword in schema.keywords_for(question))
+        names_source = self.only_in is None or self.only_in[0] in query
+        own_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
+        return own_keywords + tuple(keyword for schema in self.alongside for keyword in schema.keywords_for(query))
 
     @cached_property
     def source_names(self) -> frozenset[str]:
-        """The names of the sources that a query may have."""
+        """Return the names of the sources that a query may have."""
         return frozenset(name for name, _ in self.sources)
 
     @cached_property
     def sources_text(self) -> str:
-        """The names of all sources, for errors."""
+        """Return the names of all sources, for errors."""
         *names, last = [f"`{name}`, {about}" if about else f"`{name}`" for name, about in self.sources]
         return f"{', '.join(names)} or {last}" if names else last
 
     @cached_property
-    def required_places(self) -> frozenset[int]:
+    def required_positions(self) -> frozenset[int]:
         """Return the positions of a record that are never None."""
-        return frozenset(place for place, name in enumerate(self.attributes) if name in self.required)
+        return frozenset(position for position, name in enumerate(self.attributes) if name in self.required)
 
     def record(self, document: Mapping[str, Value]) -> Record:
         """Convert a document, whose keys have no namespace, to a record.
@@ -93,7 +94,7 @@ class Schema:
         """
         get = document.get
         record = tuple([get(name) for name in self.attributes])
-        if len(document) != len(record) - record.count(None) or None in [record[p] for p in self.required_places]:
+        if len(document) != len(record) - record.count(None) or None in [record[p] for p in self.required_positions]:
             raise KeyError(f"an entity has {self.attributes}, and always {sorted(self.required)}: {sorted(document)}")
         return record
 
@@ -141,18 +142,18 @@ class EntityStore:
         """The highest line that was added."""
         self._all = Postings()
         self._left = Left()
-        places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
-        self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in places}
+        positions = [position for position, name in enumerate(schema.attributes) if name in schema.indexed]
+        self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in positions}
         self._unindexed: deque[Record] = deque()
-        """The newest entities, which no snapshot holds yet."""
-        self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
-        """The places of attributes without an index, which hold texts of any length."""
+        """The newest entities, which no snapshot has indexed yet."""
+        self._free_positions = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
+        """The places of attributes without an index, which hold strings of any length."""
 
     def __len__(self) -> int:
         return len(self._by_line)
 
     def __iter__(self) -> Iterator[int]:
-        """The lines, rising."""
+        """Yield the lines in ascending order."""
         return iter(map(_line, self.records))
 
     @property
@@ -173,7 +174,7 @@ class EntityStore:
         """Add an entity.
 
         Raises:
-            ValueError: the entity's line is not above every line held.
+            ValueError: the entity's line is not above all lines in the store.
         """
         line = _line(record)
         if self._by_line and line <= self._last_line:
@@ -194,8 +195,8 @@ class EntityStore:
         record = self._by_line.pop(line)
         self._left.line = max(self._left.line, line)
         is_long = False
-        for place in self._free_places:
-            value = record[place]
+        for position in self._free_positions:
+            value = record[position]
             is_long |= isinstance(value, str) and len(value) >= LONG_CHARACTERS
         self._all.remove(record, is_long=is_long)
         if line == self._last_line and self._by_line:
@@ -203,8 +204,8 @@ class EntityStore:
         if self._unindexed and line >= _line(self._unindexed[0]):
             self._unindexed.remove(record)
             return record
-        for place, by_value in self._by_value.items():
-            value = record[place]
+        for position, by_value in self._by_value.items():
+            value = record[position]
             if value is not None:
                 postings = by_value[value]
                 postings.remove(record, is_long=is_long)
@@ -225,8 +226,8 @@ class EntityStore:
     def _index(self) -> None:
         while self._unindexed:
             record = self._unindexed.popleft()
-            for place, by_value in self._by_value.items():
-                value = record[place]
+            for position, by_value in self._by_value.items():
+                value = record[position]
                 if value is not None:
                     if value not in by_value:
                         by_value[value] = Postings(self._left.line)
@@ -236,7 +237,7 @@ class EntityStore:
 class BoundedStore(EntityStore):
     """A store that evicts the lowest lines, but never the newest entity. Not thread-safe.
 
-    Entities come by `insert` alone, which knows their sizes.
+    Entities are added only by `insert`, which knows their sizes.
     """
 
     def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
@@ -319,56 +320,56 @@ class Snapshot:
         """Return the entity with this line, if any. Lines mostly have no gaps, so the guess is mostly right."""
         if not isinstance(line, int) or not self._first <= line <= self._last:
             return None
-        place = self._start + line - self._first
-        if place >= self._end or self._shared[place][0] != line:
-            place = bisect_left(self._shared, (line,), self._start, self._end)
-        record = self._shared[place]
+        position = self._start + line - self._first
+        if position >= self._end or self._shared[position][0] != line:
+            position = bisect_left(self._shared, (line,), self._start, self._end)
+        record = self._shared[position]
         return record if record[0] == line else None
 
     def between(self, first: int, last: int) -> Sequence[Record]:
         """Return the entities whose lines are from `first` to `last`, both included."""
         return between(self._shared, max(first, self._first), min(last, self._last))
 
-    def is_indexed(self, place: int) -> bool:
+    def is_indexed(self, position: int) -> bool:
         """Return whether `with_value` has an index for this attribute."""
-        return place in self._by_value or place in self._built or place == 0
+        return position in self._by_value or position in self._built or position == 0
 
-    def with_value(self, place: int, value: object) -> Sequence[Record]:
+    def with_value(self, position: int, value: object) -> Sequence[Record]:
         """Return the entities whose attribute at `place` is `value`, in line order."""
-        if place == 0:
+        if position == 0:
             record = self.entity(value)
             return () if record is None else (record,)
-        if place in self._by_value:
-            postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # any value may be asked for
+        if position in self._by_value:
+            postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # any value may be asked for
             records = [] if postings is None else postings.records
             gone = self._left.line if postings is None else postings.gone
             if gone < self._first:
                 return between(records, self._first, self._last)
         # The index is missing, or has already lost records of this snapshot.
-        return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
+        return self._index(position).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
-    def count_with_value(self, place: int, value: object) -> int:
+    def count_with_value(self, position: int, value: object) -> int:
         """Estimate the number of results of `with_value`. Only changes since the snapshot make it inexact."""
-        if place in self._by_value:
-            postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # as above
+        if position in self._by_value:
+            postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # as above
             return 0 if postings is None else len(postings)
-        return len(self.with_value(place, value))
+        return len(self.with_value(position, value))
 
-    def distinct_values(self, place: int) -> int:
-        """Estimate the number of distinct values of an attribute, to judge a join on it."""
-        known = self._by_value.get(place)
+    def distinct_values(self, position: int) -> int:
+        """Estimate the number of distinct values of an attribute, to plan a join on it."""
+        known = self._by_value.get(position)
         return len(self) if known is None else len(known)
 
-    def _index(self, place: int) -> Mapping[Value, Sequence[Record]]:
-        """An index that the store does not keep itself, made when first asked for."""
-        if place not in self._built:
+    def _index(self, position: int) -> Mapping[Value, Sequence[Record]]:
+        """Return an index that the store does not maintain itself, building it on first use."""
+        if position not in self._built:
             built: dict[Value, list[Record]] = {}
             for record in self.records:
-                value = record[place]
+                value = record[position]
                 if value is not None:
                     built.setdefault(value, []).append(record)
-            self._built[place] = built
-        return self._built[place]
+            self._built[position] = built
+        return self._built[position]
 
 
 def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record]:

@@ -11,7 +11,7 @@ class DatalogError(Exception):
 
 
 class QueryError(DatalogError):
-    """A query, or a text given with it, that cannot be read, understood or run.
+    """A query, or a string given with it, that cannot be read, understood or run.
 
     Attributes:
         expected: what would have been valid.
@@ -31,7 +31,7 @@ class QueryError(DatalogError):
 
 
 class InvalidPatternError(DatalogError, ValueError):
-    """A text that is not a regular expression, or one with a construct that is not allowed."""
+    """A string that is not a regular expression, or one with a construct that is not allowed."""
 
 
 class OutOfTimeError(DatalogError):
@@ -43,5 +43,5 @@ class OutOfRowsError(DatalogError):
 
 
 def cut(text: str, max_characters: int) -> str:
-    """Return a text of at most `max_characters`, with an ellipsis at the end if it was cut."""
+    """Return a string of at most `max_characters`, with an ellipsis at the end if it was cut."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -1,13 +1,14 @@
-"""Function table of queries: a fixed list, aggregates included, so that no query runs code.
+"""Function table of queries: a fixed list, aggregates included, so that no query can run other code.
 
-They have the same meaning as in Clojure: arithmetic, comparison, texts, regular expressions, collections. A function
-that cannot work with its arguments raises `TypeError`, `ValueError` or an arithmetic error. The calling clause adds its
-place and the values, and refuses the query, as Clojure and DataScript do: a row that silently went missing would make
-the answer wrong. Clauses that only filter run first, so they can keep unsuitable values from a function. All results
-are bounded in length, size and depth, as a recursive rule could otherwise grow them without end.
+The functions have the same meaning as in Clojure: arithmetic, comparison, strings, regular expressions, collections. A
+function that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic error. The calling clause
+adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping the row silently would
+make the answer wrong. Clauses that only filter run first, so they can keep unsuitable values from a function. All
+results are limited in length, size and depth, as a recursive rule could otherwise grow them forever.
 
-Two differ from DataScript's: `<`, `>`, `<=`, `>=` compare numbers with numbers and strings with strings, and refuse the
-rest, as a comparison of a line with a text is a mistake; and a keyword equals the string of its text.
+There are two differences from DataScript. `<`, `>`, `<=` and `>=` compare numbers with numbers and strings with
+strings, and reject anything else, because comparing a line number with text is a mistake. A keyword equals the string
+with the same text.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Function:
     most: int | None
     is_timed: bool = False
 
-    def takes(self, count: int) -> bool:
+    def accepts(self, count: int) -> bool:
         """Return whether the function can be called with `count` arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
@@ -212,13 +213,13 @@ def _get(collection: Any, key: Any, default: Any = None) -> Any:
     return key if isinstance(collection, frozenset) and key in collection else default
 
 
-def _nth(collection: Any, place: Any, *default: Any) -> Any:
+def _nth(collection: Any, position: Any, *default: Any) -> Any:
     items = as_sequence(collection)
-    if 0 <= as_number(place) < len(items):
-        return items[int(place)]
+    if 0 <= as_number(position) < len(items):
+        return items[int(position)]
     if default:
         return default[0]
-    raise ValueError(f"there is no item {place} among {len(items)}")
+    raise ValueError(f"there is no item {position} among {len(items)}")
 
 
 def _contains(collection: Any, key: Any) -> bool:
@@ -236,10 +237,10 @@ def _range(*bounds: Any) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _at(place: int) -> Callable[[Any], Any]:
+def _at(position: int) -> Callable[[Any], Any]:
     def at(value: Any) -> Any:
         items = as_sequence(value)
-        return items[place] if -len(items) <= place < len(items) else None
+        return items[position] if -len(items) <= position < len(items) else None
 
     return at
 
@@ -275,7 +276,7 @@ def _string(value: Any) -> str:
 
 
 def _on_string(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, for one or two strings."""
+    """Return the function, for one or two strings."""
 
     def checked(*values: Any) -> Any:
         return function(*map(_string, values))
@@ -305,8 +306,8 @@ def _subs(text: Any, start: Any, end: Any = None) -> str:
 
 
 def _index_of(text: Any, part: Any) -> int | None:
-    place = _string(text).find(_string(part))
-    return None if place < 0 else place
+    position = _string(text).find(_string(part))
+    return None if position < 0 else position
 
 
 def _join(*values: Any) -> str:
@@ -425,7 +426,7 @@ class AggregateFunction:
     """An aggregate. One with an amount gets it as its second argument, or None if the query has none."""
 
     call: Callable[..., Any]
-    takes_amount: bool = False
+    accepts_amount: bool = False
 
 
 def _numbers(values: Sequence[Any]) -> Sequence[Any]:
@@ -449,13 +450,13 @@ def _median(values: Sequence[Any]) -> float:
 
 
 def _variance(values: Sequence[Any]) -> float:
-    """The variance of the whole, not of a sample."""
+    """Return the variance of the whole, not of a sample."""
     mean = sum(_numbers(values)) / len(values)
     return float(sum((value - mean) ** 2 for value in values) / len(values))
 
 
 def _one_kind(values: Sequence[Any]) -> bool:
-    """Whether Python can compare all values with one another, which is much faster than our order."""
+    """Return whether Python can compare all values with one another, which is much faster than `compare`."""
     classes = set(map(type, values))
     return classes <= {int, float} or classes == {str}
 
@@ -481,7 +482,7 @@ AGGREGATES: Mapping[str, AggregateFunction] = {
     "median": AggregateFunction(_median),
     "variance": AggregateFunction(_variance),
     "stddev": AggregateFunction(lambda values: math.sqrt(_variance(values))),
-    "min": AggregateFunction(_lowest, takes_amount=True),
-    "max": AggregateFunction(_highest, takes_amount=True),
+    "min": AggregateFunction(_lowest, accepts_amount=True),
+    "max": AggregateFunction(_highest, accepts_amount=True),
 }
 """By the names that queries call them by."""

@@ -157,7 +157,7 @@ def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], ro
     return None
 
 
-def keep(call: Callable[[Row], Any]) -> Step:
+def filter_rows(call: Callable[[Row], Any]) -> Step:
     """Return a step that keeps the rows for which the result of the call is true."""
 
     def step(rows: Rows) -> Iterator[Rows]:
@@ -191,7 +191,9 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
             if value is None:
                 continue
             for parts in expand(binding, value):
-                if all(parts[place] == (known if column is None else row[column]) for place, column, known in old):
+                if all(
+                    parts[position] == (known if column is None else row[column]) for position, column, known in old
+                ):
                     out.append(row + added(parts))
             if len(out) >= BATCH_ROWS:
                 yield out
@@ -253,7 +255,7 @@ class Scope:
     @cached_property
     def columns(self) -> Mapping[str, int]:
         """Return the column of each variable by its name."""
-        return {name: place for place, name in enumerate(self.names)}
+        return {name: position for position, name in enumerate(self.names)}
 
     def binds(self, names: Iterable[str]) -> bool:
         """Return whether all of the variables are bound."""
@@ -278,10 +280,10 @@ class SolvedRules(Protocol):
     def apart(self) -> SolvedRules:
         """Return these rules with separate tables, which give only complete answers."""
 
-    def can_run(self, name: str, places: frozenset[int]) -> bool:
+    def can_run(self, name: str, positions: frozenset[int]) -> bool:
         """Return whether the rule can be solved when the arguments at these positions are bound."""
 
-    def caller(self, call: RuleCall, places: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
+    def caller(self, call: RuleCall, positions: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return the evaluator of a rule call: from all input rows, a function from a row to its answers."""
 
 
@@ -336,12 +338,12 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
         case Or():
             return is_or_ready(context, clause, bound & frozenset(clause.variables))
         case RuleCall():
-            places = frozenset(
-                place
-                for place, term in enumerate(clause.arguments)
+            positions = frozenset(
+                position
+                for position, term in enumerate(clause.arguments)
                 if isinstance(term, Constant) or (isinstance(term, Variable) and term.name in bound)
             )
-            return context.rules.can_run(clause.name, places)
+            return context.rules.can_run(clause.name, positions)
     return True
 
 
@@ -370,9 +372,9 @@ class Group:
         terms = (self.entity, *(pattern.value for pattern in self.patterns))
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
-    def line_variables(self, places: Mapping[str, int]) -> frozenset[str]:
+    def line_variables(self, positions: Mapping[str, int]) -> frozenset[str]:
         """Return the variables that stand for the entity's line."""
-        terms = [self.entity] + [p.value for p in self.patterns if places.get(_attribute(p)) == LINE]
+        terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute(p)) == LINE]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
 
@@ -391,50 +393,50 @@ class Match:
     outputs: dict[str, int] = field(default_factory=dict)
     """New columns."""
 
-    def add(self, place: int, term: Term, scope: Scope) -> None:
+    def add(self, position: int, term: Term, scope: Scope) -> None:
         """Add the condition that the value at `place` is the term's."""
-        self.present.add(place)
+        self.present.add(position)
         if isinstance(term, Constant):
-            self.fixed.append((place, term.value))
+            self.fixed.append((position, term.value))
         elif isinstance(term, Variable):
             if term.name in scope.constants:
-                self.fixed.append((place, scope.constants[term.name]))
+                self.fixed.append((position, scope.constants[term.name]))
             elif term.name in scope.columns:
-                self.joined.append((place, scope.columns[term.name]))
+                self.joined.append((position, scope.columns[term.name]))
             elif term.name in self.outputs:
-                self.same.append((place, self.outputs[term.name]))
+                self.same.append((position, self.outputs[term.name]))
             else:
-                self.outputs[term.name] = place
+                self.outputs[term.name] = position
 
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
         """Return the records that match regardless of the row."""
-        for place, value in self.fixed:
+        for position, value in self.fixed:
             # An absent value in a record is None, so nil equals no value.
-            records = [record for record in records if record[place] == value] if value is not None else []
-        for place in self.present - required:
-            records = [record for record in records if record[place] is not None]
-        for place, other in self.same:
-            records = [record for record in records if record[place] == record[other]]
+            records = [record for record in records if record[position] == value] if value is not None else []
+        for position in self.present - required:
+            records = [record for record in records if record[position] is not None]
+        for position, other in self.same:
+            records = [record for record in records if record[position] == record[other]]
         return records
 
 
-def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
+def match_group(group: Group, scope: Scope, positions: Mapping[str, int]) -> Match:
     """Return the conditions of all patterns of the group on a record."""
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:
-        place = places.get(_attribute(pattern))
-        if place is None:  # an attribute that only other sources have
+        position = positions.get(_attribute(pattern))
+        if position is None:  # an attribute that only other sources have
             match.fixed.append((LINE, None))
-        match.add(LINE if place is None else place, pattern.value, scope)
+        match.add(LINE if position is None else position, pattern.value, scope)
     return match
 
 
-def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: Iterable[str]) -> tuple[Step, list[str]]:
+def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: Iterable[str]) -> tuple[Step, list[str]]:
     """Return the step that adds matching records, and the names of its columns. `lines` limits the lines."""
-    names = [name for name in match.outputs if name in wanted]
+    names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
-    required = snapshot.schema.required_places
+    required = snapshot.schema.required_positions
     is_unique = any(match.outputs[name] == LINE for name in names)
 
     def additions(records: Sequence[Row]) -> list[Row]:
@@ -445,23 +447,23 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: It
         return cross(additions(match.passing(_candidates(match, snapshot, lines), required))), names
 
     key = projection([column for _, column in match.joined])
-    places = [place for place, _ in match.joined]
-    record_key = projection(places)
+    positions = [position for position, _ in match.joined]
+    record_key = projection(positions)
     best = min(range(len(match.joined)), key=lambda n: _spread(snapshot, match.joined[n][0]))
-    best_place = match.joined[best][0]
+    best_position = match.joined[best][0]
     built: dict[Row, list[Row]] | None = None
 
     def matching(rows: list[Row]) -> Any:
         nonlocal built
-        if built is None and snapshot.is_indexed(best_place) and len(rows) * FEW < len(snapshot):
+        if built is None and snapshot.is_indexed(best_position) and len(rows) * FEW < len(snapshot):
             return look_up
         if built is None:
             records = match.passing(_candidates(match, snapshot, lines), required)
-            built = hashed(records, places, columns)
+            built = hashed(records, positions, columns)
         return built.get
 
     def look_up(values: Row) -> list[Row]:
-        records: Sequence[Row] = _in_lines(snapshot.with_value(best_place, values[best]), lines)
+        records: Sequence[Row] = _in_lines(snapshot.with_value(best_position, values[best]), lines)
         if len(values) > 1:
             records = [record for record in records if record_key(record) == values]
         return additions(match.passing(records, required))
@@ -472,11 +474,11 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: It
 FEW = 8  # with fewer rows than an eighth of the entities, asking the index for each beats reading all entities once
 
 
-def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Iterable[str]) -> tuple[Step, list[str]]:
+def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Iterable[str]) -> tuple[Step, list[str]]:
     """Return the step of a pattern whose attribute is unknown: every entity is split into triples."""
     match = Match()
-    for place, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
-        match.add(place, term, scope)
+    for position, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
+        match.add(position, term, scope)
     keywords = snapshot.schema.keywords
     triples: list[Row] = [
         (record[LINE], keyword, value)
@@ -485,7 +487,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Itera
         if value is not None
     ]
     found = match.passing(triples, frozenset(range(3)))
-    names = [name for name in match.outputs if name in wanted]
+    names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
     if not match.joined:
         return cross(list(dict.fromkeys(projected(found, columns)))), names
@@ -495,8 +497,8 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Itera
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
-    """The records to look at, narrowed down by an index as far as possible."""
-    indexed = [(place, value) for place, value in match.fixed if snapshot.is_indexed(place)]
+    """Return the records to inspect, narrowed down by an index where possible."""
+    indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
     if indexed:
         place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))
         return _in_lines(snapshot.with_value(place, value), lines)
@@ -504,15 +506,17 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
 
 
 def _in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
-    """The records with a line among these, out of records in line order."""
+    """Return the records whose lines are in the range. The records are in line order."""
     return records if lines is None else between(records, lines.start, lines.stop - 1)
 
 
-def _spread(snapshot: Snapshot, place: int) -> float:
-    """The number of records that share a value of the attribute, on average."""
-    if place == LINE:
+def _spread(snapshot: Snapshot, position: int) -> float:
+    """Return the number of records that share a value of the attribute, on average."""
+    if position == LINE:
         return 0
-    return len(snapshot) / max(1, snapshot.distinct_values(place)) if snapshot.is_indexed(place) else len(snapshot)
+    return (
+        len(snapshot) / max(1, snapshot.distinct_values(position)) if snapshot.is_indexed(position) else len(snapshot)
+    )
 
 
 def _attribute(pattern: Pattern) -> str:
@@ -543,5 +547,5 @@ def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[o
 
 def _value(snapshot: Snapshot, entity: object, attribute: object) -> object:
     record = snapshot.entity(entity)
-    place = snapshot.schema.positions.get(attribute) if isinstance(attribute, str) else None
-    return None if record is None or place is None else record[place]
+    position = snapshot.schema.positions.get(attribute) if isinstance(attribute, str) else None
+    return None if record is None or position is None else record[position]

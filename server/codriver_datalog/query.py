@@ -55,7 +55,7 @@ PULL = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :de
 MAX_RULES = 200
 NAME = re.compile(r"[^\s:\"]+")
 
-MAX_ROWS = 100_000  # that inputs are taken apart into, all together
+MAX_ROWS = 100_000  # that inputs are destructured into, all together
 
 
 def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
@@ -131,7 +131,7 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
 
 
 def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
-    """The forms after each of the section keywords."""
+    """Return the forms after each of the section keywords."""
     sections: dict[str, tuple[Form, ...]] = {}
     if form.tag == "map":
         for key, value in zip(form.items[::2], form.items[1::2], strict=True):
@@ -141,7 +141,7 @@ def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
         return sections
     if form.tag != "vector" or not form.items or form.items[0].tag != "keyword":
         raise text.error("a query: `[:find ?e :where [?e :output/line 1]]`", form)
-    starts = [place for place, item in enumerate(form.items) if item.tag == "keyword"]
+    starts = [position for position, item in enumerate(form.items) if item.tag == "keyword"]
     for start, end in pairwise([*starts, len(form.items)]):
         name = form.items[start]
         if name.value not in SECTIONS:
@@ -182,11 +182,13 @@ def _element(text: Text, form: Form, schema: Schema) -> Element:
 def _aggregate(text: Text, form: Form) -> Aggregate:
     name, *rest = form.items
     amount: int | None = None
-    if len(rest) == 2 and AGGREGATES[name.value].takes_amount and type(rest[0].value) is int and rest[0].value >= 0:
+    if len(rest) == 2 and AGGREGATES[name.value].accepts_amount and type(rest[0].value) is int and rest[0].value >= 0:
         amount = rest.pop(0).value
     if len(rest) != 1 or rest[0].tag != "symbol" or not rest[0].value.startswith("?"):
-        wanted = f"`({name.value} ?x)`" + (f" or `({name.value} 3 ?x)`" if AGGREGATES[name.value].takes_amount else "")
-        raise text.error(wanted, form)
+        expected = f"`({name.value} ?x)`" + (
+            f" or `({name.value} 3 ?x)`" if AGGREGATES[name.value].accepts_amount else ""
+        )
+        raise text.error(expected, form)
     return Aggregate(name.value, amount, Variable(rest[0].value), form)
 
 
@@ -243,18 +245,18 @@ def _inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input,
 
 
 def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
-    wanted = "a rule: `[(name ?a [?b]) clause …]`"
+    expected = "a rule: `[(name ?a [?b]) clause …]`"
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
-        raise parser.text.error(wanted, form)
+        raise parser.text.error(expected, form)
     name, *arguments = form.items[0].items
     if name.tag != "symbol" or not NAME.fullmatch(name.value) or not arguments or parser.is_variable(name):
-        raise parser.text.error(wanted, form.items[0])
+        raise parser.text.error(expected, form.items[0])
     head, required = parser.rule_variables(tuple(arguments), form.items[0])
     return name.value, Branch(head, required, parser.clauses(form.items[1:]), form)
 
 
 def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
-    """Check that every variable asked for is bound somewhere, and that rules come with their input."""
+    """Check that every requested variable is bound somewhere, and that rules come with their input."""
     text = query.text
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
@@ -271,9 +273,9 @@ def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collect
         raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", unknown[0].form)
 
 
-def _refuse_twice(text: Text, names: list[str], form: Form, wanted: str) -> None:
+def _refuse_twice(text: Text, names: list[str], form: Form, expected: str) -> None:
     if len(set(names)) < len(names):
-        raise text.error(wanted, form)
+        raise text.error(expected, form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Query plan: the order in which clauses run, and the relational operator of each.
 
-The order in the query does not change the answer. At each point, clauses that only filter go first, then clauses that
-share a bound variable, then clauses that name a value, then the first one: joins are by hash and by index, so that no
-estimate of their sizes is needed. A `not` waits until all variables shared with the clauses around it are bound. Here
-answers can differ from DataScript's, which runs a `not` at its place in the query and takes variables bound later for
-not shared.
+The order of clauses in the query does not change the answer. At each point, clauses that only filter run first, then
+clauses that share a bound variable, then clauses that name a value, then the first one left. Joins use hashes and
+indexes, so no estimate of their sizes is needed. A `not` waits until all variables that it shares with the clauses
+around it are bound. Answers can differ from DataScript's in this case: DataScript runs a `not` where it is written, and
+treats variables bound later as not shared.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ Unit = Group | Clause
 COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """Each comparison with its mirror image."""
 
-CALLS = 512  # of a function between two looks at the clock; one may take some milliseconds
-SHOWN_CHARACTERS = 60  # of a value in an error
+CALLS = 512  # of a function between two inspects the clock; one may take some milliseconds
+MAX_VALUE_CHARACTERS = 60  # of a value in an error
 
 
 @dataclass(frozen=True)
@@ -71,55 +71,55 @@ class Plan:
         return lambda row: tuple([value if column is None else row[column] for column, value in known])
 
 
-def plan(context: Context, clauses: Iterable[Clause], scope: Scope, wanted: Iterable[str]) -> Plan:
+def plan(context: Context, clauses: Iterable[Clause], scope: Scope, requested: Iterable[str]) -> Plan:
     """Plan the clauses for rows of this scope, with the requested variables among the columns.
 
     Raises:
         QueryError: a clause needs variables that no other clause binds.
     """
-    planner = _Planner(context, clauses, scope, frozenset(wanted))
+    planner = _Planner(context, clauses, scope, frozenset(requested))
     while planner.pending:
-        planner.take(planner.next())
+        planner.add(planner.next())
     return Plan(tuple(planner.steps), planner.scope, planner.is_distinct)
 
 
 class _Planner:
-    def __init__(self, context: Context, clauses: Iterable[Clause], scope: Scope, wanted: frozenset[str]) -> None:
+    def __init__(self, context: Context, clauses: Iterable[Clause], scope: Scope, requested: frozenset[str]) -> None:
         self.context = context
         self.scope = scope
         self.steps: list[Step] = []
         self.is_distinct = True
         self.pending: list[Unit] = _units(clauses)
-        self._wanted = wanted
+        self._requested = requested
 
     def next(self) -> Unit:
-        """The next clause: one that only filters, else the first of those that the bound variables narrow most."""
+        """Return the next clause: one that only filters, else the first one that bound variables narrow most."""
         self.context.budget.check()
         ready = [unit for unit in self.pending if self._is_ready(unit)]
         if not ready:
             raise self._unbound(self.pending[0])
         return ready[0] if len(ready) == 1 else min(ready, key=self._width)
 
-    def take(self, unit: Unit) -> None:
+    def add(self, unit: Unit) -> None:
         """Turn the unit into steps."""
         self.pending.remove(unit)
         match unit:
             case Group():
-                self._take_group(unit)
+                self._add_group(unit)
             case Pattern():
                 snapshot = self.context.snapshot(unit.source)
                 self._add(*operators.datom_step(unit, self.scope, snapshot, self._needed()))
             case Predicate():
                 call = self._caller(unit.function, unit.arguments, unit.form)
-                self._add(self._explained(unit, operators.keep(call), call), (), is_distinct=True)
+                self._add(self._explained(unit, operators.filter_rows(call), call), (), is_distinct=True)
             case FunctionCall():
-                self._take_function(unit)
+                self._add_function(unit)
             case Not():
-                self._take_not(unit)
+                self._add_not(unit)
             case Or():
-                self._take_or(unit)
+                self._add_or(unit)
             case RuleCall():
-                self._take_rule(unit)
+                self._add_rule(unit)
 
     def _add(self, step: Step, names: Iterable[str], *, is_distinct: bool = False) -> None:
         """Add a step and its columns. `is_distinct`: the step makes different rows of different rows."""
@@ -128,11 +128,11 @@ class _Planner:
         self.is_distinct &= is_distinct
 
     def _needed(self) -> frozenset[str]:
-        """The variables that a later step still looks at."""
-        return self._wanted.union(*map(_variables, self.pending))
+        """Return the variables that a later step still uses."""
+        return self._requested.union(*map(_variables, self.pending))
 
     def _is_ready(self, unit: Unit) -> bool:
-        """Whether all variables that the unit needs are bound."""
+        """Return whether all variables that the unit needs are bound."""
         match unit:
             case Predicate() | FunctionCall():
                 return self.scope.binds(argument_variables(unit.arguments))
@@ -145,12 +145,12 @@ class _Planner:
                 inner = self.scope.inside(unit.variables)
                 return is_or_ready(self.context, unit, frozenset((*inner.names, *inner.constants)))
             case RuleCall():
-                places = frozenset(place for place, _ in self._bound_arguments(unit))
-                return self.context.rules.can_run(unit.name, places)
+                positions = frozenset(position for position, _ in self._bound_arguments(unit))
+                return self.context.rules.can_run(unit.name, positions)
         return True
 
     def _width(self, unit: Unit) -> int:
-        """The rank of a unit by its number of rows: 0 for a filter, 4 for a join with all entities."""
+        """Return the rank of a unit by its number of rows: 0 for a filter, 4 for a join with all entities."""
         if isinstance(unit, Predicate | FunctionCall | Not):
             return 0
         if any(self.scope.binds((name,)) for name in _variables(unit)):
@@ -158,7 +158,7 @@ class _Planner:
             return 2 if isinstance(unit, Or | RuleCall) else 1
         return 3 if isinstance(unit, Group) and _has_known_value(unit) else 4
 
-    def _take_group(self, group: Group) -> None:
+    def _add_group(self, group: Group) -> None:
         lines, absorbed = self._lines(group)
         for predicate in absorbed:
             self.pending.remove(predicate)
@@ -168,7 +168,7 @@ class _Planner:
         self._add(step, names, is_distinct=not match.joined)
 
     def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
-        """The lines that comparisons leave to a group, and the comparisons that this range makes superfluous."""
+        """Return the lines that comparisons leave to a group, and the comparisons that this range makes superfluous."""
         names = group.line_variables(self.context.snapshot(group.source).schema.positions)
         low, high = 0, None
         absorbed: list[Predicate] = []
@@ -201,7 +201,7 @@ class _Planner:
         return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
 
     def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
-        """A caller of the function, which takes the arguments from a row."""
+        """Return a caller of the function, which takes the arguments from a row."""
         function: Callable[..., Any]
         if name in ENTITY_FUNCTIONS:
             source, *arguments = arguments
@@ -218,10 +218,10 @@ class _Planner:
             return self.scope.columns[argument.name], None
         return None, self._constant(argument)
 
-    def _take_function(self, unit: FunctionCall) -> None:
+    def _add_function(self, unit: FunctionCall) -> None:
         plain = call = self._caller(unit.function, unit.arguments, unit.form)
         if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
-            call = _weighed(call, self.context.budget.make)
+            call = _counted(call, self.context.budget.make)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
             self._add(self._explained(unit, operators.add_value(call), plain), names)
@@ -233,7 +233,7 @@ class _Planner:
         self._add(self._explained(unit, operators.add_bound(call, unit.binding, known), plain), new)
 
     def _explained(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
-        """The step, heeding the time limit; a failure of its function becomes an error about the clause."""
+        """Return the step, heeding the time limit; a failure of its function becomes an error about the clause."""
         context = self.context
         arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
 
@@ -252,7 +252,7 @@ class _Planner:
 
         return explained
 
-    def _take_not(self, unit: Not) -> None:
+    def _add_not(self, unit: Not) -> None:
         inner = self.scope.inside(variables(unit))
         if not inner.names and not inner.constants:
             raise self.context.text.error("a variable in `not` that another clause binds", unit.form)
@@ -269,41 +269,41 @@ class _Planner:
 
         self._add(step, ())
 
-    def _take_or(self, unit: Or) -> None:
+    def _add_or(self, unit: Or) -> None:
         inner = self.scope.inside(unit.variables)
         new = [name for name in unit.variables if not inner.binds((name,))]
         plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
         outputs = [planned.output((*inner.names, *new)) for planned in plans]
-        bound, held = len(inner.names), 0
+        bound, charged = len(inner.names), 0
 
         def matching(rows: Rows) -> Callable[[Row], Iterable[Row] | None]:
-            nonlocal held
-            self.context.budget.hold(-held)  # the rows that the batch before held
-            held = 0
+            nonlocal charged
+            self.context.budget.charge_rows(-charged)  # the rows that the batch before held
+            charged = 0
             keys = list(dict.fromkeys(map(key, rows)))
             found: dict[Row, None] = {}
             for planned, output in zip(plans, outputs, strict=True):
                 for batch in operators.run(planned.steps, keys, self.context.budget):
                     before = len(found)
                     found.update(dict.fromkeys(map(output, batch)))
-                    held += len(found) - before
-                    self.context.budget.hold(len(found) - before)
+                    charged += len(found) - before
+                    self.context.budget.charge_rows(len(found) - before)
             return operators.hashed(found, range(bound), range(bound, bound + len(new))).get
 
         key = operators.projection([self.scope.columns[name] for name in inner.names])
         self._add(operators.join(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
-        """The places of a call's arguments that have values, and these arguments."""
+        """Return the places of a call's arguments that have values, and these arguments."""
         return [
-            (place, self._expression(term))
-            for place, term in enumerate(call.arguments)
+            (position, self._expression(term))
+            for position, term in enumerate(call.arguments)
             if isinstance(term, Constant) or (isinstance(term, Variable) and self.scope.binds((term.name,)))
         ]
 
-    def _take_rule(self, call: RuleCall) -> None:
+    def _add_rule(self, call: RuleCall) -> None:
         bound = self._bound_arguments(call)
-        free = [place for place in range(len(call.arguments)) if place not in dict(bound)]
+        free = [position for position in range(len(call.arguments)) if position not in dict(bound)]
         first: dict[str, int] = {}
         repeated: list[tuple[int, int]] = []
         for place in free:
@@ -332,7 +332,7 @@ class _Planner:
 
 
 def _units(clauses: Iterable[Clause]) -> list[Unit]:
-    """The clauses, with the patterns about one entity put together."""
+    """Return the clauses, with the patterns about one entity put together."""
     units: list[Unit] = []
     groups: dict[tuple[Source, Term], list[Pattern]] = {}
     for clause in clauses:
@@ -347,19 +347,19 @@ def _units(clauses: Iterable[Clause]) -> list[Unit]:
 
 
 def _has_known_value(group: Group) -> bool:
-    """Whether the unit's entity, or one of its values, stands in the query."""
+    """Return whether the unit's entity, or one of its values, is in the query."""
     return any(isinstance(term, Constant) for term in (group.entity, *(pattern.value for pattern in group.patterns)))
 
 
 def _has_known_attribute(pattern: Pattern) -> bool:
-    """Whether the attribute is known, or none is asked for."""
+    """Return whether the attribute is known, or none is given."""
     return isinstance(pattern.attribute, Constant) or (
         isinstance(pattern.attribute, Blank) and isinstance(pattern.value, Blank)
     )
 
 
 def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """The patterns that say more than the existence of an entity."""
+    """Return the patterns that require more than the existence of an entity."""
     return tuple(pattern for pattern in patterns if isinstance(pattern.attribute, Constant))
 
 
@@ -368,27 +368,27 @@ def _variables(unit: Unit) -> frozenset[str]:
 
 
 def _provided(unit: Unit) -> frozenset[str]:
-    """The variables that are bound once the unit has run."""
+    """Return the variables that are bound once the unit has run."""
     return unit.variables if isinstance(unit, Group) else variables_bound_by(unit)
 
 
-def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
-    """The call, with each of its values counted as memory."""
+def _counted(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
+    """Return the call, with each of its values counted as memory."""
 
-    def weighed(row: Row) -> Any:
+    def counted(row: Row) -> Any:
         value = call(row)
         make(value)
         return value
 
-    return weighed
+    return counted
 
 
 def _example(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
-    """The failed call with its values, if some of them came from a row and so are not in the query."""
+    """Return the failed call with its values, if some of them came from a row and so are not in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
-    shown = [cut(print_edn(value), SHOWN_CHARACTERS) for value in values]
-    return f" in ({' '.join([function, *shown])}); a clause that only filters can keep such values out"
+    printed = [cut(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]
+    return f" in ({' '.join([function, *printed])}); a clause that only filters can keep such values out"
 
 
 def _entity_functions() -> Mapping[str, Callable[..., Any]]:

@@ -5,7 +5,7 @@ server. The `regex` package can do both. This module is its only user. The synta
 such as `(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, `&&` in sets.
 
 Constructs without a bound by time are refused before they run: recursion and fuzzy matching anywhere, and patterns
-whose repeated groups take memory on long texts.
+whose repeated groups take memory on long strings.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ MAX_MATCHES = 100_000  # of a re-seq
 SHORT_CHARACTERS = 4096
 SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
 # The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
-# search that is not over after this many is begun again with the time that is left, at the pace that was seen.
+# search that has not finished after this many is started again with the time that is left, at the pace that was seen.
 TRIAL_S = 0.1
 MAX_SEARCH_BYTES = 64 * 2**20
-# Measured with random patterns on texts of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
+# Measured with random patterns on strings of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
 BYTES_A_CHARACTER = 130
 BYTES_A_REPEATED = 75
 
@@ -64,7 +64,7 @@ class Construct:
 class Shape:
     """The shape of a pattern: its first forbidden construct, and the number of repetitions that take memory.
 
-    `repeated`: the number of groups that are or lie in repeated ones, and of other parts of any length, such as a
+    `repeated`: the number of groups that are or are in repeated ones, and of other parts of any length, such as a
     grapheme.
     """
 
@@ -86,20 +86,20 @@ class _Reading:
         self.refused: Construct | None = None
         self.repeated = 0
         self._text = pattern
-        self._place = 0
+        self._position = 0
         self._is_verbose = False
         self._open: list[tuple[bool, int]] = []
         """For each open group: whether spaces count around it, and the number of groups that had ended before it."""
-        self._ended = 0
+        self._closed_groups = 0
 
     def run(self) -> None:
         """Read the whole pattern, or up to a forbidden construct."""
-        while self.refused is None and self._place < len(self._text):
-            if self._is_verbose and (space := VERBOSE_SPACE.match(self._text, self._place)):
-                self._place = space.end()
+        while self.refused is None and self._position < len(self._text):
+            if self._is_verbose and (space := VERBOSE_SPACE.match(self._text, self._position)):
+                self._position = space.end()
                 continue
-            character = self._text[self._place]
-            self._place += 1
+            character = self._text[self._position]
+            self._position += 1
             match character:
                 case "\\":
                     self._outer_escape()
@@ -115,44 +115,44 @@ class _Reading:
                     )
 
     def _ahead(self, before: str = "") -> str:
-        """The rest of the pattern, without the spaces and comments that do not count."""
-        rest = self._text[self._place :]
+        """Return the rest of the pattern, without the spaces and comments that do not count."""
+        rest = self._text[self._position :]
         return before + (VERBOSE_SPACE.sub("", rest) if self._is_verbose else rest)
 
     def _has(self, text: str) -> bool:
-        """Whether this text comes next; if so, it is read."""
-        if not self._text.startswith(text, self._place):
+        """Consume this text if it comes next, and return whether it did."""
+        if not self._text.startswith(text, self._position):
             return False
-        self._place += len(text)
+        self._position += len(text)
         return True
 
     def _refuse(self, name: str, text: str, instead: str) -> None:
         self.refused = Construct(name, text, instead)
 
     def _outer_escape(self) -> None:
-        escaped = self._text[self._place : self._place + 1]
+        escaped = self._text[self._position : self._position + 1]
         self._escape()
         if escaped in NO_SINGLE:
             self._has_name()
             self.repeated += bool(REPEAT.match(self._ahead()))
 
     def _has_name(self) -> None:
-        if name := GROUP_NAME.match(self._text, self._place):
-            self._place = name.end()
+        if name := GROUP_NAME.match(self._text, self._position):
+            self._position = name.end()
 
     def _escape(self) -> bool:
-        """Read the text behind a backslash; whether it stands for one character."""
-        named = NAMED_ESCAPE.match(self._text, self._place)
-        escaped = self._text[self._place : self._place + 1]
-        self._place = named.end() if named else self._place + 1
+        """Read the text after a backslash, and return whether it stands for one character."""
+        named = NAMED_ESCAPE.match(self._text, self._position)
+        escaped = self._text[self._position : self._position + 1]
+        self._position = named.end() if named else self._position + 1
         return not (named and escaped != "N") and escaped not in NO_CHARACTER
 
     def _group(self) -> None:
-        """Read the beginning of a group, as far as it tells the kind of the group."""
+        """Read the beginning of a group, up to what determines its kind."""
         if self._has("?#"):
             self._comment()
             return
-        self._open.append((self._is_verbose, self._ended))
+        self._open.append((self._is_verbose, self._closed_groups))
         if not self._has("?"):
             return
         rest = self._ahead()
@@ -164,15 +164,15 @@ class _Reading:
             self._flags(rest)
 
     def _comment(self) -> None:
-        while self._place < len(self._text):
-            self._place += 1
-            if self._text[self._place - 1] == ")":
+        while self._position < len(self._text):
+            self._position += 1
+            if self._text[self._position - 1] == ")":
                 return
-            if self._text[self._place - 1] == "\\":
-                self._place += 1
+            if self._text[self._position - 1] == "\\":
+                self._position += 1
 
     def _flags(self, rest: str) -> None:
-        """Read flags, which hold to the end of their own group, or of the group around them."""
+        """Read flags, which apply to the end of their own group or of the group around them."""
         flags = FLAGS.match(rest)
         if flags is None:
             return
@@ -181,7 +181,7 @@ class _Reading:
             self._refuse("a change of the syntax's version", text, "leave the flag out: it is always version 1")
             return
         is_verbose = (self._is_verbose or "x" in flags["on"]) and "x" not in (flags["off"] or "")
-        self._place = self._text.index(flags["end"], self._place) + 1
+        self._position = self._text.index(flags["end"], self._position) + 1
         if flags["end"] == ")":
             self._open.pop()
         self._is_verbose = is_verbose
@@ -189,17 +189,17 @@ class _Reading:
     def _end_group(self) -> None:
         if not self._open:
             return
-        self._is_verbose, ended_before = self._open.pop()
-        self._ended += 1
+        self._is_verbose, closed_before = self._open.pop()
+        self._closed_groups += 1
         if REPEAT.match(self._ahead()):
-            self.repeated += self._ended - ended_before
+            self.repeated += self._closed_groups - closed_before
 
     def _set(self) -> None:
-        """Read a set behind its opening bracket, the sets within it too."""
+        """Read a set after its opening bracket, the sets within it too."""
         depth = 1
         self._has("^")
-        must_be_member = True  # the first bracket behind an opening one, or an operator, is a character
-        while depth and self._place < len(self._text):
+        must_be_member = True  # the first bracket after an opening one, or an operator, is a character
+        while depth and self._position < len(self._text):
             if not must_be_member and self._has("]"):
                 depth -= 1
             elif not must_be_member and any(map(self._has, SET_OPERATORS)):
@@ -213,26 +213,26 @@ class _Reading:
                 must_be_member = False
 
     def _opens_set(self) -> bool:
-        return not POSIX_CLASS.match(self._text, self._place) and self._has("[")
+        return not POSIX_CLASS.match(self._text, self._position) and self._has("[")
 
     def _member(self) -> None:
         """Read a character, a class, or a range of a set."""
         is_character = self._item()
-        dash = self._place
+        dash = self._position
         if not is_character or not self._has("-"):
             return
         if self._has("-"):
-            self._place = dash
-        elif not self._text.startswith(("]", "["), self._place):
+            self._position = dash
+        elif not self._text.startswith(("]", "["), self._position):
             self._item()
 
     def _item(self) -> bool:
-        """Read a character or a class; whether it is a character."""
-        if posix := POSIX_CLASS.match(self._text, self._place):
-            self._place = posix.end()
+        """Read a character or a class, and return whether it is a character."""
+        if posix := POSIX_CLASS.match(self._text, self._position):
+            self._position = posix.end()
             return False
-        self._place += 1
-        return self._text[self._place - 1] != "\\" or self._escape()
+        self._position += 1
+        return self._text[self._position - 1] != "\\" or self._escape()
 
 
 class Clock(Protocol):
@@ -279,7 +279,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def _max_characters(found: Shape) -> int | None:
-    """The longest text for which the repetitions of a pattern fit into memory."""
+    """Return the longest text for which the repetitions of a pattern fit into memory."""
     if not found.repeated:
         return None
     return MAX_SEARCH_BYTES // (BYTES_A_CHARACTER + BYTES_A_REPEATED * found.repeated)
@@ -303,15 +303,15 @@ def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | 
 def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[str, ...]:
     """Return the parts between the matches: at most `limit` if above 0, else without empty last ones, as in Java."""
     parts: list[str] = []
-    place = 0
+    position = 0
     for match in _matches(clock, pattern, text):
         if 0 < limit <= len(parts) + 1:
             break
         if match.end() == 0 or (match.start() == match.end() == len(text)):
             continue  # Java splits off no empty text before the first character or after the last
-        parts.append(text[place : match.start()])
-        place = match.end()
-    parts.append(text[place:])
+        parts.append(text[position : match.start()])
+        position = match.end()
+    parts.append(text[position:])
     while limit == 0 and len(parts) > 1 and not parts[-1]:
         parts.pop()
     return tuple(parts)
@@ -328,7 +328,7 @@ def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
 
 
 def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any]) -> Any:
-    """The match that a search finds within the time left. A long search lets other threads run."""
+    """Return the match that a search finds within the time left. A long search lets other threads run."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
             f"the pattern repeats a group, which takes memory for each time: it is run on texts of at most"
@@ -345,13 +345,13 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
 
 
 def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
-    """The match that a search finds within the time left, however busy the machine is."""
-    began_s = monotonic()
+    """Return the match that a search finds within the time left, regardless of the machine's load."""
+    started_s = monotonic()
     trial_s = min(TRIAL_S, clock.remaining_s())
     try:
         return search(timeout=trial_s, concurrent=True)
     except TimeoutError:
-        pace = trial_s / max(monotonic() - began_s, trial_s)
+        pace = trial_s / max(monotonic() - started_s, trial_s)
     try:
         return search(timeout=clock.remaining_s() * pace, concurrent=True)
     except TimeoutError:
@@ -359,7 +359,7 @@ def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
 
 
 def _match_value(match: Any) -> object:
-    """A match as Clojure gives it: its text, or a vector of the text and each group's."""
+    """Return a match as Clojure gives it: its text, or a vector of the text and each group's."""
     if match is None:
         return None
     groups = match.groups()

@@ -1,18 +1,17 @@
-"""Solver: plans the clauses, runs the plan and the rules, and gives the rows the shape that was asked for.
+"""Solver: plans the clauses, runs the plan and the rules, and shapes the rows as `:find` requests.
 
-Rows with a line come sorted by it, other rows in the order in which they were found, which is the same each time. A row
-limit, and a limit of an answer's text, keep the rows with the highest lines, else the first. When time ends a query,
-the answer has the rows found until then, and aggregates over them.
+Rows with a line are sorted by it. Other rows keep the order in which they were found, which is the same each time. A
+row limit and a size limit keep the rows with the highest lines, or else the first rows. When time runs out, the answer
+has the rows found so far, and aggregates over them.
 
-Beyond that, answers differ from DataScript's in two points: a pulled entity has its attributes by their names without
-namespace, and always its `id`, which is its line; a scalar or a tuple is the first row in the order of lines, where
-DataScript takes any.
+Answers differ from DataScript's in two points. A pulled entity has its attributes by their names without namespace, and
+always its `id`, which is its line. A scalar or a tuple is the first row in line order, where DataScript takes any.
 
-Rules are solved by tables, one for each rule and set of bound arguments. Only the needed answers are computed. A rule
-may call itself, and ends, as the number of values is finite; if a function makes ever new values, the time limit ends
-the rule. A question to a rule is a job. A job whose answers came from a table that has grown since is done again, the
-latest question first: a rule along a chain asks its way to the end, and then every link is done once more on the way
-back.
+Rules are solved with tables, one for each rule and set of bound arguments, and only the needed answers are computed. A
+rule may call itself. It terminates because the number of values is finite. If a function keeps making new values, the
+time limit ends the rule. A request to a rule is a job. A job whose answers came from a table that has grown since runs
+again, the latest request first. A rule along a chain first makes requests to the end of the chain, and then repeats
+every link once on the way back.
 """
 
 from __future__ import annotations
@@ -87,17 +86,17 @@ def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, 
     record = snapshot.entity(entity)
     if record is None:
         return None
-    shown: dict[str, object] = {"id": record[0]}
+    pulled: dict[str, object] = {"id": record[0]}
     if pattern.wildcard:
-        shown |= snapshot.schema.document(record)
+        pulled |= snapshot.schema.document(record)
     for attribute in pattern.attributes:
-        place = snapshot.schema.positions.get(attribute.keyword)
-        value = None if place is None else record[place]
+        position = snapshot.schema.positions.get(attribute.keyword)
+        value = None if position is None else record[position]
         if value is not None:
-            shown[attribute.key] = value
+            pulled[attribute.key] = value
         elif attribute.default is not None:
-            shown[attribute.key] = attribute.default
-    return shown
+            pulled[attribute.key] = attribute.default
+    return pulled
 
 
 class LineVariables:
@@ -128,7 +127,7 @@ class LineVariables:
         return found
 
     def _of_rule(self, name: str) -> list[set[str]]:
-        """The line variables of each of a rule's branches; a call of the rule by itself adds nothing."""
+        """Return the line variables of each of a rule's branches; a call of the rule by itself adds nothing."""
         if name not in self._of_rules:
             self._of_rules[name] = []
             self._of_rules[name] = [self.of(branch.clauses) for branch in self._rules[name]]
@@ -166,13 +165,13 @@ def solve(
 
 
 def _names(query: Query) -> list[str]:
-    """The variables whose values make a row: those to find, then those of `:with`, each once."""
+    """Return the variables whose values make a row: those to find, then those of `:with`, each once."""
     found = [element.name if isinstance(element, Variable) else element.variable.name for element in query.elements]
     return list(dict.fromkeys([*found, *query.with_variables]))
 
 
 def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
-    """The distinct rows of these variables, and the reason of a cut."""
+    """Return the distinct rows of these variables, and the reason of a cut."""
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
     distinct: Rows = []
@@ -187,7 +186,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
                 distinct += batch
             else:
                 found.update(dict.fromkeys(batch if is_whole else map(output, batch)))
-            context.budget.hold(len(found) + len(distinct) - before)
+            context.budget.charge_rows(len(found) + len(distinct) - before)
     except OutOfTimeError:
         cut = "time"
     except OutOfRowsError:
@@ -210,11 +209,11 @@ class _Shape:
         self._given = given
         known = set(lines)
         self.line_column = next(
-            (place for place, element in enumerate(query.elements) if _line_name(element) in known), None
+            (position for position, element in enumerate(query.elements) if _line_name(element) in known), None
         )
 
     def rows(self, found: Rows) -> Rows:
-        """The rows in their order: aggregates made, entities not yet pulled."""
+        """Return the rows in their order: aggregates made, entities not yet pulled."""
         if any(isinstance(element, Aggregate) for element in self._query.elements):
             rows = self._aggregated(found)
         elif self._columns == list(range(len(found[0]) if found else 0)):
@@ -228,7 +227,7 @@ class _Shape:
         return rows
 
     def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
-        """The answer made of rows in their order."""
+        """Return the answer made of rows in their order."""
         query = self._query
         is_one = query.shape in ("scalar", "tuple")
         if is_one:
@@ -238,17 +237,17 @@ class _Shape:
             rows = [tuple(show(cell) for show, cell in zip(pulled, row, strict=True)) for row in rows]
         if not is_one:
             rows, cut = self._within_size(rows, cut)
-        shown: list[Any] = _rows_to_json(rows)
+        rendered: list[Any] = _rows_to_json(rows)
         if query.keys:
-            shown = [dict(zip(query.keys, row, strict=True)) for row in shown]
+            rendered = [dict(zip(query.keys, row, strict=True)) for row in rendered]
         if query.shape in ("scalar", "collection"):
-            shown = [row[0] for row in shown]
+            rendered = [row[0] for row in rendered]
         if is_one:
-            return QueryAnswer(shown[0] if shown else None, len(shown), cut)
-        return QueryAnswer(shown, len(shown), cut)
+            return QueryAnswer(rendered[0] if rendered else None, len(rendered), cut)
+        return QueryAnswer(rendered, len(rendered), cut)
 
     def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
-        """As many rows as an answer has room for: the rows with the highest lines, else the first."""
+        """Return as many rows as fit into an answer: the rows with the highest lines, or else the first."""
         left = MAX_ANSWER_CHARACTERS
         if sum(map(_characters, zip(*rows, strict=True))) <= left:
             return rows, cut
@@ -260,7 +259,7 @@ class _Shape:
         return rows, cut
 
     def _aggregated(self, found: Rows) -> Rows:
-        """One row for each group of rows that are equal in the columns without an aggregate."""
+        """Return one row for each group of rows that are equal in the columns without an aggregate."""
         elements = self._query.elements
         plain = [column for element, column in zip(elements, self._columns, strict=True) if not _is_aggregate(element)]
         by_key = operators.grouped(map(itemgetter(*plain), found), found) if plain else {(): found} if found else {}
@@ -277,13 +276,13 @@ class _Shape:
     def _aggregate(self, element: Aggregate, values: list[Any]) -> object:
         function = AGGREGATES[element.function]
         try:
-            return function.call(values, element.amount) if function.takes_amount else function.call(values)
+            return function.call(values, element.amount) if function.accepts_amount else function.call(values)
         except (TypeError, ValueError, ArithmeticError) as error:
-            wanted = f"values that `{element.function}` can work with ({failure_reason(error)})"
-            raise self._query.text.error(wanted, element.form) from error
+            expected = f"values that `{element.function}` can work with ({failure_reason(error)})"
+            raise self._query.text.error(expected, element.form) from error
 
     def _puller(self, element: Element) -> Callable[[Any], object]:
-        """The function that shows a cell of the result: as it is, or as the entity pulled by a pattern."""
+        """Return the function that shows a cell of the result: as it is, or as the entity pulled by a pattern."""
         if not isinstance(element, Pull):
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)
@@ -291,14 +290,14 @@ class _Shape:
         return lambda cell: pull(snapshot, cell, pattern)
 
     def _given_pattern(self, variable: Variable) -> PullPattern:
-        """The pull pattern in an input: an EDN string, or a list of attributes."""
+        """Return the pull pattern in an input: an EDN string, or a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else print_edn(given), "pull pattern")
         return parse_pull(text, read(text), self._query.schema)
 
 
 def _characters(column: Row) -> int:
-    """The length of all text in a column, which has mostly values of one type."""
+    """Return the length of all text in a column, which has mostly values of one type."""
     types = set(map(type, column))
     return 0 if types <= NUMBERS else sum(map(len if types == {str} else text_length, column))
 
@@ -314,7 +313,7 @@ def _is_aggregate(element: Element) -> bool:
 
 
 def _line_name(element: Element) -> str | None:
-    """The variable whose value, or whose extreme, is this element."""
+    """Return the variable whose value, or whose extreme, is this element."""
     if isinstance(element, Variable):
         return element.name
     if isinstance(element, Pull):
@@ -323,20 +322,20 @@ def _line_name(element: Element) -> str | None:
     return element.variable.name if is_one else None
 
 
-Places = tuple[int, ...]
+Positions = tuple[int, ...]
 
 
 class Table:
-    """One rule, called with the arguments at `places` bound: the answers for each input asked for."""
+    """One rule, called with the arguments at `positions` bound: the answers for each requested input."""
 
-    def __init__(self, branches: tuple[Branch, ...], places: Places) -> None:
+    def __init__(self, branches: tuple[Branch, ...], positions: Positions) -> None:
         self.branches = branches
-        self.places = places
+        self.positions = positions
         self.answers: dict[Row, dict[Row, None]] = {}
         self.readers: dict[Row, set[Job]] = {}
         self.plans: list[tuple[Plan, Callable[[Row], Row]]] | None = None
 
-    def ask(self, inputs: Iterable[Row]) -> list[Row]:
+    def request(self, inputs: Iterable[Row]) -> list[Row]:
         """Request the answers to these inputs, and return those that are new."""
         new = [one for one in inputs if one not in self.answers]
         for one in new:
@@ -347,7 +346,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Job:
-    """Inputs of a table that were asked for together; a later job has a higher number."""
+    """Inputs of a table that were requested together. A later job has a higher number."""
 
     number: int
     table: Table
@@ -359,7 +358,7 @@ class RuleSolver:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._tables: dict[tuple[str, Source, Places], Table] = {}
+        self._tables: dict[tuple[str, Source, Positions], Table] = {}
         self._runnable: dict[tuple[str, frozenset[int]], bool] = {}
         self._context: Context | None = None
         self._jobs = 0
@@ -378,38 +377,40 @@ class RuleSolver:
             other.attach(replace(self._context, rules=other))
         return other
 
-    def can_run(self, name: str, places: frozenset[int]) -> bool:
+    def can_run(self, name: str, positions: frozenset[int]) -> bool:
         """Return whether the rule can be solved when the arguments at these positions are bound."""
-        known = self._runnable.get((name, places))
+        known = self._runnable.get((name, positions))
         if known is None:
             # A rule that calls itself can run if its other clauses can.
-            self._runnable[name, places] = True
-            known = self._runnable[name, places] = all(self._can_run(branch, places) for branch in self._rules[name])
+            self._runnable[name, positions] = True
+            known = self._runnable[name, positions] = all(
+                self._can_run(branch, positions) for branch in self._rules[name]
+            )
         return known
 
-    def _can_run(self, branch: Branch, places: frozenset[int]) -> bool:
-        bound = frozenset(branch.head[place] for place in places)
+    def _can_run(self, branch: Branch, positions: frozenset[int]) -> bool:
+        bound = frozenset(branch.head[position] for position in positions)
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
         after = bound_after(self._context, branch.clauses, bound)
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
-    def caller(self, call: RuleCall, places: Places) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
+    def caller(self, call: RuleCall, positions: Positions) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return the evaluator of a rule call: from all input rows, a function from a row to its answers.
 
         While the tables are being grown, the answers are the rows known so far, afterwards all rows.
         """
-        key = (call.name, call.source, places)
+        key = (call.name, call.source, positions)
         table = self._tables.get(key)
         if table is None:
             branches = self._rules[call.name]
             if call.source.name != "$":
                 moved = [tuple(with_source(clause, call.source) for clause in branch.clauses) for branch in branches]
                 branches = tuple(replace(b, clauses=clauses) for b, clauses in zip(branches, moved, strict=True))
-            table = self._tables[key] = Table(branches, places)
+            table = self._tables[key] = Table(branches, positions)
 
         def answer(inputs: Rows) -> Callable[[Row], Iterable[Row]]:
-            new = table.ask(inputs)
+            new = table.request(inputs)
             if new:
                 self._jobs += 1
                 self._put(Job(self._jobs, table, new))
@@ -444,7 +445,7 @@ class RuleSolver:
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
         budget = self._context.budget
-        input_of = operators.projection(job.table.places)
+        input_of = operators.projection(job.table.positions)
         grown: set[Row] = set()
         for planned, output in self._plans(job.table, self._context):
             for batch in operators.run(planned.steps, job.inputs, budget):
@@ -453,7 +454,7 @@ class RuleSolver:
                     answers = job.table.answers[one]
                     if row not in answers:
                         answers[row] = None
-                        budget.hold(1)
+                        budget.charge_rows(1)
                         grown.add(one)
         return grown
 
@@ -461,7 +462,7 @@ class RuleSolver:
         if table.plans is None:
             table.plans = []
             for branch in table.branches:
-                scope = Scope(tuple(branch.head[place] for place in table.places), {})
+                scope = Scope(tuple(branch.head[position] for position in table.positions), {})
                 planned = plan(context, branch.clauses, scope, branch.head)
                 table.plans.append((planned, planned.output(branch.head)))
         return table.plans

@@ -27,7 +27,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that stands in the query."""
+    """A literal value in the query."""
 
     value: object
 
@@ -74,7 +74,7 @@ Binding = Variable | Blank | TupleBinding | CollectionBinding
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`[?e :attribute ?v]`; the attribute may be a variable, and places left out at the end are blank."""
+    """`[?e :attribute ?v]`; the attribute may be a variable, and omitted positions at the end are blank."""
 
     source: Source
     entity: Term
@@ -392,7 +392,7 @@ class Parser:
             function = FUNCTIONS.get(name.value)
             if function is None:
                 raise self.text.error("one of the functions " + " ".join(sorted({*FUNCTIONS, *ENTITY_FUNCTIONS})), name)
-            if not function.takes(len(arguments)) or any(isinstance(argument, Source) for argument in arguments):
+            if not function.accepts(len(arguments)) or any(isinstance(argument, Source) for argument in arguments):
                 raise self.text.error(f"`{name.value}` with {function.arity_text()}", call)
         if len(form.items) == 1:
             return Predicate(name.value, arguments, form)

@@ -1,8 +1,8 @@
-"""Binding forms: `let`, `fn`, `ns` and the like, and the scopes of their names, in Clojure and its family.
+"""Binding forms such as `let`, `fn` and `ns`, and the scopes of their names, in Clojure and related dialects.
 
-An unknown form binds nothing here. The names that such a form binds are taken for the namespace's, and a renaming
-changes all of them alike, so the meaning stays. Patterns bind names in binding vectors, parameters, and nested vectors
-and maps. An `ns` form gives the namespace that it declares and the namespaces that it requires.
+An unknown form binds nothing. Names that such a form does bind are treated as the namespace's, and a rename changes all
+of them alike, so the meaning is preserved. Patterns bind names in binding vectors, parameters, and nested vectors and
+maps. An `ns` form gives the namespace that it declares and the namespaces that it requires.
 
 Source: Clojure's reference on special forms, `clojure.core`, and the guide to destructuring; Schema's `:-`; the
 documentation of Hy.
@@ -36,12 +36,12 @@ def find_occurrences(
 
 
 def _let(walk: Walk, items: Items, scope: Scope) -> None:
-    """A binding vector, and a body that knows its names."""
+    """Walk a binding vector, and a body that sees its names."""
     walk.code(items[2:], _bound(walk, items, scope))
 
 
 def _if_let(walk: Walk, items: Items, scope: Scope) -> None:
-    """A binding vector, one form that knows its names, and others that do not."""
+    """Walk a binding vector, one form that sees its names, and others that do not."""
     walk.code(items[2:3], _bound(walk, items, scope))
     walk.code(items[3:], scope)
 
@@ -58,14 +58,14 @@ def _fn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _self_named(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items, Scope]:
-    """The items of a function from `at` on, without its optional own name, and the scope with that name."""
+    """Return the items of a function from `at` on, without its optional own name, and the scope with that name."""
     if len(items) > at and (name := walk.unwrap(items[at], scope)).kind == "atom":
         return items[at + 1 :], bind(walk, [name], scope)
     return items[at:], scope
 
 
 def _tail(walk: Walk, tail: tuple[Items, Scope]) -> None:
-    """Walk the part behind a function's name: parameters and body, or a list of both for each arity."""
+    """Walk the part after a function's name: parameters and body, or a list of both for each arity."""
     items, scope = tail
     is_schema = False
     for number, item in enumerate(items):
@@ -117,7 +117,7 @@ def _defmethod(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
-    """Functions that can call one another."""
+    """Walk functions that can call one another."""
     functions = [walk.items(form, scope) for form in items[1].children] if len(items) > 1 else []
     scope = bind(walk, [function[0] for function in functions if function], scope)
     for function in functions:
@@ -126,7 +126,7 @@ def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _third(walk: Walk, items: Items, scope: Scope) -> None:
-    """`catch` and `as->`: the third item is a name that holds in all items behind it."""
+    """Walk `catch` or `as->`: the third item is a name that is bound in all items after it."""
     walk.code(items[1:2], scope)
     walk.code(items[3:], bind(walk, items[2:3], scope))
 
@@ -136,19 +136,19 @@ def _second(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _are(walk: Walk, items: Items, scope: Scope) -> None:
-    """Names that hold in the expression, and not in the values behind it."""
+    """Walk `are`: its names are bound in the expression, but not in the values after it."""
     walk.code(items[2:3], bind(walk, items[1:2], scope))
     walk.code(items[3:], scope)
 
 
 def _array(walk: Walk, items: Items, scope: Scope) -> None:
-    """An array, the names of index and result, and last an expression in which the names hold."""
+    """Walk an array, the names of index and result, and finally an expression in which the names are bound."""
     walk.code([*items[1:2], *items[4:-1]], scope)
     walk.code(items[4:][-1:], bind(walk, items[2:4], scope))
 
 
 def _thread(walk: Walk, items: Items, scope: Scope) -> None:
-    """`->` puts a form into each that follows, so that the name of `as->` comes second there."""
+    """Walk `->`, which puts a form into each that follows, so the name of `as->` comes second in it."""
     walk.code(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item, scope) if item.kind == "list" else []
@@ -159,7 +159,7 @@ def _thread(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _type(walk: Walk, items: Items, scope: Scope) -> None:
-    """A record's or type's fields hold in its methods, and not in the names of its protocols."""
+    """Walk a record or type, whose fields are bound in its methods, but not in the names of its protocols."""
     for name in items[1:2]:
         walk.name(name, "type", scope)
     fields = walk.items(items[2], scope) if len(items) > 2 else []
@@ -167,7 +167,7 @@ def _type(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
-    """Methods, in the scope `inner`, among the names of the protocols that they implement."""
+    """Walk methods in the scope `inner`, among the names of the protocols that they implement."""
     for item in _all(walk, items, scope):
         parts = walk.items(item, scope) if item.kind == "list" else []
         if parts:
@@ -178,7 +178,7 @@ def _methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
 
 
 def _all(walk: Walk, items: Items, scope: Scope) -> list[Form]:
-    """The items with those that reader conditionals put among them, for whatever platform."""
+    """Return the items with those that reader conditionals put among them, for whatever platform."""
     found: list[Form] = []
     for item in items:
         branches = walk.branches(item)
@@ -220,7 +220,7 @@ def _quote(walk: Walk, items: Items, scope: Scope) -> None:
 
 def _ns(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
-        walk.own = walk.word(walk.unwrap(name, scope))
+        walk.namespace = walk.word(walk.unwrap(name, scope))
     walk.code(items[1:], scope, NAMESPACE)
 
 
@@ -232,7 +232,7 @@ def _require(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _case(walk: Walk, items: Items, scope: Scope) -> None:
-    """Every second form behind the value is a constant; a last odd form is the default."""
+    """Walk `case`: every second form after the value is a constant; a last odd form is the default."""
     walk.code(items[1:2], scope)
     for constant, value in zip(items[2::2], items[3::2], strict=False):
         walk.code([constant], scope, QUOTED)
@@ -242,13 +242,13 @@ def _case(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _member(walk: Walk, items: Items, scope: Scope) -> None:
-    """`(. object member …)` and `(. object (member …))`."""
+    """Walk `(. object member …)` or `(. object (member …))`."""
     _members(walk, items[:3], scope)
     walk.code(items[3:], scope)
 
 
 def _members(walk: Walk, items: Items, scope: Scope) -> None:
-    """`(.. object member (member …) …)`."""
+    """Walk `(.. object member (member …) …)`."""
     walk.code(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item, scope) if item.kind == "list" else [item]
@@ -258,7 +258,7 @@ def _members(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _class(walk: Walk, items: Items, scope: Scope) -> None:
-    """Hy's `(defclass Name [bases] …)`: what is defined in it is the class's."""
+    """Walk Hy's `(defclass Name [bases] …)`; what is defined in it belongs to the class."""
     for name in items[1:2]:
         walk.name(name, "global", scope)
     for item in items[2:]:
@@ -271,7 +271,7 @@ def _class(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _import(walk: Walk, items: Items, scope: Scope) -> None:
-    """Hy's `(import module [name …])`: the names are the module's."""
+    """Walk Hy's `(import module [name …])`; the names belong to the module."""
     for item in items[1:]:
         walk.code([item], scope, REFERRED if item.kind == "vector" else NAMESPACE)
 
@@ -354,7 +354,7 @@ class Pattern:
         return self.found
 
     def _vector(self, form: Form, *, is_default: bool) -> None:
-        """Patterns side by side; in Hy a parameter with its default; with Schema the form behind `:-` is code."""
+        """Bind patterns in sequence: in Hy a parameter with its default; with Schema the form after `:-` is code."""
         items = self._walk.items(form, self._scope)
         names, codes = items, items[:0]
         if is_default:
@@ -417,21 +417,23 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
     """Return the scope after a binding vector, in which each value knows the names before it.
 
     A keyword in a pattern's place is a modifier, as in `for`; the names of `:let` are bound in turn. `#?@` splices in
-    pairs too: the names of a branch hold behind it, and not in the other branches.
+    pairs too: the names of a branch hold after it, and not in the other branches.
     """
     waiting: deque[Form | None] = deque(walk.items(form, scope))  # None: a branch ends
-    begun: list[tuple[Scope, Scope, int]] = []  # the scope before the branches, behind them, and how many are left
+    open_branches: list[
+        tuple[Scope, Scope, int]
+    ] = []  # the scope before the branches, after them, and how many are left
     while waiting:
         key = waiting.popleft()
         if key is None:
-            before, behind, count = begun.pop()
+            before, behind, count = open_branches.pop()
             behind = Scope(_inner(behind.old, scope.old), _inner(behind.new, scope.new))
             scope = before if count > 1 else behind
             if count > 1:
-                begun.append((before, behind, count - 1))
+                open_branches.append((before, behind, count - 1))
             continue
         if branches := walk.branches(key, "#?@"):
-            begun.append((scope, scope, len(branches)))
+            open_branches.append((scope, scope, len(branches)))
             for branch in reversed(branches):
                 waiting.extendleft([None, *reversed(walk.items(branch, scope))])
             continue
@@ -449,7 +451,7 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
 
 
 def _inner(one: Binding | None, other: Binding | None) -> Binding | None:
-    """The inner one of two bindings."""
+    """Return the inner one of two bindings."""
     if one is None or other is None:
         return one or other
     return max(one, other, key=lambda binding: binding.number)
@@ -478,7 +480,7 @@ def namespace_of(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """How a text requires another namespace: by aliases and referred names.
+    """How a string requires another namespace: by aliases and referred names.
 
     `refers_all`: the text refers to all names but those `excluded`, which may also stand for names of its own.
     """
@@ -517,7 +519,7 @@ def find_requirements(document: Document, namespace: str) -> Requirements:
 
 
 def _specifications(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
-    """The items of each specification of `namespace`, and whether the namespace is used and not only required."""
+    """Yield the items of each specification of `namespace`, and whether the namespace is used and not only required."""
     text = document.text
     header = ns_form(document)
     waiting: list[tuple[Form, str, bool]] = []

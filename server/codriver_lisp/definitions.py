@@ -1,7 +1,7 @@
-"""The definitions in Lisp text: the name, the place and the form of each. Forms serve to compare two definitions.
+"""The definitions in Lisp text: the name, position and form of each, in a form that can be compared.
 
-Two forms are the same where their tokens are: comments, forms behind `#_`, space and commas do not count. Nothing is
-run, so a user's macro whose name begins with `def` is taken to define the name behind it, and is not `sure`.
+Two forms are the same if their tokens are: comments, forms after `#_`, whitespace and commas do not count. Nothing is
+run, so a user's macro whose name begins with `def` is assumed to define the name after it, and is not `sure`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Aliases = Mapping[tuple[str, str], str]
 
 VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
-"""Heads that define a var of the name behind them, wherever they stand."""
+"""Heads that define a var of the name after them, wherever they stand."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 ONCE: Final = ("defonce", "defmulti")
 """Heads that leave an existing definition of the name alone in Clojure."""
@@ -32,13 +32,13 @@ BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if
 OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
-"""Other heads at the top of files; they define nothing under a made-up name."""
+"""Other heads at the top of files, which define nothing under a generated name."""
 REBINDING: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
 """Heads that give a var another root, and leave its file and line as they are."""
 EXTENDING: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
 """Heads of definitions without a var of their own: methods of multimethods and of protocols."""
 WITHOUT_VARS: Final = EXTENDING | {"definterface"}
-"""Heads of definitions that no var stands for."""
+"""Heads of definitions that create no var."""
 ACTING: Final = frozenset({
     "swap!", "reset!", "vswap!", "vreset!", "println", "prn", "print", "pr", "printf", "derive", "underive",
     "prefer-method", "alter-meta!", "add-watch", "set-validator!", "send", "send-off", "assert", "add-tap", "gen-class",
@@ -55,7 +55,7 @@ _UNMAKING: Final = ("ns-unmap", "remove-ns")
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ForeignMethod:
     """A method's multimethod or protocol with a namespace: the namespace, and the method's name and digest in it."""
 
     namespace: str
@@ -81,7 +81,7 @@ class Definition:
     makes: tuple[str, ...] = ()
     is_sure: bool = False
     """Whether a complete run of the text surely defines the name."""
-    elsewhere: Elsewhere | None = None
+    foreign: ForeignMethod | None = None
 
     @property
     def is_undoing(self) -> bool:
@@ -91,7 +91,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class UnknownForm:
-    """A top-level call of a macro that may define names: those it mentions, or others made of its arguments."""
+    """A top-level call of a macro that may define names: those it mentions, or names built from its arguments."""
 
     line: int
     last_line: int
@@ -113,7 +113,7 @@ class UnknownForm:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The definitions in a text, in order. `namespace`: the namespace of its first `ns` form, blank without one.
+    """The definitions in a string, in order. `namespace`: the namespace of its first `ns` form, blank without one.
 
     `ends`: the number of definitions up to the end of each top-level form.
     """
@@ -151,7 +151,7 @@ def read_definitions(
 class _Finder:
     def __init__(self, text: str, namespace: str, features: Sequence[str], aliases: Aliases) -> None:
         self._text = text
-        self._places = Positions(text)
+        self._positions = Positions(text)
         self._features = {f":{feature}" for feature in (*features, "default")}
         self._current = namespace
         self._first = ""
@@ -171,11 +171,11 @@ class _Finder:
                 ends.append(len(self._found))
         return Definitions(
             tuple(self._found), self._first, self._requires, tuple(ends), tuple(self._unknown),
-            frozenset(self._declared), tuple(self._ns_forms), reading.fault is None, self._aliases,
+            frozenset(self._declared), tuple(self._ns_forms), reading.imbalance is None, self._aliases,
         )  # fmt: skip
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
-        """Take in a form of the top level, or one within `do` and the like; `digest` is the enclosing form's."""
+        """Record a form of the top level, or one within `do` and the like; `digest` is the enclosing form's."""
         if form.kind == "prefixed":
             self._prefixed(form, digest, is_sure=is_sure)
             return
@@ -185,15 +185,15 @@ class _Finder:
         head = self._word(items[0]).rpartition("/")[2] or "/"
         if head in HOLDERS or head in BRANCHES:
             # In a `do` a form means the same as elsewhere; other lists may bind names around it.
-            own = digest if head == "do" or digest else _digest(self._text, form)
+            form_digest = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
-                self._top(inner, own, is_sure=is_sure and head in HOLDERS)
+                self._top(inner, form_digest, is_sure=is_sure and head in HOLDERS)
         elif head == "ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
             self._requires = tuple(self._required(items[2:]))
-            own, line = _digest(self._text, form), self._places.line(form.start)
-            self._ns_forms.append(Definition(self._current, NS_FORM, "ns", own, line, is_sure=is_sure))
+            form_digest, line = _digest(self._text, form), self._positions.line(form.start)
+            self._ns_forms.append(Definition(self._current, NS_FORM, "ns", form_digest, line, is_sure=is_sure))
         elif head == "in-ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
@@ -210,20 +210,22 @@ class _Finder:
             self._define(form, head, items, digest, is_sure=is_sure)
 
     def _extend(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Take in a method, or the methods of a protocol for a type."""
+        """Record a method, or the methods of a protocol for a type."""
         words = items[1:3] if head != "extend-protocol" else items[1:2]
         start = "" if head in ("defmethod", "remove-method") else f"{head} "
         name = start + " ".join(word for one in words for word in _tokens(self._text, one))
         owner = items[2] if head in ("extend-type", "extend") else items[1]
         raw = self._word(owner) if owner.kind == "atom" else ""
         space, _, plain = raw.rpartition("/")
-        elsewhere = None
+        foreign = None
         if space and plain:
-            there = _tokens(self._text, form)
-            there[there.index(raw)] = plain
+            found_tokens = _tokens(self._text, form)
+            found_tokens[found_tokens.index(raw)] = plain
             home = self._aliases.get((self._current, space), space)
-            elsewhere = Elsewhere(home, start + name.removeprefix(start).replace(raw, plain, 1), _digest_of(there))
-        self._add(form, head, name, digest, (), is_sure=is_sure, elsewhere=elsewhere)
+            foreign = ForeignMethod(
+                home, start + name.removeprefix(start).replace(raw, plain, 1), _digest_of(found_tokens)
+            )
+        self._add(form, head, name, digest, (), is_sure=is_sure, foreign=foreign)
 
     def _prefixed(self, form: Form, digest: bytes, *, is_sure: bool) -> None:
         items = _items(form)
@@ -244,11 +246,11 @@ class _Finder:
         if head == "ns-unmap" and len(items) > 2:
             home = self._current if self._word(items[1]) == "*ns*" else self._name(items[1])
             name = self._name(items[2])
-        line = self._places.line(items[0].start)
+        line = self._positions.line(items[0].start)
         self._found.append(Definition(home, name, head, b"", line))
 
     def _rebind(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Take in a form that gives a named var another root."""
+        """Record a form that gives a named var another root."""
         home, name = self._current, ""
         if head == "intern" and len(items) > 3:
             home = home if self._word(items[1]) == "*ns*" else self._name(items[1])
@@ -261,11 +263,11 @@ class _Finder:
 
     def _add(
         self, form: Form, head: str, name: str, digest: bytes, made: tuple[str, ...], *, is_sure: bool, home: str = "",
-        elsewhere: Elsewhere | None = None,
+        foreign: ForeignMethod | None = None,
     ) -> None:  # fmt: skip
-        own, line = digest or _digest(self._text, form), self._places.line(form.start)
+        form_digest, line = digest or _digest(self._text, form), self._positions.line(form.start)
         self._found.append(
-            Definition(home or self._current, name, head, own, line, made, is_sure=is_sure, elsewhere=elsewhere)
+            Definition(home or self._current, name, head, form_digest, line, made, is_sure=is_sure, foreign=foreign)
         )
 
     def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
@@ -290,9 +292,9 @@ class _Finder:
         is_known = head in VARS or head in TYPES
         if not (is_known or head in OTHERS):
             self._note_unknown(form, items)
-        own = digest or _digest(self._text, form)
-        line = self._places.line(form.start)
-        self._found.append(Definition(self._current, name, head, own, line, made, is_sure=is_sure and is_known))
+        form_digest = digest or _digest(self._text, form)
+        line = self._positions.line(form.start)
+        self._found.append(Definition(self._current, name, head, form_digest, line, made, is_sure=is_sure and is_known))
 
     def _note_unknown(self, form: Form, items: Sequence[Form]) -> None:
         words = frozenset(word for one in items[1:] for word in _tokens(self._text, one))
@@ -300,7 +302,7 @@ class _Finder:
         for one in items[1:]:
             inner = _items(one)[: None if one.kind == "vector" else 1] if one.kind in ("vector", "list") else []
             arguments |= {self._name(word).lstrip(":") for word in (one, *inner)}
-        line, last = self._places.line(form.start), self._places.line(form.end)
+        line, last = self._positions.line(form.start), self._positions.line(form.end)
         self._unknown.append(UnknownForm(line, last, words, frozenset(arguments - {""})))
 
     def _required(self, clauses: Sequence[Form]) -> Iterator[str]:
@@ -311,7 +313,7 @@ class _Finder:
                     yield from self._libraries(self._chosen(one), "")
 
     def _chosen(self, form: Form) -> Form:
-        """The form that a reader conditional stands for; anything else as it is."""
+        """Return the form that a reader conditional stands for; anything else as it is."""
         if form.kind != "prefixed" or self._text[form.start : form.start + 2] != "#?":
             return form
         pairs = _items(_items(form)[-1]) if _items(form) else []
@@ -336,7 +338,7 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """The name in a form, also behind metadata or a quote, or in `(quote …)`, `(var …)`; blank for other forms."""
+        """Return the name in a form, after metadata or a quote, or in `(quote …)` or `(var …)`; blank for others."""
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
@@ -364,12 +366,12 @@ def _digest_of(words: Sequence[str]) -> bytes:
 
 
 def _tokens(text: str, form: Form) -> list[str]:
-    """The tokens of a form, without space, comments and forms behind `#_`."""
+    """Return the tokens of a form, without space, comments and forms after `#_`."""
     found = [one for one in tokens(text[form.start : form.end]) if one.lastgroup not in ("space", "comment")]
     if not any(one.lastgroup == "discard" for one in found):
         return [one[0] for one in found]
-    taken = [(one.start - form.start, one.end - form.start) for one in _discards(form)]
-    return [one[0] for one in found if not any(begin <= one.start() < end for begin, end in taken)]
+    discarded = [(one.start - form.start, one.end - form.start) for one in _discards(form)]
+    return [one[0] for one in found if not any(begin <= one.start() < end for begin, end in discarded)]
 
 
 def _discards(form: Form) -> Iterator[Form]:

@@ -1,14 +1,14 @@
 """Structural edits of one text: forms are replaced, inserted, appended, moved and renamed, and nothing else changes.
 
-The unit is the top-level form; forms that stand directly in a top-level `(comment …)` or `(do …)`, or in the branches
-of a reader conditional, count as top-level forms too. A branch keeps exactly one form: another form may replace it,
+The unit is the top-level form. Forms directly in a top-level `(comment …)` or `(do …)`, or in the branches of a reader
+conditional, count as top-level forms too. A branch holds exactly one form: it can be replaced by another form, and by
 nothing else.
 
-All edits of a text mean its lines as they are before any edit. The order of the edits matters only for insertions at
-the same place, which keep their order. Appended text comes last.
+All edits of a text refer to its lines as they are before any edit. The order of the edits matters only for insertions
+at the same position, which keep their order. Appended text comes last.
 
-Every change is checked at its place: the tokens there must be exactly the old ones that stay and the new ones. So a
-form outside the edits reads as before, whatever the new text holds.
+Every change is verified: the tokens at its position must be exactly the old ones that stay and the new ones. So forms
+outside the edits read as before, whatever the new text contains.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from codriver_lisp.splices import (
     Splice,
     append,
     assemble,
-    check_beside,
+    check_adjacent,
     check_new,
     check_not_blank,
     check_stays,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 
 DIALECTS: Final = ("clj", "cljs", "lpy")
-"""The branches of reader conditionals in which definitions are looked for."""
+"""The branches of reader conditionals in which definitions are searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A move of the target, with the comments attached to it and behind it, before or after the form `to`."""
+    """A move of the target, with the comments attached to it and after it, before or after the form `to`."""
 
     target: Target
     to: Target
@@ -131,7 +131,7 @@ class Edited:
 class Refused:
     """A refused batch: its errors by the number of the edit, in order. The text is unchanged."""
 
-    problems: tuple[tuple[int, EditError], ...]
+    errors: tuple[tuple[int, EditError], ...]
 
 
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
@@ -140,22 +140,22 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     for number, edit in edits.items():
         plan.attempt(number, edit)
     plan.finish()
-    if plan.problems:
-        return Refused(tuple(sorted(plan.problems, key=itemgetter(0))))
+    if plan.errors:
+        return Refused(tuple(sorted(plan.errors, key=itemgetter(0))))
     assembly = assemble(document, plan.splices, plan.names)
     if assembly.broken is not None:
         return Refused(((assembly.broken, EditError("the new text would run into the code beside it")),))
-    text, found = assembly.text, dict(assembly.places)
+    text, found = assembly.text, dict(assembly.positions)
     for new, number in plan.appends:
         end = len(text.rstrip())
         text = append(text, new, document.ending)
         found[number] = end + len(text[end:]) - len(text[end:].lstrip())
-    places = Positions(text)
+    positions = Positions(text)
     done: dict[int, Done] = {}
     for number, line in plan.lines.items():
         at = found.get(number, found.get(plan.merged.get(number, number), 0))
         done[number] = Done(
-            line, places.line(at), plan.counts.get(number, 1), plan.left.get(number, {}), number in plan.undefined
+            line, positions.line(at), plan.counts.get(number, 1), plan.left.get(number, {}), number in plan.undefined
         )
     return Edited(text, done)
 
@@ -171,9 +171,9 @@ class _Deletion:
 
 
 def _may_define(document: Document, name: str) -> bool:
-    """Whether a text defines a name, or calls user's macros that may; True also for a name of another namespace.
+    """Return whether a text defines a name, or calls user macros that may; also True for a name of another namespace.
 
-    Hy binds names in more ways than are known here.
+    Hy can bind names in more ways than this module knows.
     """
     name = name.removeprefix(f"{namespace_of(document)}/")
     if document.is_hy or name.startswith(":") or "/" in name:
@@ -189,7 +189,7 @@ class _Plan:
     """The changes that the edits of one text make, found one edit after the other and settled at the end."""
 
     def __init__(self, document: Document, limits: Limits) -> None:
-        self.problems: list[tuple[int, EditError]] = []
+        self.errors: list[tuple[int, EditError]] = []
         self.splices: list[tuple[Splice, int]] = []
         self.names: list[Naming] = []
         self.appends: list[tuple[str, int]] = []
@@ -209,7 +209,7 @@ class _Plan:
         self._moves: list[tuple[Unit, Unit, Move, int]] = []
 
     def attempt(self, number: int, edit: TextEdit) -> None:
-        """Work out the changes of `edit`, or its problem."""
+        """Work out the changes of `edit`, or its error."""
         try:
             match edit:
                 case Replace():
@@ -217,12 +217,12 @@ class _Plan:
                 case Insert(target, new):
                     unit = self._find(number, target)
                     check_not_blank(new)
-                    check_beside(unit, new)
+                    check_adjacent(unit, new)
                     self.splices.append((insert_before(self._document, unit, new), number))
                 case Append(new):
                     check_not_blank(new)
                     self._check_sound("appended to")
-                    self.lines[number] = self._document.places.count
+                    self.lines[number] = self._document.positions.count
                     self.appends.append((new, number))
                 case Move():
                     self._move(number, edit)
@@ -232,7 +232,7 @@ class _Plan:
                     self._check_sound("renamed in")
                     self._name(number, find_references(self._document, edit))
         except EditFailedError as error:
-            self.problems.append((number, error.problem))
+            self.errors.append((number, error.error))
 
     def _find(self, number: int, target: Target) -> Unit:
         unit = find(self._document, target, self._limits)
@@ -240,8 +240,8 @@ class _Plan:
         return unit
 
     def _check_sound(self, what: str) -> None:
-        if self._document.complaint is not None:
-            words = f"the file cannot be {what}, as its brackets do not balance: {self._document.complaint}"
+        if self._document.bracket_error is not None:
+            words = f"the file cannot be {what}, as its brackets do not balance: {self._document.bracket_error}"
             raise EditFailedError(EditError(words))
 
     def _replace(self, number: int, edit: Replace) -> None:
@@ -261,7 +261,7 @@ class _Plan:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
             raise EditFailedError(EditError(words, context=self._document.numbered(unit.line, self._limits.context)))
         check_stays(unit, "")
-        check_beside(to, self._document.text[unit.start : unit.end])
+        check_adjacent(to, self._document.text[unit.start : unit.end])
         self._moves.append((unit, to, edit, number))
         begin, end = self._document.with_comments(unit), self._document.end_of_line(unit)
         self._deletions.append(_Deletion(unit, begin, end, number))
@@ -275,12 +275,12 @@ class _Plan:
             self.undefined.add(number)
 
     def _name(self, number: int, found: Found) -> None:
-        if not found.places:
+        if not found.positions:
             return
-        line = self._document.places.line
-        self.lines[number] = line(found.places[0][0])
-        self.left[number] = {why: [line(at) for at in places] for why, places in found.left.items()}
-        self.names += [Naming(*place, number) for place in found.places]
+        line = self._document.positions.line
+        self.lines[number] = line(found.positions[0][0])
+        self.left[number] = {why: [line(at) for at in positions] for why, positions in found.left.items()}
+        self.names += [Naming(*position, number) for position in found.positions]
 
     def finish(self) -> None:
         """Make splices of the edits that depend on others, and find conflicting edits."""
@@ -294,7 +294,7 @@ class _Plan:
             begin, end = document.with_comments(unit), document.end_of_line(unit)
             indentation = document.indentation(unit)
             if document.begins_line(unit):
-                indentation, begin = "", document.places.start(document.places.line(begin))
+                indentation, begin = "", document.positions.start(document.positions.line(begin))
             moved = indentation + rename_within(document.text, self.names, begin, end)
             put = insert_before if edit.side == "before" else insert_after
             self.splices.append((put(document, to, moved), number))
@@ -307,7 +307,7 @@ class _Plan:
         self._find_conflicts()
 
     def _count_names(self, replaced: list[tuple[int, int]]) -> None:
-        """Count the names that change; refuse a renaming whose names all stand in forms that other edits replace."""
+        """Count the names that change; refuse a renaming whose names all are in forms that other edits replace."""
         replaced.sort()
         starts = [start for start, _ in replaced]
         for name in self.names:
@@ -316,7 +316,7 @@ class _Plan:
         for number, count in self.counts.items():
             if count == 0:
                 words = "it occurs only in forms that other edits replace: use the new name in their text"
-                self.problems.append((number, EditError(words)))
+                self.errors.append((number, EditError(words)))
 
     def _find_conflicts(self) -> None:
         self.splices.sort(key=lambda splice: (*splice[0].core, not splice[0].is_behind, splice[1]))
@@ -329,12 +329,12 @@ class _Plan:
                 reached, owner = end, number
 
     def _conflict(self, number: int, other: int, at: int) -> None:
-        line = self._document.places.line(at)
+        line = self._document.positions.line(at)
         for one, another in ((number, other), (other, number)):
-            self.problems.append((one, EditError(f"it changes the same code at line {line} as edit {another}")))
+            self.errors.append((one, EditError(f"it changes the same code at line {line} as edit {another}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
-        """The deletions in order; siblings with only space between them become one deletion, so that no gap stays."""
+        """Return the deletions in order, merging siblings with only space between them, so that no gap stays."""
         merged: list[_Deletion] = []
         insertions = [splice.start for splice, _ in self.splices]
         for deletion in sorted(self._deletions, key=lambda deletion: (deletion.begin, -deletion.end)):
@@ -350,7 +350,7 @@ class _Plan:
         return merged
 
     def _is_next(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
-        """Whether two deletions have nothing between them, and no insertion."""
+        """Return whether two deletions have nothing between them, and no insertion."""
         stop, begin = last.end, deletion.begin
         is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start
         return (

@@ -10,7 +10,7 @@ class LispError(Exception):
 
 
 class TooManyFormsError(LispError, ValueError):
-    """A text with more forms than the reader's limit."""
+    """A string with more forms than the reader's limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class EditError:
 class EditFailedError(LispError):
     """An edit that cannot be applied."""
 
-    def __init__(self, problem: EditError) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
+    def __init__(self, error: EditError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 def cut(text: str, max_characters: int) -> str:
-    """Return a text of at most `max_characters`, with an ellipsis at the end if it was cut."""
+    """Return a string of at most `max_characters`, with an ellipsis at the end if it was cut."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -1,7 +1,7 @@
-"""Lexical scope: the walk that finds the places of two names in code, and the binding of each place.
+"""Lexical scope: a walk that finds the positions of two names in code, and the binding of each.
 
-The walk knows quoting; `binding_forms` tells which forms bind names, and which names. Only forms that hold one of the
-names are entered. The walk keeps its own stack, so that depth has no limit.
+The walk understands quoting; `binding_forms` determines which forms bind which names. Only forms that contain one of
+the names are entered. The walk has its own stack, so nesting depth has no limit.
 
 Source: Clojure's reference on special forms, destructuring, and the reader.
 """
@@ -29,8 +29,8 @@ Role = Literal[
 `reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: the beginning of a
 local name. `quoted`: data. `method`: a method's implementation for a protocol or class. `protocol`: a method's
 declaration in a protocol. `type`: the definition of a record or type. `hint`: of a class, in metadata. `namespace`: in
-the `ns` form. `referred`: in the `ns` form, as another namespace's name. `taken`: behind `:keys` in a map that no known
-form takes apart; an unknown form may.
+the `ns` form. `referred`: in the `ns` form, as another namespace's name. `taken`: after `:keys` in a map that no known
+form destructures; an unknown form may.
 """
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
@@ -82,13 +82,13 @@ def bound_name(key: str) -> str:
 
 
 class Walk:
-    """A walk through a text's forms. `words` are looked for; `old` and `new` are those that locals may be named."""
+    """A walk through a text's forms. `words` are searched for; `old` and `new` are those that locals may be named."""
 
     def __init__(self, text: str, old: str, new: str, words: Iterable[str], *, is_hy: bool) -> None:
         self.text = text
         self.is_hy = is_hy
         self.found: list[Occurrence] = []
-        self.own = ""
+        self.namespace = ""
         """The namespace that the text declares, once its `ns` form has been walked."""
         self.old, self.new = old, new
         self._words = frozenset(words)
@@ -96,16 +96,16 @@ class Walk:
         self.numbers = itertools.count()
         """The numbers for bindings, in the order in which names are bound."""
         self._tasks: list[tuple[Form, Scope, int]] = []
-        self._beside: dict[int, list[Form]] = {}
-        """Discarded forms, by the beginning of the form beside them, whose scope they share."""
+        self._discarded_near: dict[int, list[Form]] = {}
+        """Discarded forms, by the beginning of the form next to them, whose scope they share."""
 
     def walk(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> list[Occurrence]:
         """Walk `forms` with the binders of calls, by the called name, and return all occurrences in order."""
         for top in forms:
             self.code([top], Scope())
-            while self._tasks or self._beside:
+            while self._tasks or self._discarded_near:
                 if not self._tasks:
-                    self.code(self._beside.pop(next(iter(self._beside))), Scope())
+                    self.code(self._discarded_near.pop(next(iter(self._discarded_near))), Scope())
                     continue
                 form, scope, level = self._tasks.pop()
                 match form.kind:
@@ -136,7 +136,7 @@ class Walk:
     def code(self, forms: Iterable[Form], scope: Scope, level: int = 0) -> None:
         """Walk `forms` later, in this scope."""
         for form in forms:
-            self._tasks += [(beside, scope, level) for beside in self._beside.pop(form.start, ())]
+            self._tasks += [(discarded, scope, level) for discarded in self._discarded_near.pop(form.start, ())]
             if self.has(form):
                 self._tasks.append((form, scope, level))
 
@@ -179,10 +179,10 @@ class Walk:
                 continue
             found.append(child)
             if discarded:
-                self._beside[child.start] = discarded
+                self._discarded_near[child.start] = discarded
                 discarded = []
         if found and discarded:
-            self._beside.setdefault(found[-1].start, []).extend(discarded)
+            self._discarded_near.setdefault(found[-1].start, []).extend(discarded)
         else:
             self.code(discarded, scope)
         return found
@@ -230,18 +230,18 @@ class Walk:
             binder(self, items, scope)
 
     def _required(self, form: Form, scope: Scope) -> None:
-        """A part of the `ns` form: names behind `:refer` are another namespace's, or its own if it refers to itself."""
+        """A part of the `ns` form: names after `:refer` are another namespace's, or its own if it refers to itself."""
         is_referred = False
-        level = 1 if form.children and self.word(form.children[0]) == self.own else REFERRED
+        level = 1 if form.children and self.word(form.children[0]) == self.namespace else REFERRED
         for child in form.children:
             self.code([child], scope, level if is_referred else NAMESPACE)
             is_referred = child.kind == "atom" and self.word(child) in _REFERS
 
     def _map(self, form: Form, scope: Scope) -> None:
         """A map in code, which an unknown form may take for a pattern."""
-        asks = False
+        is_key_list = False
         for child in form.children:
-            if asks and child.kind == "vector":
+            if is_key_list and child.kind == "vector":
                 for name in child.children:
                     word = bound_name(self.word(name)) if name.kind == "atom" else ""
                     if word in (self.old, self.new):
@@ -250,4 +250,4 @@ class Walk:
                         self.code([name], scope)
             else:
                 self.code([child], scope)
-            asks = child.kind == "atom" and KEYS.fullmatch(self.word(child)) is not None
+            is_key_list = child.kind == "atom" and KEYS.fullmatch(self.word(child)) is not None

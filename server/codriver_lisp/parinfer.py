@@ -2,14 +2,14 @@
 
 The rules, for every line of code:
 
-* Behind the last code of a line stands its *trail*: closers and spaces, before a comment or the line's end.
-* Indent mode trusts indentation. Closers in a trail are suggestions: they are taken away, and put again as the
-  indentation of the next line of code demands. Closers elsewhere must match.
+* After the last code of a line stands its *trail*: closers and spaces, before a comment or the line's end.
+* Indent mode trusts indentation. Closers in a trail are suggestions: they are removed, and put again as the indentation
+  of the next line of code demands. Closers elsewhere must match.
 * Strings and characters are code that is never looked into; comments are followed far enough to see that their quotes
   pair, because a lone quote would turn code into string once the comment sign goes.
 
-Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: code behind a
-tab is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last character.
+Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: code after a tab
+is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last character.
 `codriver_lisp.parinfer` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
 
 Time is linear in the text given and the text got; each comment line below a line that has moved costs as much as
@@ -20,7 +20,7 @@ Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed be
 Bracket balancing by indentation: parinfer's indent mode, made more careful.
 
 Indent mode alone changes balanced text whose indentation is poor, makes every line ending that of the first and takes a
-lone carriage return for none, turns tabs into spaces, and goes wrong on code behind or below a tab. Here balanced text
+lone carriage return for none, turns tabs into spaces, and goes wrong on code after or below a tab. Here balanced text
 stays as it is; a tab in code counts to the next stop and stays a tab where its line starts; each line keeps its ending;
 a line whose brackets are right keeps everything. The result is read again: it balances for the reader too, which knows
 more kinds of characters and comments than parinfer. Hy's strings in brackets are strings here, though parinfer does not
@@ -44,7 +44,7 @@ MESSAGES = {
 }
 """The words of each error, exactly as editors that know parinfer show it."""
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 """A line and a column of the text given, both from 0."""
 
 _SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
@@ -61,7 +61,7 @@ class ParinferError:
     name: str
     line: int
     x: int
-    opener: Place | None = None
+    opener: Position | None = None
 
     @property
     def message(self) -> str:
@@ -88,13 +88,13 @@ class StopError(Exception):
 class Opener:
     """An open bracket. `x` is its column in the corrected line, `shift` how far that line has moved."""
 
-    __slots__ = ("closer", "place", "shift", "x")
+    __slots__ = ("closer", "position", "shift", "x")
 
-    def __init__(self, closer: str, x: int, shift: int, place: Place) -> None:
+    def __init__(self, closer: str, x: int, shift: int, position: Position) -> None:
         self.closer = closer
         self.x = x
         self.shift = shift
-        self.place = place
+        self.position = position
 
 
 class Trail:
@@ -125,15 +125,15 @@ class IndentPass:
         self._stack: list[Opener] = []
         self._trail: Trail | None = None
         self._has_shifted = False
-        self._string: Place | None = None  # the beginning of the open string
-        self._danger: Place | None = None  # a quote in a comment that waits for its fellow
+        self._string: Position | None = None  # the beginning of the open string
+        self._danger: Position | None = None  # a quote in a comment that waits for its fellow
 
         self._number = -1
         self._x = 0
         self._shift = 0
         self._edits: list[tuple[int, int, str]] = []  # (index in the line given, x, the new character there)
-        self._leading: Place | None = None  # the first closer before any code
-        self._unmatched: tuple[int, Place, Place | None] | None = None  # x, place, the place of the open bracket
+        self._leading: Position | None = None  # the first closer before any code
+        self._unmatched: tuple[int, Position, Position | None] | None = None  # x, place, the place of the open bracket
 
     def line(self, line: str) -> None:
         """Correct the next line."""
@@ -165,11 +165,11 @@ class IndentPass:
         self._x = self._shift = 0
         self._correct_trail()
 
-    def _stop(self, name: str, place: Place, opener: Place | None = None) -> NoReturn:
-        raise StopError(ParinferError(name, *place, opener))
+    def _stop(self, name: str, position: Position, opener: Position | None = None) -> NoReturn:
+        raise StopError(ParinferError(name, *position, opener))
 
     def _corrected(self, line: str, begin: int, first: int) -> str:
-        """`line` with its edits, whose code begins at the index `begin` and was moved to the column `first`."""
+        """Return `line` with its edits, whose code begins at the index `begin` and was moved to the column `first`."""
         if first < 0:  # moved beyond the margin: columns are wrong from here on, as the edits of parinfer.js are
             corrected = line[begin:]
             for _, x, new in self._edits:
@@ -182,7 +182,7 @@ class IndentPass:
         return "".join([*parts, line[at:]])
 
     def _indentation(self, line: str) -> int:
-        """Pass the text before the first code of `line`, and place that code; the code's index."""
+        """Pass the text before the first code of `line`, position that code, and return its index."""
         for index, character in enumerate(line):
             if character == " ":
                 self._x += 1
@@ -190,7 +190,7 @@ class IndentPass:
                 self._x += 2
                 self._shift -= 3
             elif character in ")]}":
-                self._leading = self._leading or (self._number, index)  # the closer is gone for good
+                self._leading = self._leading or (self._number, index)  # the closer is gone permanently
                 self._shift -= 1
             elif character == ";":
                 self._comment_line()
@@ -201,7 +201,7 @@ class IndentPass:
         return len(line)
 
     def _first_code(self) -> None:
-        """Take the beginning of the line's code, which decides which brackets end, and moves with its own bracket."""
+        """Handle the beginning of the line's code, which decides which brackets end, and moves with its own bracket."""
         if self._danger is not None:
             self._stop("quote-danger", self._danger)
         self._correct_trail()
@@ -210,10 +210,10 @@ class IndentPass:
             self._move(opener.shift)
 
     def _comment_line(self) -> None:
-        """Take a comment alone on its line, which moves with its bracket and ends none."""
+        """Handle a comment alone on its line, which moves with its bracket and ends none."""
         if not self._has_shifted:
             return
-        count = self._ended()
+        count = self._closed_count()
         if count < len(self._stack):
             opener = self._stack[-1 - count]
             if opener.shift != self._shift:
@@ -224,8 +224,8 @@ class IndentPass:
         self._x += columns
         self._shift += columns
 
-    def _ended(self) -> int:
-        """The number of open brackets, from the last, that end before code that begins at the current column.
+    def _closed_count(self) -> int:
+        """Return the number of open brackets, from the last, that end before code that begins at the current column.
 
         A line belongs into a bracket left of it. After a move of the line or the bracket, the line stays in its bracket
         only if the line itself did not move, and enters a new one only if the bracket moved left against the line.
@@ -248,7 +248,7 @@ class IndentPass:
         return len(stack)
 
     def _code(self, line: str, at: int) -> int:
-        """Pass code up to and with the next character of meaning; the index behind it."""
+        """Pass code up to and including the next significant character, and return the index after it."""
         found = _SPECIAL.search(line, at)
         end = found.start() if found else len(line)
         if end > at:
@@ -260,8 +260,8 @@ class IndentPass:
             return end
         match found[0]:
             case "(" | "[" | "{":
-                place = self._number, end
-                self._stack.append(Opener(CLOSERS[found[0]], self._x, self._shift, place))
+                position = self._number, end
+                self._stack.append(Opener(CLOSERS[found[0]], self._x, self._shift, position))
                 self._has_shifted = self._has_shifted or self._shift != 0
             case ")" | "]" | "}":
                 self._closer(found[0], end)
@@ -287,8 +287,8 @@ class IndentPass:
         return end + 1
 
     def _closer(self, closer: str, index: int) -> None:
-        """Take a closer behind code: it closes the last bracket, or is an error."""
-        place = self._number, index
+        """Handle a closer after code: it closes the last bracket, or is an error."""
+        position = self._number, index
         opener = self._stack[-1] if self._stack else None
         if opener is not None and opener.closer == closer:
             self._stack.pop()
@@ -297,10 +297,10 @@ class IndentPass:
                 self._trail.end = self._x
                 self._trail.openers.append(opener)
             return
-        self._stray_closer(index, place)
+        self._stray_closer(index, position)
 
     def _string_rest(self, line: str, at: int) -> int:
-        """Pass the open string as far as it goes in this line; the index behind it."""
+        """Pass the open string to its end in this line, and return the index after it."""
         found = _STRING_REST.match(line, at)
         end = found.end() if found else at
         if end < len(line) and line[end] == '"':
@@ -319,15 +319,15 @@ class IndentPass:
         self._x += len(line) - at
         return len(line)
 
-    def _stray_closer(self, index: int, place: Place) -> None:
-        """Take the closer away; the end of its line shows whether it is an error."""
+    def _stray_closer(self, index: int, position: Position) -> None:
+        """Remove the closer; the end of its line shows whether it is an error."""
         if self._unmatched is None:
-            self._unmatched = self._x, place, self._stack[-1].place if self._stack else None
+            self._unmatched = self._x, position, self._stack[-1].position if self._stack else None
         self._edits.append((index, self._x, ""))
         self._shift -= 1
 
     def _end_line(self) -> None:
-        """Take away the closers of the line's trail.
+        """Remove the closers of the line's trail.
 
         Raises:
             StopError: a closer before the trail matches nothing, or a closer leads a line that has code.
@@ -335,10 +335,10 @@ class IndentPass:
         trail, leading, unmatched = self._trail, self._leading, self._unmatched
         self._leading = self._unmatched = None
         if unmatched is not None:
-            x, place, opener = unmatched
+            x, position, opener = unmatched
             if trail is not None and x < trail.start:
-                last = self._stack[-1].place if self._stack else None
-                self._stop("unmatched-close-paren", place, opener or last)
+                last = self._stack[-1].position if self._stack else None
+                self._stop("unmatched-close-paren", position, opener or last)
         if trail is None or trail.line != self._number:
             return
         if leading is not None:
@@ -351,7 +351,7 @@ class IndentPass:
 
     def _correct_trail(self) -> None:
         """Close in the last trail the brackets that end before code at the current column."""
-        ended = self._ended()
+        ended = self._closed_count()
         closed = self._stack[len(self._stack) - ended :][::-1]
         del self._stack[len(self._stack) - ended :]
         trail = self._trail
@@ -381,7 +381,7 @@ def indent_mode(text: str) -> Result:
 
 
 def _in_units(character: str) -> str:
-    """A character beyond the first 65,536 as the two code units that stand for it in UTF-16."""
+    """Return a character beyond the first 65,536 as the two code units that stand for it in UTF-16."""
     code = ord(character) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
@@ -442,20 +442,20 @@ def _expand_tabs(text: str, tab_stop: int) -> str:
     """Return `text` with spaces up to the next tab stop for each tab in code."""
     if "\t" not in text:
         return text
-    pieces: list[str] = []
+    chunks: list[str] = []
     column = 0
     for token in tokens(text):
-        piece = token[0]
-        if token.lastgroup == "space" and "\t" in piece:
-            piece = (" " * column + piece).expandtabs(tab_stop)[column:]
-        pieces.append(piece)
-        *earlier, last = piece.rsplit("\n", 1)
+        chunk = token[0]
+        if token.lastgroup == "space" and "\t" in chunk:
+            chunk = (" " * column + chunk).expandtabs(tab_stop)[column:]
+        chunks.append(chunk)
+        *earlier, last = chunk.rsplit("\n", 1)
         column = len(((" " * column if not earlier else "") + last).expandtabs(tab_stop))
-    return "".join(pieces)
+    return "".join(chunks)
 
 
 def _correct(text: str) -> str | None:
-    """`text` with the brackets that its indentation asks for; None if some code would be lost.
+    """Return `text` with the brackets that its indentation asks for; None if some code would be lost.
 
     Code is lost in two cases: parinfer sees only brackets in an unfinished string in brackets, and a removed closer may
     join its neighbours into one token.
@@ -468,12 +468,12 @@ def _correct(text: str) -> str | None:
 
 
 def _code(text: str) -> list[str]:
-    """The tokens of `text` without space and without tokens that balancing may remove or add."""
+    """Return the tokens of `text` without space and without tokens that balancing may remove or add."""
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
 def _mask(text: str) -> str:
-    """`text` with an ordinary string, of the same lines and length, in place of each string in brackets."""
+    """Return `text` with an ordinary string, of the same lines and length, in place of each string in brackets."""
     if "#[" not in text:
         return text
     return "".join(
@@ -486,12 +486,14 @@ def _unmask(corrected: str, text: str) -> str:
     """`corrected`, made of the masked `text`, with the strings of `text` back in place, one for one."""
     if "#[" not in text:
         return corrected
-    kept = iter([token[0] for token in tokens(text) if token.lastgroup in _STRINGS])
-    return "".join(next(kept, token[0]) if token.lastgroup in _STRINGS else token[0] for token in tokens(corrected))
+    originals = iter([token[0] for token in tokens(text) if token.lastgroup in _STRINGS])
+    return "".join(
+        next(originals, token[0]) if token.lastgroup in _STRINGS else token[0] for token in tokens(corrected)
+    )
 
 
 def _merge(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
-    """`corrected` with the line endings, the right lines, and the other lines' leading tabs of `original`."""
+    """Return `corrected` with the line endings, the right lines, and the other lines' leading tabs of `original`."""
     parts: list[str] = []
     lines = zip(_lines(original), _lines(expanded), _lines(corrected), strict=True)
     for (line, ending), (spaced, _), (right, _) in lines:
@@ -509,6 +511,6 @@ def _merge(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
-    """The lines of `text`, each with its ending; the last has none."""
-    pieces = re.split(f"({LINE_END.pattern})", text)
-    return list(zip(pieces[::2], [*pieces[1::2], ""], strict=True))
+    """Return the lines of `text`, each with its ending; the last has none."""
+    chunks = re.split(f"({LINE_END.pattern})", text)
+    return list(zip(chunks[::2], [*chunks[1::2], ""], strict=True))

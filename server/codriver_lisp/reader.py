@@ -19,7 +19,7 @@ Error messages for unbalanced brackets: the reason and the place, in a person's 
 Tokenizer of the Clojure family: the shape of its grammar, as tokens and lines.
 
 One regular expression cuts the text. Every character belongs to exactly one token, so that tokens joined give the text
-back, and each quantifier is possessive, so that broken text costs no more than sound text: cutting is linear.
+back, and each quantifier is possessive, so that broken text costs at most sound text: cutting is linear.
 
 Where dialects differ the grammar takes the side that keeps brackets right. A character literal is a backslash with the
 next character (`\(`), and the rest of the word if that is alphanumeric (`\newline`). `#!` begins a comment at the
@@ -61,7 +61,7 @@ class Span:
 
 
 class _Tree:
-    """All forms of a text in the order they begin: of each its kind and place, and the index behind the forms in it."""
+    """All forms of a text in the order they begin, each with its kind, position, and the index after its children."""
 
     __slots__ = ("_most", "afters", "ends", "kinds", "starts")
 
@@ -88,7 +88,7 @@ class _Tree:
         return index
 
     def within(self, begin: int, after: int) -> Iterator[Form]:
-        """The forms side by side from the index `begin` up to `after`."""
+        """Yield the forms side by side from the index `begin` up to `after`."""
         while begin < after:
             yield Form(self, begin)
             begin = self.afters[begin]
@@ -98,9 +98,9 @@ class _Tree:
 class Form:
     """One form: its kind, its offsets `start` to `end`, and the forms in it, in order.
 
-    `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form behind
-    a quote, a tag, metadata, a namespace, or `#?`; its children are the forms that the prefix takes, the form proper
-    last. `discard` is `#_` with the form it takes away. In broken text a form may lack its end, or the forms for its
+    `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form after a
+    quote, a tag, metadata, a namespace, or `#?`; its children are the forms that the prefix takes, the form proper
+    last. `discard` is `#_` with the form it removes. In broken text a form may lack its end, or the forms for its
     prefix.
     """
 
@@ -130,10 +130,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text's top-level forms, discarded ones included, and its first fault."""
+    """A string's top-level forms, discarded ones included, and its first fault."""
 
     forms: tuple[Form, ...]
-    fault: Fault | None
+    imbalance: Imbalance | None
 
 
 def read(text: str, *, most_forms: int | None = None) -> Reading:
@@ -144,11 +144,11 @@ def read(text: str, *, most_forms: int | None = None) -> Reading:
     Raises:
         TooManyFormsError: there are more than `most_forms`, those within others counted; without it, never.
     """
-    tree, fault = _read(text, most_forms)
-    return Reading(tuple(tree.within(0, len(tree.kinds))), fault)
+    tree, imbalance = _read(text, most_forms)
+    return Reading(tuple(tree.within(0, len(tree.kinds))), imbalance)
 
 
-def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Fault | None]:
+def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
     # Each form has a character of its own.
     reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
@@ -171,11 +171,11 @@ def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Fault | None
             case "character":
                 reader.leaf("character", *token.span())
                 if token[0] == "\\":
-                    reader.find(Fault("dangling", token.start()))
+                    reader.find(Imbalance("dangling", token.start()))
             case _:
                 reader.leaf("string", *token.span())
                 if token["quote"] is None and token["ending"] is None:
-                    reader.find(Fault("string", token.start()))
+                    reader.find(Imbalance("string", token.start()))
     return reader.tree, reader.end(len(text))
 
 
@@ -183,7 +183,7 @@ class _Reader:
     """The tree so far, and its unfinished forms, outermost first.
 
     An unfinished form is held as its index, with the closer of its bracket, or with the number of forms that its prefix
-    still wants. The outermost is the text itself, which wants nothing.
+    still wants. The outermost is the text itself, which needs nothing.
     """
 
     def __init__(self, most_forms: int) -> None:
@@ -192,11 +192,11 @@ class _Reader:
         self._closers = [""]
         self._wants = [0]
         self._open = dict.fromkeys(CLOSERS.values(), 0)  # brackets waiting, by closer: spares a search in vain
-        self._fault: Fault | None = None
+        self._imbalance: Imbalance | None = None
 
-    def find(self, fault: Fault) -> None:
+    def find(self, imbalance: Imbalance) -> None:
         """Remember the first fault."""
-        self._fault = self._fault or fault
+        self._imbalance = self._imbalance or imbalance
 
     def push(self, kind: Kind, start: int, end: int, closer: str, wants: int) -> None:
         """Begin a form."""
@@ -233,7 +233,7 @@ class _Reader:
             index = prefix
 
     def _pop(self) -> int:
-        """Take the last unfinished form, with all that was added since; its index."""
+        """Remove the last unfinished form, with everything added since, and return its index."""
         self._closers.pop()
         self._wants.pop()
         index = self._waiting.pop()
@@ -255,11 +255,11 @@ class _Reader:
             self._finish(index)
 
     def _mismatch(self, closer: str, at: int) -> None:
-        """Find the fault in a closer that does not match the last form begun.
+        """Find the error in a closer that does not match the last form started.
 
-        A prefix with nothing behind it within brackets is no fault: in Hy some prefixes are names as well.
+        A prefix with nothing after it within brackets is not an error, because in Hy some prefixes are names as well.
         """
-        if self._fault is not None:
+        if self._imbalance is not None:
             return
         opened = next((number for number in range(len(self._closers) - 1, 0, -1) if self._closers[number]), None)
         if opened is None:
@@ -267,37 +267,37 @@ class _Reader:
             end = self._waiting[1] if len(self._waiting) > 1 else len(tree.kinds)
             for form in tree.within(0, end):
                 last = form.start
-            self.find(Fault("stray", at, last))
+            self.find(Imbalance("stray", at, last))
         elif self._closers[opened] != closer:
-            self.find(Fault("mismatched", at, self.tree.starts[self._waiting[opened]]))
+            self.find(Imbalance("mismatched", at, self.tree.starts[self._waiting[opened]]))
 
     def _abandon(self, at: int) -> None:
-        """Take the last form begun as it is: a bracket ends at `at`, a prefix with the forms that it got."""
+        """Take the last form started as it is: a bracket ends at `at`, a prefix with the forms that it got."""
         closer = self._closers[-1]
         index = self._pop()
         if closer:
             self._open[closer] -= 1
             self.tree.ends[index] = at
 
-    def end(self, length: int) -> Fault | None:
+    def end(self, length: int) -> Imbalance | None:
         """Finish the tree at the end of the text, which is `length` long: the first fault."""
         starts = self.tree.starts
         unfinished = len(self._waiting) - 1
         pairs = zip(self._waiting, self._closers, strict=True)
         opened = tuple(starts[index] for index, closer in pairs if closer)
         if opened:
-            self.find(Fault("unclosed", opened[0], others=opened[1:]))
+            self.find(Imbalance("unclosed", opened[0], others=opened[1:]))
         elif unfinished:
-            self.find(Fault("dangling", starts[self._waiting[-1]]))
+            self.find(Imbalance("dangling", starts[self._waiting[-1]]))
         for _ in range(unfinished):
             self._abandon(length)
-        return self._fault
+        return self._imbalance
 
 
 def check(text: str) -> Unbalanced | None:
     """Return the first error in the brackets and strings of `text`, or None if they balance."""
-    _, fault = _read(text)
-    return None if fault is None else describe_fault(text, fault)
+    _, imbalance = _read(text)
+    return None if imbalance is None else describe_imbalance(text, imbalance)
 
 
 def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
@@ -305,11 +305,11 @@ def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ..
 
     `reading` is the result of `read` for the text, if there is one already.
 
-    A prefix such as a quote, a tag or metadata belongs to the form behind it.
+    A prefix such as a quote, a tag or metadata belongs to the form after it.
     """
-    places = Positions(text)
+    positions = Positions(text)
     forms = (reading or read(text)).forms
-    return tuple(Span(form.start, form.end, *places.of(form.start)) for form in forms if form.kind != "discard")
+    return tuple(Span(form.start, form.end, *positions.of(form.start)) for form in forms if form.kind != "discard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,12 +322,12 @@ class Unbalanced:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Imbalance:
     """The first unbalanced bracket or quote, as offsets.
 
-    `stray`: the closer at `at` closes nothing; the form before the closer began at `opener`, if there is one.
+    `stray`: the closer at `at` closes nothing; the form before the closer started at `opener`, if there is one.
     `mismatched`: the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all others open
-    at the end of the text, outermost first. `string`: the string from `at` goes on to the end. `dangling`: the prefix
+    at the end of the text, outermost first. `string`: the string from `at` continues to the end. `dangling`: the prefix
     at `at` has no form to belong to, or the backslash there no character.
     """
 
@@ -337,30 +337,30 @@ class Fault:
     others: tuple[int, ...] = ()
 
 
-def describe_fault(text: str, fault: Fault) -> Unbalanced:
+def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
     """Describe `fault` in `text`."""
-    places = Positions(text)
-    line, column = places.of(fault.at)
-    match fault.kind:
+    positions = Positions(text)
+    line, column = positions.of(imbalance.at)
+    match imbalance.kind:
         case "stray":
-            words = f"the `{text[fault.at]}` at line {line} closes nothing"
-            if fault.opener is not None:
-                words += f": the form before it, from line {places.line(fault.opener)}, is closed already"
-        case "mismatched" if fault.opener is not None:
-            opener = bracket(text, fault.opener)
-            words = f"the `{opener}` at line {places.line(fault.opener)} wants `{CLOSERS[opener[-1]]}`, "
-            words += f"and `{text[fault.at]}` at line {line} comes instead"
+            words = f"the `{text[imbalance.at]}` at line {line} closes nothing"
+            if imbalance.opener is not None:
+                words += f": the form before it, from line {positions.line(imbalance.opener)}, is closed already"
+        case "mismatched" if imbalance.opener is not None:
+            opener = bracket(text, imbalance.opener)
+            words = f"the `{opener}` at line {positions.line(imbalance.opener)} wants `{CLOSERS[opener[-1]]}`, "
+            words += f"and `{text[imbalance.at]}` at line {line} comes instead"
         case "string":
             words = f"the string that begins at line {line} is never closed"
-            earlier = _swallowing_string(text, fault.at)
+            earlier = _swallowing_string(text, imbalance.at)
             if earlier is not None:
-                line, column = places.of(earlier)
+                line, column = positions.of(earlier)
                 words += f"; it looks as if the one that begins at line {line} lacks its closing quote"
         case "dangling":
-            lacking = "character" if text[fault.at] == "\\" else "form"
-            words = f"the `{_prefix(text, fault.at)}` at line {line} has no {lacking} behind it"
+            lacking = "character" if text[imbalance.at] == "\\" else "form"
+            words = f"the `{_prefix(text, imbalance.at)}` at line {line} has no {lacking} behind it"
         case _:
-            return _unclosed(text, (fault.at, *fault.others), places)
+            return _unclosed(text, (imbalance.at, *imbalance.others), positions)
     return Unbalanced(words, line, column)
 
 
@@ -370,50 +370,52 @@ def bracket(text: str, at: int) -> str:
 
 
 def _prefix(text: str, at: int) -> str:
-    """The prefix at `at`."""
+    """Return the prefix at `at`."""
     return next(tokens(text, at))[0]
 
 
-def _unclosed(text: str, openers: tuple[int, ...], places: Positions) -> Unbalanced:
+def _unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unbalanced:
     """Name the bracket that most likely lacks its closer.
 
     A line that begins at or left of a bracket still open shows, if the indentation means anything, that the bracket was
     to be closed before. The first such place in the form is named.
     """
-    suspicion = _suspicion(text, openers[0], places)
+    suspicion = _suspicion(text, openers[0], positions)
     if suspicion is None:
-        line, column = places.of(openers[-1])
+        line, column = positions.of(openers[-1])
         return Unbalanced(f"the `{bracket(text, openers[-1])}` at line {line} is never closed", line, column)
     suspect, end = suspicion
-    line, column = places.of(suspect)
+    line, column = positions.of(suspect)
     word = bracket(text, suspect)
     if suspect in openers:
-        words = f"the `{word}` at line {line} is never closed; its form seems to end before line {places.line(end)}"
+        words = f"the `{word}` at line {line} is never closed; its form seems to end before line {positions.line(end)}"
     else:
         outer = openers[-1]
-        words = f"the `{bracket(text, outer)}` at line {places.line(outer)} is never closed; going by the indentation, "
+        words = (
+            f"the `{bracket(text, outer)}` at line {positions.line(outer)} is never closed; going by the indentation, "
+        )
         words += (
-            f"it is the `{word}` at line {line} that lacks its `{CLOSERS[word[-1]]}` before line {places.line(end)}"
+            f"it is the `{word}` at line {line} that lacks its `{CLOSERS[word[-1]]}` before line {positions.line(end)}"
         )
     return Unbalanced(words, line, column)
 
 
-def _suspicion(text: str, begin: int, places: Positions) -> tuple[int, int] | None:
-    """The first bracket from `begin` on that a later line's indentation shows as closed, and that line's offset."""
+def _suspicion(text: str, begin: int, positions: Positions) -> tuple[int, int] | None:
+    """Find the first bracket from `begin` on that a later line's indentation closes, and that line's offset."""
     openers: list[tuple[int, int]] = []
-    line_before = places.line(begin)
+    line_before = positions.line(begin)
     for token in tokens(text, begin):
         kind, at = token.lastgroup, token.start()
         if kind in ("space", "comment"):
             continue
-        line, column = places.of(at)
+        line, column = positions.of(at)
         if line != line_before and kind != "close" and openers and openers[-1][1] >= column:
             return openers[-1][0], at
         if kind == "open":
             openers.append((at, column))
         elif kind == "close" and openers:
             openers.pop()
-        line_before = places.line(token.end())
+        line_before = positions.line(token.end())
     return None
 
 
@@ -421,7 +423,7 @@ _SWALLOWED = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
 def _swallowing_string(text: str, last: int) -> int | None:
-    """The start of a string before `last` that ran over line ends into a word, as strings without closing quote do."""
+    """Find a string before `last` that runs over line ends into a word, as if its closing quote were missing."""
     for token in tokens(text[:last]):
         if token.lastgroup == "string" and "\n" in token[0] and _SWALLOWED.match(text, token.end()):
             return token.start()
@@ -479,7 +481,7 @@ class Positions:
 
     @property
     def count(self) -> int:
-        """Return the number of lines. A text that ends with a line end has an empty last one."""
+        """Return the number of lines. A string that ends with a line end has an empty last one."""
         return len(self._starts)
 
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codriver_lisp.errors import EditError, EditFailedError, cut
-from codriver_lisp.reader import LINE_END, Positions, describe_fault, read, tokens
+from codriver_lisp.reader import LINE_END, Positions, describe_imbalance, read, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ _HINT = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")
 Source: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """
 _NEXT = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
-SHOWN_CHARS = 200
-"""The characters that are shown of a line; generated files have lines of any length."""
+MAX_LINE_CHARS = 200
+"""Maximum number of characters displayed of a line; generated files have lines of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Unit:
 
     Between `floor` and `ceiling` stand the form, space and comments, and nothing else. `floor` is the end of the
     sibling before (or of the word `comment`, or of a branch's feature, or the beginning of the text). `ceiling` is the
-    beginning of the sibling behind, or of the closer (`ceiling_closes`), or the end of the text. A form that
-    `is_branch` never has siblings: a branch is a feature and one form.
+    beginning of the sibling after, or of the closer (`ceiling_closes`), or the end of the text. A form that `is_branch`
+    never has siblings: a branch is a feature and one form.
     """
 
     start: int
@@ -73,7 +73,7 @@ class _Group:
     are_spliced: bool = False
 
 
-def units(text: str, forms: Sequence[Form], places: Positions) -> tuple[Unit, ...]:
+def units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
     """Return all editable forms of `text` with these top-level `forms`, in order, a form before the forms in it."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
@@ -88,7 +88,7 @@ def units(text: str, forms: Sequence[Form], places: Positions) -> tuple[Unit, ..
                     Unit(
                         form.start,
                         form.end,
-                        places.line(form.start),
+                        positions.line(form.start),
                         floor,
                         starts[index],
                         has_elder=index > 0,
@@ -97,21 +97,21 @@ def units(text: str, forms: Sequence[Form], places: Positions) -> tuple[Unit, ..
                         ceiling_closes=group.is_nested and is_last,
                     )
                 )
-                held = _spliced(text, form) if group.are_spliced else _held(text, form)
-                if held is not None:
-                    groups.append(held)
+                inner = _spliced(text, form) if group.are_spliced else _inner_group(text, form)
+                if inner is not None:
+                    groups.append(inner)
             is_feature ^= form.kind != "discard"
             floor = form.end
     return tuple(sorted(found, key=lambda unit: (unit.start, -unit.end)))
 
 
-def _held(text: str, form: Form) -> _Group | None:
-    """The forms directly in `form`, if it is a holding form."""
+def _inner_group(text: str, form: Form) -> _Group | None:
+    """Return the forms directly in `form`, if it is a holding form."""
     if form.kind == "prefixed" and text.startswith("#?", form.start):
-        taken = [child for child in form.children if child.kind != "discard"]
-        if taken and taken[-1].kind == "list":
+        operands = [child for child in form.children if child.kind != "discard"]
+        if operands and operands[-1].kind == "list":
             is_splicing = text.startswith("#?@", form.start)
-            return _within(text, taken[-1], are_branches=True, are_spliced=is_splicing)
+            return _within(text, operands[-1], are_branches=True, are_spliced=is_splicing)
     elif form.kind == "list":
         children = form.children
         head = children[0] if children else None
@@ -121,14 +121,14 @@ def _held(text: str, form: Form) -> _Group | None:
 
 
 def _spliced(text: str, form: Form) -> _Group | None:
-    """The forms that `form`, of a branch of `#?@`, puts in its place."""
+    """Return the forms that `form`, of a branch of `#?@`, puts in its place."""
     return _within(text, form) if form.kind in ("vector", "list") and text[form.start] != "#" else None
 
 
 def _within(
     text: str, form: Form, *, skip: int = 0, are_branches: bool = False, are_spliced: bool = False
 ) -> _Group | None:
-    """The forms in a bracket but for the first `skip`; none if the last one would take a form behind it."""
+    """Return the forms in a bracket but for the first `skip`; none if the last one would take a form after it."""
     children = form.children
     if len(children) <= skip or _is_incomplete(text, children[-1]):
         return None
@@ -137,12 +137,12 @@ def _within(
 
 
 def _is_incomplete(text: str, form: Form) -> bool:
-    """Whether a prefix lacks a form, so that it would take the form behind it."""
+    """Return whether a prefix lacks a form, so that it would take the form after it."""
     while form.kind in ("prefixed", "discard"):
-        taken = [child for child in form.children if child.kind != "discard"]
-        if len(taken) < (2 if text.startswith(("^", "#^"), form.start) else 1):
+        operands = [child for child in form.children if child.kind != "discard"]
+        if len(operands) < (2 if text.startswith(("^", "#^"), form.start) else 1):
             return True
-        form = taken[-1]
+        form = operands[-1]
     return False
 
 
@@ -153,7 +153,7 @@ class Document:
         self.text = text
         self.is_hy = is_hy
         self.reading = read(text)
-        self.places = Positions(text)
+        self.positions = Positions(text)
 
     @cached_property
     def ending(self) -> str:
@@ -163,24 +163,24 @@ class Document:
 
     @cached_property
     def sound_end(self) -> int:
-        """The end of the part of the text whose forms can be trusted: all of it, when it balances.
+        """Return the end of the part of the text whose forms can be trusted: all of it, when it balances.
 
         A closer too many may have ended the form before it too early, so that form is not trusted either.
         """
-        fault = self.reading.fault
-        if fault is None:
+        error = self.reading.imbalance
+        if error is None:
             return len(self.text)
-        return max((form.start for form in self.reading.forms if form.start <= fault.at), default=0)
+        return max((form.start for form in self.reading.forms if form.start <= error.at), default=0)
 
     @cached_property
-    def complaint(self) -> str | None:
+    def bracket_error(self) -> str | None:
         """Describe why the text does not balance."""
-        return None if self.reading.fault is None else describe_fault(self.text, self.reading.fault).message
+        return None if self.reading.imbalance is None else describe_imbalance(self.text, self.reading.imbalance).message
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """Return all editable forms in order, a form before the forms in it."""
-        return units(self.text, self.reading.forms, self.places)
+        return units(self.text, self.reading.forms, self.positions)
 
     @cached_property
     def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:
@@ -192,25 +192,25 @@ class Document:
 
     def line_text(self, line: int) -> str:
         """Return the text of a line, without its ending."""
-        start = self.places.start(line)
+        start = self.positions.start(line)
         found = LINE_END.search(self.text, start)
         return self.text[start : found.start() if found else len(self.text)]
 
     def begins_line(self, unit: Unit) -> bool:
         """Return whether the unit is the first on its line."""
-        start = self.places.start(unit.line)
+        start = self.positions.start(unit.line)
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
 
     def indentation(self, unit: Unit) -> str:
         """Return the blank text that indents a line as far as the unit."""
-        start = self.places.start(unit.line)
+        start = self.positions.start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK)
         return before[: len(before) - len(code)] + " " * width(code)
 
     @cached_property
     def _hints(self) -> Mapping[int, Unit]:
-        """The discarded forms that are hints about the form behind them, by their ends."""
+        """Return the discarded forms that are hints about the form after them, by their ends."""
         return {unit.end: unit for unit in self.units if _HINT.match(self.text, unit.start)}
 
     def with_hints(self, unit: Unit) -> Unit:
@@ -222,15 +222,15 @@ class Document:
         return unit
 
     def with_comments(self, unit: Unit) -> int:
-        """The start of the unit with the comments attached to it: whole lines directly above, no blank line between."""
+        """Return the start of the unit including attached comments: whole lines above it, without a blank line."""
         begin = unit.start
         if not self.begins_line(unit):
             return begin
         for line in range(unit.line - 1, 0, -1):
-            start = self.places.start(line)
+            start = self.positions.start(line)
             text = self.line_text(line)
             code = text.lstrip(_BLANK)
-            # A comment behind the form before belongs to that form, also if the form is a backslash that takes the line
+            # A comment after the form before belongs to that form, also if the form is a backslash that takes the line
             # end.
             if start < unit.floor + unit.has_elder or not code.startswith(";"):
                 break
@@ -239,23 +239,26 @@ class Document:
 
     def end_of_line(self, unit: Unit) -> int:
         """Return the end of the unit with the comment after it on its last line, if it has one."""
-        line = self.places.line(unit.end)
-        rest = self.line_text(line)[unit.end - self.places.start(line) :]
+        line = self.positions.line(unit.end)
+        rest = self.line_text(line)[unit.end - self.positions.start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
 
     def numbered(self, line: int, context: int) -> str:
-        """The lines around `line`, `context` each way, each with its number; `→` is at `line`. Long lines are cut."""
-        count = self.places.count
+        """Return the lines around `line`, `context` each way, each with its number; `→` is at `line`.
+
+        Long lines are cut.
+        """
+        count = self.positions.count
         if count > 1 and line != count and not self.line_text(count):
-            count -= 1  # people do not count the empty line behind the last line ending
+            count -= 1  # people do not count the empty line after the last line ending
         first, last = max(1, line - context), min(count, line + context)
         if first > last:
             first, last = max(1, count - context), count
         width = len(str(last))
         rows = []
         for number in range(first, last + 1):
-            shown = cut(self.line_text(number), SHOWN_CHARS)
-            rows.append(f"{'→' if number == line else ' '} {number:>{width}} {shown}".rstrip())
+            visible = cut(self.line_text(number), MAX_LINE_CHARS)
+            rows.append(f"{'→' if number == line else ' '} {number:>{width}} {visible}".rstrip())
         return "\n".join(rows)
 
 
@@ -263,15 +266,15 @@ _LAST_LINE = re.compile(r"[^\r\n]*\Z")
 
 
 def reindented(text: str, base: str, ending: str, old: str = "") -> str:
-    """`text` as it stands at a place indented by `base`: its lines moved by as much as its first line moves.
+    """Return `text` as it stands at a place indented by `base`: its lines moved by as much as its first line moves.
 
     The first line comes without indentation, blank lines around the text go, line endings become `ending`. Lines within
     strings keep their indentation, which is part of the string.
 
     A first line without indentation may have been cut out of an indented line. Then the other lines are at their place
-    already, also those further left. The sign of this is that more lines equal those of `old`, the former text, unmoved
-    than moved. Without a difference, the sign is that the other lines are aligned only if the first line is moved
-    alone.
+    already, also those further left. The sign of this is that more lines equal those of `old`, the previous text,
+    unmoved than moved. Without a difference, the sign is that the other lines are aligned only if the first line is
+    moved alone.
     """
     found = list(tokens(text))
     indent = ""
@@ -302,25 +305,25 @@ def width(text: str) -> int:
 
 
 def _beyond(indent: str, space: str) -> str:
-    """The part of the blank `space` before a line that goes beyond `indent`; empty, if the line has less."""
+    """Return the part of the blank `space` before a line that goes beyond `indent`; empty, if the line has less."""
     if space.startswith(indent):
         return space[len(indent) :]
     return " " * (width(space) - width(indent))
 
 
 def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) -> bool:
-    """Whether the first line of `text`, whose tokens are `found`, alone lacks the indentation `base`."""
-    there = set(_lines(old, list(tokens(old))))
+    """Return whether the first line of `text`, whose tokens are `found`, alone lacks the indentation `base`."""
+    old_lines = set(_lines(old, list(tokens(old))))
     lines = list(_lines(text, found))
-    unmoved = sum(line in there for line in lines)
-    moved = sum(base + line in there for line in lines)
+    unmoved = sum(line in old_lines for line in lines)
+    moved = sum(base + line in old_lines for line in lines)
     if unmoved != moved:
         return unmoved > moved
     return not _is_aligned(found, 0) and _is_aligned(found, width(base))
 
 
 def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
-    """The lines of `text` without the first, and without lines that begin within a string."""
+    """Yield the lines of `text` without the first, and without lines that begin within a string."""
     for token in found:
         if token.lastgroup == "space" and LINE_END.search(token[0]):
             end = LINE_END.search(text, token.end())
@@ -334,9 +337,9 @@ def last_line(text: str) -> str:
 
 
 def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
-    """Whether each line is aligned as usual, if all but the first are moved to the left by `columns`.
+    """Return whether each line is aligned as usual, if all but the first are moved to the left by `columns`.
 
-    A line is aligned one or two columns behind its bracket, or below something else in that bracket.
+    A line is aligned one or two columns after its bracket, or below something else in that bracket.
     """
     openers: list[tuple[int, set[int]]] = [(-1, {0})]  # a bracket's column, and the columns of its items
     column, leads = 0, False
@@ -360,8 +363,8 @@ def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
     return True
 
 
-MAX_ELSEWHERE = 5
-"""Places far from the line asked for that a refusal names."""
+MAX_OTHER_LINES = 5
+"""Maximum number of distant lines that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +380,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Search limits: the distance from the line asked for (`padding`), and the lines that a refusal shows each way."""
+    """Search limits: the distance from the requested line (`padding`), and the context lines that a refusal shows."""
 
     padding: int = 2
     context: int = 10
@@ -390,48 +393,48 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
         ProblemError: no form fits, two are equally near, the line is not a form's first, or brackets before the form's
             end do not balance.
     """
-    wanted = LINE_END.split(target.text.strip())[0].strip()
-    if not wanted:
+    expected = LINE_END.split(target.text.strip())[0].strip()
+    if not expected:
         raise _refusal(document, target, limits, "targetLineText is blank: give the text of the form's first line")
     if target.line < 1:
         raise _refusal(document, target, limits, f"there is no line {target.line}: lines count from 1")
     for distance in range(limits.padding + 1):
         lines = sorted({target.line - distance, target.line + distance})
-        hits = [line for line in lines if 1 <= line <= document.places.count and _has(document, line, wanted)]
+        hits = [line for line in lines if 1 <= line <= document.positions.count and _has(document, line, expected)]
         if len(hits) > 1:
             words = (
                 f"the text stands at line {hits[0]} and at line {hits[1]}, both {distance} away from line {target.line}"
             )
             raise _refusal(document, target, limits, words)
         if hits:
-            return _unit_at(document, target, hits[0], wanted, limits)
+            return _unit_at(document, target, hits[0], expected, limits)
     where = f"line {target.line}"
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
-    told = cut(wanted, SHOWN_CHARS)
-    words = f"the text {told!r} does not stand at {where}"
-    elsewhere = [line for line in document.units_by_line if _has(document, line, wanted)]
-    if elsewhere:
-        numbers = ", ".join(map(str, elsewhere[:MAX_ELSEWHERE]))
-        more = f" and {len(elsewhere) - MAX_ELSEWHERE} others" if len(elsewhere) > MAX_ELSEWHERE else ""
+    quoted = cut(expected, MAX_LINE_CHARS)
+    words = f"the text {quoted!r} does not stand at {where}"
+    other_lines = [line for line in document.units_by_line if _has(document, line, expected)]
+    if other_lines:
+        numbers = ", ".join(map(str, other_lines[:MAX_OTHER_LINES]))
+        more = f" and {len(other_lines) - MAX_OTHER_LINES} others" if len(other_lines) > MAX_OTHER_LINES else ""
         words += f"; a form with this text begins at line {numbers}{more}"
     raise _refusal(document, target, limits, words)
 
 
-def _has(document: Document, line: int, wanted: str) -> bool:
-    """Whether `wanted` is the text of the line, or of a form that begins on the line."""
-    if wanted not in (text := document.line_text(line)):
+def _has(document: Document, line: int, expected: str) -> bool:
+    """Return whether `expected` is the text of the line, or of a form that begins on the line."""
+    if expected not in (text := document.line_text(line)):
         return False
-    return text.strip() == wanted or any(
-        _names(document, unit, wanted) for unit in document.units_by_line.get(line, ())
+    return text.strip() == expected or any(
+        _names(document, unit, expected) for unit in document.units_by_line.get(line, ())
     )
 
 
-def _unit_at(document: Document, target: Target, line: int, wanted: str, limits: Limits) -> Unit:
-    """The form on `line` that `wanted` names."""
+def _unit_at(document: Document, target: Target, line: int, expected: str, limits: Limits) -> Unit:
+    """Return the form on `line` that `expected` names."""
     units = document.units_by_line.get(line, ())
-    named = [unit for unit in units if _names(document, unit, wanted)]
-    if document.line_text(line).strip() == wanted:
+    named = [unit for unit in units if _names(document, unit, expected)]
+    if document.line_text(line).strip() == expected:
         leading = [unit for unit in units if document.begins_line(unit)]
         siblings = [unit for unit in units if leading and unit.start >= leading[0].end]
         if leading and siblings:
@@ -449,28 +452,27 @@ def _unit_at(document: Document, target: Target, line: int, wanted: str, limits:
         words = f"{len(named)} forms that begin on line {line} have this text"
         raise _refusal(document, target, limits, words)
     if named[0].end > document.sound_end:
-        words = (
-            f"the form at line {line} has no certain end, as the file's brackets do not balance: {document.complaint}"
-        )
+        words = f"the form at line {line} has no certain end, because the file's brackets do not balance: "
+        words += document.bracket_error or ""
         raise _refusal(document, target, limits, words)
     return named[0]
 
 
 def _where(document: Document, line: int) -> str:
-    """The words that tell which form a line belongs to, if no form begins on the line."""
-    around = [unit for unit in document.units if unit.line < line <= document.places.line(unit.end)]
+    """Describe the form that a line belongs to, if no form begins on the line."""
+    around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
         return f": it stands within the form that begins at line {around[-1].line}"
     behind = next((unit for unit in document.units if unit.line > line), None)
     return f": the next form begins at line {behind.line}" if behind else ""
 
 
-def _names(document: Document, unit: Unit, wanted: str) -> bool:
-    """Whether `wanted` is the form, or its first line from the form's beginning on."""
-    rest = document.line_text(unit.line)[unit.start - document.places.start(unit.line) :]
-    return wanted in (rest.strip(), document.text[unit.start : unit.end])
+def _names(document: Document, unit: Unit, expected: str) -> bool:
+    """Return whether `expected` is the form, or its first line from the form's beginning on."""
+    rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
+    return expected in (rest.strip(), document.text[unit.start : unit.end])
 
 
 def _refusal(document: Document, target: Target, limits: Limits, words: str) -> EditFailedError:
-    """A refusal that shows the lines around the target."""
+    """Return a refusal that shows the lines around the target."""
     return EditFailedError(EditError(words, context=document.numbered(target.line, limits.context)))

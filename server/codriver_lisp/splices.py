@@ -1,8 +1,8 @@
-"""Splices: new text, checked and put in the place of a form or beside it; nothing swallows code, no gap stays.
+"""Splices: new text, checked and put in place of a form or next to it, without swallowing code or leaving gaps.
 
-A text is rewritten by splices and renamings, and compared token by token to prove that nothing ran together. Tokens
-that would run together, as when a form comes between two that touch, get a space between them, or behind a comment a
-line end.
+A text is rewritten by splices and renames, and compared token by token to prove that no tokens ran together. Tokens
+that would run together, as when a form comes between two that touch, get a space between them, or a line ending after a
+comment.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def replace(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _separator(document: Document, placed: str, at: int, base: str) -> str:
-    """The separator that keeps `placed` and the text from `at` on apart."""
+    """Return the separator that keeps `placed` and the text from `at` on apart."""
     text = document.text
     if at == len(text):
         return ""
@@ -72,13 +72,13 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
 
 
 def _ends_in_comment(text: str) -> bool:
-    """Whether more text on the last line would be part of a comment."""
+    """Return whether more text on the last line would be part of a comment."""
     kinds = [token.lastgroup for token in tokens(text)]
     return bool(kinds) and kinds[-1] == "comment"
 
 
 def _join(left: str, right: str) -> bool:
-    """Whether two characters side by side may be part of one token."""
+    """Return whether two characters side by side may be part of one token."""
     return left not in _APART and right not in _APART and right != ";"
 
 
@@ -109,7 +109,7 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
-    """Whether a blank line parts the forms here: above the unit, or below it, if nothing is above."""
+    """Return whether a blank line parts the forms here: above the unit, or below it, if nothing is above."""
     text = document.text
     if not document.begins_line(unit):
         return False
@@ -128,12 +128,12 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     before, after = text[unit.floor : begin], text[end : unit.ceiling]
     is_first = document.begins_line(unit)
     at_line_end = _TO_LINE_END.match(text, end)
-    kept = before.rstrip(_SPACE)
+    remaining = before.rstrip(_SPACE)
     start, stop = begin, end
-    if unit.is_nested and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(kept):
-        start, stop = unit.floor + len(kept), unit.ceiling
+    if unit.is_nested and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(remaining):
+        start, stop = unit.floor + len(remaining), unit.ceiling
     elif is_first and at_line_end is not None:
-        start, stop = document.places.start(document.places.line(begin)), at_line_end.end()
+        start, stop = document.positions.start(document.positions.line(begin)), at_line_end.end()
         if stop == len(text):
             return _delete_last(document, unit, start, core)
         below = _TO_LINE_END.match(text, stop)
@@ -149,12 +149,12 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
 
 
 def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, int]) -> Splice:
-    """Take away the last lines of the text; the text ends with a line ending if it did before."""
+    """Remove the last lines of the text; the text ends with a line ending if it did before."""
     text = document.text
     above = text[unit.floor : start]
-    kept = unit.floor + len(above.rstrip(_SPACE))
+    end = unit.floor + len(above.rstrip(_SPACE))
     final = LINE_END.search(text, core[1])
-    return Splice(kept, len(text), final[0] if final and kept > 0 else "", core)
+    return Splice(end, len(text), final[0] if final and end > 0 else "", core)
 
 
 def append(text: str, new: str, ending: str) -> str:
@@ -167,10 +167,10 @@ def append(text: str, new: str, ending: str) -> str:
 
 
 def check_new(text: str) -> None:
-    """Check text for a file as code is checked before evaluation.
+    """Check new text for a file in the same way as code before evaluation.
 
     Raises:
-        ProblemError: the text does not balance; the problem holds the balanced text, if indentation gives one.
+        ProblemError: the text does not balance; the error holds the balanced text, if indentation gives one.
     """
     unbalanced = check(text)
     if unbalanced is None:
@@ -192,7 +192,7 @@ def check_not_blank(text: str) -> None:
 
 
 def check_stays(unit: Unit, new: str) -> None:
-    """Check that `new`, in the place of a branch's form, leaves the branch with one form.
+    """Check that `new`, in place of a branch's form, leaves the branch with one form.
 
     Raises:
         ProblemError: the branch would have none, or several.
@@ -208,8 +208,8 @@ def check_stays(unit: Unit, new: str) -> None:
     raise EditFailedError(EditError(words))
 
 
-def check_beside(unit: Unit, new: str) -> None:
-    """Check that `new`, beside the unit, gives no branch a second form.
+def check_adjacent(unit: Unit, new: str) -> None:
+    """Check that `new`, next to the unit, gives no branch a second form.
 
     Raises:
         ProblemError: a branch would have two forms.
@@ -221,7 +221,7 @@ def check_beside(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """The number of forms in `text`, as a reader counts them."""
+    """Return the number of forms in `text`, as a reader counts them."""
     return sum(form.kind != "discard" for form in read(text).forms)
 
 
@@ -237,14 +237,14 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A text after its changes.
+    """A string after its changes.
 
     `places` gives, for the index of an edit, the offset of its change in the new text; for names the first one.
-    `broken` is the index of an edit whose new text would run into the code beside it; the text is then useless.
+    `broken` is the index of an edit whose new text would run into the code next to it; the text is then useless.
     """
 
     text: str
-    places: dict[int, int]
+    positions: dict[int, int]
     broken: int | None
 
 
@@ -266,33 +266,33 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
     text = document.text
     starts = [form.start for form in document.reading.forms]
     parts: list[str] = []
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     broken: int | None = None
     done = length = 0
     for low, high, changes in _regions(_merged(splices, names), starts, len(text)):
         parts.append(text[done:low])
         length += low - done
         expected = _expected(text[low:high], low, changes)
-        pieces = _pieces(text, low, high, changes)
-        if _words("".join(pieces)) != expected:
-            pieces = _kept_apart(pieces, document.ending)
-            if broken is None and _words("".join(pieces)) != expected:
+        chunks = _chunks(text, low, high, changes)
+        if _words("".join(chunks)) != expected:
+            chunks = _separated(chunks, document.ending)
+            if broken is None and _words("".join(chunks)) != expected:
                 broken = changes[0].index
-        for number, piece in enumerate(pieces):
+        for number, chunk in enumerate(chunks):
             if number % 2:
                 change = changes[number // 2]
-                shown = len(piece) - len(piece.lstrip())
-                if change.index not in places or (shown < len(piece) and not change.is_name):
-                    places[change.index] = length + (shown if shown < len(piece) else 0)
-            length += len(piece)
-        parts += pieces
+                indent = len(chunk) - len(chunk.lstrip())
+                if change.index not in positions or (indent < len(chunk) and not change.is_name):
+                    positions[change.index] = length + (indent if indent < len(chunk) else 0)
+            length += len(chunk)
+        parts += chunks
         done = high
     parts.append(text[done:])
-    return Assembly("".join(parts), places, broken)
+    return Assembly("".join(parts), positions, broken)
 
 
 def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> list[_Change]:
-    """All changes in the text's order, without overlaps: names in replaced text are left out."""
+    """Return all changes in the text's order, without overlaps: names in replaced text are left out."""
     merged: list[_Change] = []
     at, number = 0, 0
     for splice, index in splices:
@@ -312,10 +312,10 @@ def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> l
 def _regions(
     changes: Sequence[_Change], starts: Sequence[int], length: int
 ) -> Iterator[tuple[int, int, list[_Change]]]:
-    """The changes, each with the part of the text that it can affect: from a form's first token to another's.
+    """Yield the changes, each with the part of the text that it can affect: from a form's first token to another's.
 
     A token depends on nothing before it, and its end only on the next character. So the text before the last form in
-    front of a change, and behind the beginning of the first form after it, stays as it was.
+    front of a change, and after the beginning of the first form after it, stays as it was.
     """
     group: list[_Change] = []
     low = high = 0
@@ -335,43 +335,43 @@ def _regions(
         yield low, high, group
 
 
-def _pieces(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
-    """The pieces of the changed text: the unchanged text before each change, the new text, and the rest at the end."""
-    pieces: list[str] = []
+def _chunks(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
+    """Return the chunks of the changed text: unchanged text and new text in turn, and the rest at the end."""
+    chunks: list[str] = []
     at = low
     for change in changes:
-        pieces += text[at : change.start], change.new
+        chunks += text[at : change.start], change.new
         at = change.end
-    return [*pieces, text[at:high]]
+    return [*chunks, text[at:high]]
 
 
-def _kept_apart(pieces: Sequence[str], ending: str) -> list[str]:
-    """The pieces, with space between two that would run together; behind a comment, a line end."""
+def _separated(chunks: Sequence[str], ending: str) -> list[str]:
+    """Return the chunks, with space between two that would run together; after a comment, a line end."""
     apart: list[str] = []
     before = ""
-    for piece in pieces:
-        put = piece
-        if piece and _words(before + piece) != _words(before) + _words(piece):
+    for chunk in chunks:
+        put = chunk
+        if chunk and _words(before + chunk) != _words(before) + _words(chunk):
             line = last_line(before)
             is_comment = [token.lastgroup for token in tokens(before)][-1:] == ["comment"]
-            put = ending + line[: len(line) - len(line.lstrip())] + piece.lstrip(" \t") if is_comment else " " + piece
+            put = ending + line[: len(line) - len(line.lstrip())] + chunk.lstrip(" \t") if is_comment else " " + chunk
         apart.append(put)
         before += put
     return apart
 
 
 def _words(text: str) -> list[str]:
-    """The tokens of `text` but for space."""
+    """Return the tokens of `text` but for space."""
     return [_word(token) for token in tokens(text) if token.lastgroup != "space"]
 
 
 def _word(token: re.Match[str]) -> str:
-    """The token's text, without blanks at the end of a comment."""
+    """Return the token's text, without blanks at the end of a comment."""
     return token[0].rstrip() if token.lastgroup == "comment" else token[0]
 
 
 def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
-    """The tokens of `text`, at `offset`, after `changes`: the remaining and the new ones."""
+    """Return the tokens of `text`, at `offset`, after `changes`: the remaining and the new ones."""
     expected: list[str] = []
     number = 0
     for token in tokens(text):

@@ -1,4 +1,4 @@
-"""Renaming a symbol or a keyword by lexical scope: in one text, without a change of meaning, and in other texts.
+"""Renaming a symbol or a keyword by lexical scope: in one text, without a change of meaning, and in other strings.
 
 Another text uses a file's definitions by alias, by reference, or with the namespace in front.
 """
@@ -48,7 +48,7 @@ _DEFINING = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
 class Found:
     """Occurrences to rename, as offsets with their new text, in order; and the offsets of those left, by reason."""
 
-    places: Sequence[tuple[int, int, str]]
+    positions: Sequence[tuple[int, int, str]]
     left: Mapping[str, Sequence[int]]
     kind: NameKind = "symbol"
     """The kind of the name: other files name more than the name of a record or type, or of a protocol's method."""
@@ -87,14 +87,14 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
 
 
 def _is_name(name: str) -> bool:
-    """Whether `name` is a symbol or a keyword."""
+    """Return whether `name` is a symbol or a keyword."""
     found = TOKEN.fullmatch(name)
     is_atom = found is not None and found.lastgroup == "atom"
     return is_atom and not _NUMBER.match(name) and not name.startswith("#") and name not in _VALUES
 
 
 def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """The changes of names, qualified by `namespace`."""
+    """Return the changes of names, qualified by `namespace`."""
     return {f"{namespace}/{old}": f"{namespace}/{new}" for old, new in changes.items()}
 
 
@@ -114,16 +114,16 @@ class _Symbol:
         all_found = find_occurrences(document, forms, names, [*words, *words.values()])
         self._is_type = any(one.role == "type" and one.word == old for one in all_found)
         self._changes = words if self._is_type else pairs
-        self._news = set(self._changes.values())
+        self._new_names = set(self._changes.values())
         self._is_protocols = any(one.role == "protocol" and one.word == old for one in all_found)
         self._all = all_found
 
     def has_local(self, start: int, end: int) -> bool:
-        """Whether the name is a local name somewhere between `start` and `end`."""
+        """Return whether the name is a local name somewhere between `start` and `end`."""
         return any(self._is_local(one) for one in self._all if start <= one.start < end and one.word == self._old)
 
     def found(self, start: int, end: int, *, is_whole: bool) -> Found:
-        """The places between `start` and `end`: the local ones of a form that has any, else the namespace's."""
+        """Return the places between `start` and `end`: the local ones of a form that has any, else the namespace's."""
         within = [one for one in self._all if start <= one.start and one.end <= end]
         named = [one for one in within if self._stem(one) in self._changes]
         local = [one for one in named if self._is_local(one)]
@@ -150,7 +150,7 @@ class _Symbol:
         return Found([(one.start, one.end, self._renamed(one)) for one in chosen], left, kind)
 
     def _stem(self, one: Occurrence) -> str:
-        """The word, in Hy without the attributes behind it."""
+        """Return the word, in Hy without the attributes after it."""
         return one.word.partition(".")[0] if self._document.is_hy else one.word
 
     def _renamed(self, one: Occurrence) -> str:
@@ -170,15 +170,15 @@ class _Symbol:
         return one.role in ("global", "type", "protocol", "referred")
 
     def _line(self, offset: int) -> int:
-        return self._document.places.line(offset)
+        return self._document.positions.line(offset)
 
     def _refuse_none(self, local: Sequence[Occurrence], left: Mapping[str, Sequence[int]]) -> None:
         if local:
             words = f"{self._old!r} is only a local name here, as at line {self._line(local[0].start)}: give line and "
             words += "targetLineText of the form that it is local to"
         elif left:
-            why, places = next(iter(left.items()))
-            words = f"{self._old!r} is nowhere to be renamed; at line {self._line(places[0])} {why}"
+            why, positions = next(iter(left.items()))
+            words = f"{self._old!r} is nowhere to be renamed; at line {self._line(positions[0])} {why}"
         else:
             words = f"{self._old!r} does not occur in the code there"
         raise EditFailedError(EditError(words))
@@ -197,7 +197,7 @@ class _Symbol:
         for one in within:
             word = self._stem(one)
             is_bound = one.role == "binding" or (one.role == "reference" and one.scope.new and word == self._new)
-            if word in self._news and one.role not in WHYS and not is_bound:
+            if word in self._new_names and one.role not in WHYS and not is_bound:
                 words = f"{word!r} is in use at line {self._line(one.start)}: both would become one"
                 raise EditFailedError(EditError(words))
 
@@ -234,60 +234,60 @@ class _Symbol:
 
     def _refuse_key(self, at: int, kind: str) -> None:
         if kind == "key":
-            raise EditFailedError(EditError(taken(self._document, at, self._old)))
+            raise EditFailedError(EditError(taken_key_message(self._document, at, self._old)))
         words = f"{self._old!r} at line {self._line(at)} is a field: its name is known outside, as a key or as a member"
         raise EditFailedError(EditError(f"{words}; change it by hand, with all that use it"))
 
 
-def taken(document: Document, at: int, word: str) -> str:
+def taken_key_message(document: Document, at: int, word: str) -> str:
     """Return the message that `word` is a key taken from a map."""
-    words = f"{word!r} at line {document.places.line(at)} names the key that is taken from a map; "
+    words = f"{word!r} at line {document.positions.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
 
 
 def keywords(
     document: Document, old: str, new: str, start: int, end: int, *, checks: bool = True
 ) -> list[tuple[int, int, str]]:
-    """The places of the keyword `old` from `start` to `end`; with `checks` a `ProblemError` if something clashes."""
+    """Find the keyword `old` from `start` to `end`; with `checks`, refuse a rename that clashes."""
     text = document.text
     found: list[tuple[int, int, str]] = []
     bare = {name.lstrip(":").rpartition("/")[2] for name in (old, new)}
     at = sorted(match.start() for name in bare for match in re.finditer(re.escape(name), text))
-    for form, is_taken in _atoms(document, at[bisect_left(at, start) : bisect_left(at, end)]):
+    for form, is_map_key in _atoms(document, at[bisect_left(at, start) : bisect_left(at, end)]):
         word = text[form.start : form.end]
         if checks and word == new:
-            words = f"{new!r} is in use at line {document.places.line(form.start)}: both would become one"
+            words = f"{new!r} is in use at line {document.positions.line(form.start)}: both would become one"
             raise EditFailedError(EditError(words))
-        if checks and is_taken and _takes(word, old):
-            raise EditFailedError(EditError(taken(document, form.start, word)))
+        if checks and is_map_key and _names_key(word, old):
+            raise EditFailedError(EditError(taken_key_message(document, form.start, word)))
         if word == old:
             found.append((form.start, form.end, new))
     return found
 
 
-def _takes(word: str, old: str) -> bool:
-    """Whether `word`, among names to take from a map, means the keyword `old`."""
+def _names_key(word: str, old: str) -> bool:
+    """Return whether `word`, among names to take from a map, means the keyword `old`."""
     return word.lstrip(":").rpartition("/")[2] == old.lstrip(":").rpartition("/")[2]
 
 
 def _atoms(document: Document, at: Sequence[int]) -> Iterator[tuple[Form, bool]]:
-    """The atoms at the sorted offsets `at`, in the text's order, and whether each names a key to take from a map."""
+    """Yield the atoms at the sorted offsets `at`, in text order, and whether each names a key to take from a map."""
     text = document.text
     pending = [(form, False, False) for form in reversed(document.reading.forms)]
     while pending:
-        form, asks, is_taken = pending.pop()
+        form, is_key_list, is_map_key = pending.pop()
         next_at = bisect_left(at, form.start)
         if next_at == len(at) or at[next_at] >= form.end:
             continue
         if form.kind == "atom":
-            yield form, is_taken
+            yield form, is_map_key
             continue
-        is_taken = is_taken or (asks and form.kind == "vector")
+        is_map_key = is_map_key or (is_key_list and form.kind == "vector")
         children = []
-        asks = False
+        is_key_list = False
         for child in form.children:
-            children.append((child, asks, is_taken))
-            asks = child.kind == "atom" and KEYS.fullmatch(text, child.start, child.end) is not None
+            children.append((child, is_key_list, is_map_key))
+            is_key_list = child.kind == "atom" and KEYS.fullmatch(text, child.start, child.end) is not None
         pending.extend(reversed(children))
 
 
@@ -310,7 +310,7 @@ class Renamed:
         constructors = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}"} if self.kind == "type" else {}
         return {old: new, **constructors}
 
-    def may_stand_in(self, text: str) -> bool:
+    def may_occur_in(self, text: str) -> bool:
         """Return whether `text` may use the name. It is a cheap test without false negatives."""
         return self.old in text and (self.namespace is None or self.namespace.rpartition(".")[2] in text)
 
@@ -325,8 +325,8 @@ def find_references(document: Document, name: Renamed, *, checks: bool = True) -
         return Found(keywords(document, name.old, name.new, 0, len(document.text), checks=checks), {})
     if namespace_of(document) != name.namespace:
         return _References(document, name, name.namespace).found(checks=checks)
-    is_there = find_occurrences(document, document.reading.forms, (name.old, name.new), [name.old])
-    return find_names(document, name.old, name.new) if is_there else NONE
+    occurs = find_occurrences(document, document.reading.forms, (name.old, name.new), [name.old])
+    return find_names(document, name.old, name.new) if occurs else NONE
 
 
 class _References:
@@ -346,7 +346,7 @@ class _References:
         self._changes: Mapping[str, str] = {**self._qualified, **self._bare}
 
     def found(self, *, checks: bool) -> Found:
-        """The places, and those left unchanged, by reason."""
+        """Return the places, and those left unchanged, by reason."""
         chosen: list[Occurrence] = []
         left: dict[str, list[int]] = defaultdict(list)
         for one in self._all:
@@ -360,7 +360,7 @@ class _References:
         return Found([(one.start, one.end, changes[one.word]) for one in chosen], left)
 
     def _refers(self, name: str) -> bool:
-        """Whether the name alone is the other namespace's: a definition here hides a name from `:refer :all`."""
+        """Return whether the name alone is the other namespace's: a definition here hides a name from `:refer :all`."""
         if not self._required.refers(name):
             return False
         return name in self._required.referred or not any(
@@ -381,10 +381,10 @@ class _References:
 
     def _check(self, chosen: Sequence[Occurrence]) -> None:
         """Check that each place means the same as before, and no other place comes to mean it."""
-        line, new = self._document.places.line, self._name.new
+        line, new = self._document.positions.line, self._name.new
         for one in chosen:
             if one.role == "taken":
-                raise EditFailedError(EditError(taken(self._document, one.start, one.word)))
+                raise EditFailedError(EditError(taken_key_message(self._document, one.start, one.word)))
             if one.role == "reference" and one.word in self._bare and one.scope.new is not None:
                 words = f"{new!r} is a local name at line {line(one.start)}: it would hide the new name there"
                 raise EditFailedError(EditError(words))

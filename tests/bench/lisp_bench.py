@@ -82,7 +82,7 @@ class ParinferJs:
 def edits(text):
     """Name and edit, of one document each."""
     document = Document(text)
-    line = next(n for n in range(1, document.places.count) if document.line_text(n).startswith(WORD))
+    line = next(n for n in range(1, document.positions.count) if document.line_text(n).startswith(WORD))
     target = Target(line, document.line_text(line))
     return document, {
         "replace a form": Replace(target, "(defn complement [f]\n  (comp not f))"),

@@ -30,12 +30,12 @@ def test_time_is_over_at_its_limit_and_not_before():
 
 
 def test_rows_given_back_can_be_held_again():
-    budget = Budget(Clock(), 1, max_held_rows=10)
-    budget.hold(10)
-    budget.hold(-4)
-    budget.hold(4)
+    budget = Budget(Clock(), 1, max_rows_in_memory=10)
+    budget.charge_rows(10)
+    budget.charge_rows(-4)
+    budget.charge_rows(4)
     with pytest.raises(OutOfRowsError):
-        budget.hold(1)
+        budget.charge_rows(1)
 
 
 @pytest.mark.parametrize("weight", ["a character", "an item"])

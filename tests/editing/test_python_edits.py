@@ -57,7 +57,7 @@ def edited(text, *edits):
 def refused(text, *edits):
     found = apply(text, dict(enumerate(edits)))
     assert not isinstance(found, Edited), found.text
-    return {number: problem.message for number, problem in found.problems}
+    return {number: problem.message for number, problem in found.errors}
 
 
 def test_a_definition_goes_with_its_decorators_and_all_else_stays():

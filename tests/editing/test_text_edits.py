@@ -22,7 +22,7 @@ def edited(text, *edits, **how):
 def refused(text, *edits, **how):
     found = apply_words(text, dict(enumerate(edits)), **how)
     assert not isinstance(found, Edited), found.text
-    return [(problem.message, problem.context) for _, problem in found.problems]
+    return [(problem.message, problem.context) for _, problem in found.errors]
 
 
 def test_words_that_stand_once_are_replaced_and_nothing_else():

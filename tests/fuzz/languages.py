@@ -211,7 +211,7 @@ def edit(data):
     if isinstance(result, Edited):
         check_edited(batch, result)
     else:
-        assert {problem.message for _, problem in result.problems} == {"the new text would run into the code beside it"}
+        assert {problem.message for _, problem in result.errors} == {"the new text would run into the code beside it"}
         # What stands alone, between spaces, nothing runs into, unless it is a comment.
         beside = {text[at : at + 1] for unit in document.units for at in (max(0, unit.start - 1), unit.end)}
         comments = any(";" in one or "#!" in one for one in (text, *(new for *_, new in batch.spliced)))
@@ -228,4 +228,4 @@ def edit(data):
         assert len(changed) == found.done[0].changes > 0
         assert all(name.removesuffix(".").endswith("renamed") for _, name in changed)  # `Name.` makes one
     else:
-        assert all(problem.message for _, problem in found.problems)
+        assert all(problem.message for _, problem in found.errors)

@@ -42,7 +42,7 @@ from codriver.setup import jsonc
 from codriver.wire import untrusted
 from codriver.wire import zmtp as zmtp_wire
 from codriver.wire.bencode import BencodeError, Decoder, encode
-from codriver.wire.framing import LineDecoder, LineRoom, LineTooLongError
+from codriver.wire.framing import LineBudget, LineDecoder, LineTooLongError
 from codriver.wire.zmtp import GREETING, ready
 from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
@@ -339,7 +339,7 @@ def client_line(data):
         plain=session,
         behind=None,
         threads=Shares(1),
-        room=LineRoom(2**20),
+        room=LineBudget(2**20),
         drain_s=5,
     )
     behind = SdkConnection(None, session, session, redact=None)

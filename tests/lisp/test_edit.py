@@ -35,7 +35,7 @@ def edited(text, *edits):
 def problems(text, *edits, limits=None):
     result = apply(Document(text), dict(enumerate(edits)), limits)
     assert isinstance(result, Refused), result
-    return [(number, problem.message) for number, problem in result.problems]
+    return [(number, problem.message) for number, problem in result.errors]
 
 
 def swap(text, old, new):
@@ -306,7 +306,7 @@ def test_every_problem_is_told_and_nothing_is_done():
 
 def test_a_refusal_of_unbalanced_text_proposes_a_balanced_one():
     result = apply(Document(GREET), {0: Append("(defn f [x]\n  (g x)\n")})
-    assert result.problems[0][1].balanced_text == "(defn f [x]\n  (g x))\n"
+    assert result.errors[0][1].balanced_text == "(defn f [x]\n  (g x))\n"
 
 
 def test_a_comment_that_comes_in_swallows_no_code():
@@ -353,7 +353,7 @@ class TestTargeting:
 
     def test_beyond_the_padding_is_refused_with_the_lines_around(self):
         result = apply(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
-        [(_, problem)] = result.problems
+        [(_, problem)] = result.errors
         assert problem.message == (
             "the text '(defn shout [text]' does not stand at line 10 or within 2 lines of it; "
             "a form with this text begins at line 7"
@@ -364,14 +364,14 @@ class TestTargeting:
 
     def test_a_refusal_shows_21_lines(self):
         text = "".join(f"(def v{n} {n})\n" for n in range(100))
-        [(_, problem)] = apply(Document(text), {0: Replace(at(50, "(nowhere)"), "")}).problems
+        [(_, problem)] = apply(Document(text), {0: Replace(at(50, "(nowhere)"), "")}).errors
         lines = problem.context.splitlines()
         assert len(lines) == 21
         assert lines[10] == "→ 50 (def v49 49)"
 
     def test_long_lines_are_cut_in_what_is_shown(self):
         text = "[" + "1 " * 5000 + "]\n"
-        [(_, problem)] = apply(Document(text), {0: Replace(at(1, "x" * 5000), "")}).problems
+        [(_, problem)] = apply(Document(text), {0: Replace(at(1, "x" * 5000), "")}).errors
         assert problem.context == "→ 1 [" + "1 " * 99 + "…"
         assert len(problem.message) < 300
 
@@ -383,7 +383,7 @@ class TestTargeting:
     def test_padding_and_context_are_the_callers(self):
         limits = Limits(padding=0, context=1)
         edit = Replace(at(6, "(defn shout [text]"), "(x)")
-        [(_, problem)] = apply(Document(GREET), {0: edit}, limits).problems
+        [(_, problem)] = apply(Document(GREET), {0: edit}, limits).errors
         assert problem.message.startswith("the text '(defn shout [text]' does not stand at line 6; a form")
         assert len(problem.context.splitlines()) == 3
 
@@ -434,7 +434,7 @@ class TestTargeting:
         assert told == f"there is no line {line}: lines count from 1"
 
     def test_a_line_far_beyond_the_end_shows_the_end(self):
-        [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).problems
+        [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
         assert problem.context == "  1 (a)\n  2 (b)"
 
     def test_blank_text_targets_nothing(self):

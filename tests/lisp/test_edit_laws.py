@@ -260,7 +260,7 @@ def test_any_batch_on_any_sound_text_changes_nothing_else(text, seed):
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
 def test_a_broken_text_is_edited_only_before_its_fault(text, seed):
     document = Document(text)
-    if document.reading.fault is None or not document.units:
+    if document.reading.imbalance is None or not document.units:
         return
     unit = random.Random(seed).choice(document.units)
     target = target_of(document, unit)
@@ -269,6 +269,6 @@ def test_a_broken_text_is_edited_only_before_its_fault(text, seed):
         result = apply(document, {0: Replace(target, "(x)")})
         assert isinstance(result, Edited)
         # A closer too many may have ended the form before it too early: another one begins before the fault.
-        fault = document.reading.fault.at
+        fault = document.reading.imbalance.at
         assert any(found.end <= form.start <= fault for form in document.reading.forms)
         assert words(result.text) == [*words(text[: found.start]), *words("(x)"), *words(text[found.end :])]

@@ -43,7 +43,7 @@ CLOCK = """\
 def refused(text, *edits):
     result = apply(Document(text), dict(enumerate(edits)))
     assert isinstance(result, Refused), result
-    return [problem.message for _, problem in result.problems]
+    return [problem.message for _, problem in result.errors]
 
 
 def swap(text, old, new):
@@ -204,7 +204,7 @@ def test_every_form_of_a_nest_is_a_target_and_stays_in_its_bracket(sources):
         tops = len(Document(text).reading.forms)
         assert sum(unit.is_nested for unit in document.units) >= 3 * tops
         for unit in document.units:
-            rest = document.line_text(unit.line)[unit.start - document.places.start(unit.line) :]
+            rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
             edit = {0: Replace(Target(unit.line, rest), "(x\n  y)")}
             result = apply(document, edit, Limits(padding=0))
             assert isinstance(result, Edited), (name, unit)

@@ -224,7 +224,7 @@ def test_reading_makes_no_more_work_for_the_garbage_collector_the_longer_a_text_
             held = len(gc.get_objects()) - before
         finally:
             gc.callbacks.pop()
-        assert reading.fault is None
+        assert reading.imbalance is None
         return len(begun), held
 
     few, many = collections(10), collections(5000)

@@ -57,7 +57,7 @@ def test_the_names_of_the_other_namespace_change_and_no_others(text):
 def test_what_would_come_to_mean_something_else_is_refused(text, words):
     result = renamed(text)
     assert isinstance(result, Refused), result
-    assert words in result.problems[0][1].message
+    assert words in result.errors[0][1].message
 
 
 def test_records_go_with_their_constructors_and_protocols_with_their_methods():

@@ -17,7 +17,7 @@ def renamed(text, old="x", new="w", line=None, **options):
 def refusal(*arguments, **options):
     result = renamed(*arguments, **options)
     assert isinstance(result, Refused), result
-    [(_, problem)] = result.problems
+    [(_, problem)] = result.errors
     return problem.message
 
 

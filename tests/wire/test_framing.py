@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire.framing import LineDecoder, LineRoom, LinesCrowdedError, LineTooLongError
+from codriver.wire.framing import LineBudget, LineDecoder, LinesCrowdedError, LineTooLongError
 
 CASES = [
     (b"", []),
@@ -82,14 +82,14 @@ LARGE = 100_000
 
 def test_of_all_begun_lines_the_longest_makes_room():
     most = 350_000
-    room, told = LineRoom(most), []
+    room, told = LineBudget(most), []
     hungry = [
-        LineDecoder(max_line_bytes=10 * LARGE, room=room, on_given_up=partial(told.append, number))
+        LineDecoder(max_line_bytes=10 * LARGE, budget=room, on_given_up=partial(told.append, number))
         for number in range(3)
     ]
     for number, decoder in enumerate(hungry):
         decoder.feed(b"x" * (LARGE + number))
-    victim = LineDecoder(max_line_bytes=10 * LARGE, room=room)
+    victim = LineDecoder(max_line_bytes=10 * LARGE, budget=room)
     for _ in range(9):
         assert victim.feed(b"v" * (LARGE // 10)) == []
     assert victim.feed(b"v" * (LARGE // 10 - 1) + b"\n") == [b"v" * (LARGE - 1)]
@@ -100,8 +100,8 @@ def test_of_all_begun_lines_the_longest_makes_room():
 
 
 def test_who_has_the_longest_line_and_sends_on_pays_itself():
-    room = LineRoom(2 * LARGE)
-    other, greedy = (LineDecoder(max_line_bytes=10 * LARGE, room=room) for _ in range(2))
+    room = LineBudget(2 * LARGE)
+    other, greedy = (LineDecoder(max_line_bytes=10 * LARGE, budget=room) for _ in range(2))
     other.feed(b"x" * LARGE)
     greedy.feed(b"y" * LARGE)
     with pytest.raises(LinesCrowdedError):
@@ -110,9 +110,9 @@ def test_who_has_the_longest_line_and_sends_on_pays_itself():
 
 
 def test_a_line_that_is_whole_or_dropped_takes_no_room():
-    room = LineRoom(2 * LARGE)
+    room = LineBudget(2 * LARGE)
     for _ in range(10):
-        decoder = LineDecoder(max_line_bytes=10 * LARGE, room=room)
+        decoder = LineDecoder(max_line_bytes=10 * LARGE, budget=room)
         decoder.feed(b"x" * LARGE + b"\n" + b"y" * LARGE)
         decoder.drop()
         assert decoder.feed(b"x" * LARGE) == []
@@ -120,6 +120,6 @@ def test_a_line_that_is_whole_or_dropped_takes_no_room():
 
 
 def test_short_begun_lines_are_not_counted():
-    room = LineRoom(LARGE)
+    room = LineBudget(LARGE)
     for _ in range(50):
-        assert LineDecoder(max_line_bytes=LARGE, room=room).feed(b"x" * 60_000) == []
+        assert LineDecoder(max_line_bytes=LARGE, budget=room).feed(b"x" * 60_000) == []

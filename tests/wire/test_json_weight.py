@@ -32,14 +32,14 @@ def depth(value):
 @given(VALUES, st.booleans(), st.integers(2, 9))
 def test_elements_and_depth_are_those_of_the_value(value, ascii_only, piece):
     line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-    before, untrusted.PIECE_BYTES = untrusted.PIECE_BYTES, piece
+    before, untrusted.CHUNK_BYTES = untrusted.CHUNK_BYTES, piece
     try:
         assert excess(line, max_elements=size(value) + 1, max_depth=depth(value)) is None
         if size(value):
-            assert "elements" in excess(line, max_elements=size(value) - 1, max_depth=99).problem
-            assert "deep" in excess(line, max_elements=size(value) + 1, max_depth=depth(value) - 1).problem
+            assert "elements" in excess(line, max_elements=size(value) - 1, max_depth=99).error
+            assert "deep" in excess(line, max_elements=size(value) + 1, max_depth=depth(value) - 1).error
     finally:
-        untrusted.PIECE_BYTES = before
+        untrusted.CHUNK_BYTES = before
 
 
 @given(st.binary(max_size=60) | st.text('[]{},"\\ax', max_size=60).map(str.encode))

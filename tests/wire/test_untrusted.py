@@ -10,11 +10,11 @@ from codriver.wire.untrusted import (
     as_map,
     as_maps,
     as_number,
+    as_strings,
     as_text,
-    as_texts,
     mapping_of,
+    strings_of,
     text_of,
-    texts_of,
 )
 
 OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
@@ -50,16 +50,16 @@ def test_lists_and_maps_are_themselves_and_all_else_is_empty():
         assert as_list(other) == []
         assert as_map(other) == {}
         assert as_maps(other) == []
-        assert as_texts(other) == ()
+        assert as_strings(other) == ()
 
 
 def test_of_a_list_those_of_the_wanted_kind_are_kept():
-    assert as_texts(["a", b"b", "", 3, None, ["c"]]) == ("a", "b", "3")
+    assert as_strings(["a", b"b", "", 3, None, ["c"]]) == ("a", "b", "3")
     assert as_maps([{"a": 1}, [], None, {}]) == [{"a": 1}, {}]
 
 
 @pytest.mark.parametrize(("read", "good", "bad", "nothing"), [
-    (text_of, "words", 7, ""), (mapping_of, {"a": 1}, [1], {}), (texts_of, ["a", "b"], "ab", []),
+    (text_of, "words", 7, ""), (mapping_of, {"a": 1}, [1], {}), (strings_of, ["a", "b"], "ab", []),
 ])  # fmt: skip
 def test_a_member_of_another_kind_counts_as_a_missing_one(read, good, bad, nothing):
     def plain(value):
@@ -71,4 +71,4 @@ def test_a_member_of_another_kind_counts_as_a_missing_one(read, good, bad, nothi
 
 
 def test_texts_of_a_member_leave_out_what_is_none():
-    assert texts_of({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")
+    assert strings_of({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")

@@ -201,7 +201,7 @@ def plan(
         if others:
             edited = apply(path, text, others, limits)
             if isinstance(edited, Refused):
-                return list(edited.problems)
+                return list(edited.errors)
             text = edited.text
             done |= edited.done
         written = bom + _encoded(path, text, bom)
@@ -312,7 +312,7 @@ def _problems_of_creation(
         try:
             check_whole(path, creation.content)
         except EditFailedError as error:
-            problems.append((index, error.problem))
+            problems.append((index, error.error))
     return problems
 
 
@@ -325,11 +325,11 @@ def _problems_beside(
     """
     if there is not None:
         edited = apply(path, there, others, limits)
-        return list(edited.problems) if isinstance(edited, Refused) else []
+        return list(edited.errors) if isinstance(edited, Refused) else []
     problems = []
     for index, edit in others.items():
         try:
             check_new(edit, path)
         except EditFailedError as error:
-            problems.append((index, error.problem))
+            problems.append((index, error.error))
     return problems

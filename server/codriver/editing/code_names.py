@@ -152,7 +152,7 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     if namespace_of(whole) == home:
         return False
     found_elsewhere = find_references(whole, Renamed(home, word, word), checks=False)
-    return any(start > len(known) for start, _, _ in found_elsewhere.places)
+    return any(start > len(known) for start, _, _ in found_elsewhere.positions)
 
 
 def _statements(code: str) -> list[ast.stmt]:

@@ -74,7 +74,7 @@ def apply_words(text: str, edits: Mapping[int, ReplaceText], *, is_python: bool 
         try:
             place = _find(plain, old, edit, is_python=is_python)
         except EditFailedError as error:
-            problems.append((number, error.problem))
+            problems.append((number, error.error))
             continue
         start, end = _index_in(text, place.start), _index_in(text, place.start + len(old))
         text = text[:start] + _ending_of(text, start).join(_plain(edit.new).split("\n")) + text[end:]
@@ -271,7 +271,7 @@ def _in_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> Edi
             problems.append((number, EditError(str(error))))
             continue
         if isinstance(found, Refused):
-            problems += found.problems
+            problems += found.errors
         else:
             text, done = found.text, {**done, **found.done}
     return Refused(tuple(problems)) if problems else Edited(text, done)

@@ -170,7 +170,7 @@ def notebook_in(data: bytes, name: str) -> Notebook:
         RefusedError: it is none, or too heavy to be read.
     """
     if heavy := excess(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
-        raise no_notebook(name, f"it holds {heavy.problem}, which is more than is read of a notebook")
+        raise no_notebook(name, f"it holds {heavy.error}, which is more than is read of a notebook")
     check = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(data), CHECKED_BYTES):

@@ -93,7 +93,7 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
         try:
             splices.append(_splice(source, number, edit))
         except EditFailedError as error:
-            problems.append((number, error.problem))
+            problems.append((number, error.error))
     splices.sort(key=lambda one: (one.start, one.end, -one.depth))
     problems += _conflicts(splices)
     if problems:

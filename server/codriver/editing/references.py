@@ -118,17 +118,17 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
 
 def _in_lisp(text: str, wanted: Wanted, suffix: str) -> set[int]:
     document = Document(text, is_hy=suffix == ".hy")
-    if document.reading.fault is not None:
-        raise ValueError(document.complaint)
+    if document.reading.imbalance is not None:
+        raise ValueError(document.bracket_error)
     if wanted.is_space or wanted.name.startswith(":"):
         atoms = (form for form in _all(document.reading.forms) if form.kind == "atom")
-        return {document.places.line(form.start) for form in atoms if text[form.start : form.end] == wanted.name}
+        return {document.positions.line(form.start) for form in atoms if text[form.start : form.end] == wanted.name}
     if wanted.space is not None and not document.is_hy:
         found = lisp_references(document, Renamed(wanted.space, wanted.name, NO_NAME), checks=False)
-        return {document.places.line(start) for start, *_ in found.places}
+        return {document.positions.line(start) for start, *_ in found.positions}
     names = dict.fromkeys([wanted.name, wanted.name.replace("_", "-")] if document.is_hy else [wanted.name])
     return {
-        document.places.line(one.start)
+        document.positions.line(one.start)
         for name in names
         for one in find_occurrences(document, document.reading.forms, (name, NO_NAME), {name})
         if one.role in _HELD and (one.role != "reference" or one.scope.old is None)
@@ -318,22 +318,22 @@ def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:
     if path.is_symlink() and (real := path.resolve()).is_relative_to(workspace) and not real.is_symlink():
         return 0  # the target is looked at by its own name; from Python 3.13 on a link to itself is its own target
     data = _data(path, workspace)
-    if not name.may_stand_in(data.decode(errors="replace")):
+    if not name.may_occur_in(data.decode(errors="replace")):
         return len(data)
     text = data.decode("utf-8-sig")
     document = Document(text)
     shown = show(workspace, path)
-    if document.complaint is not None:
-        found.unread.append((shown, EditError(f"its brackets do not balance: {document.complaint}")))
+    if document.bracket_error is not None:
+        found.unread.append((shown, EditError(f"its brackets do not balance: {document.bracket_error}")))
         return len(text)
     try:
-        places = lisp_references(document, name, checks=False).places
+        places = lisp_references(document, name, checks=False).positions
     except EditFailedError as error:
-        found.unread.append((shown, error.problem))
+        found.unread.append((shown, error.error))
         return len(text)
     if places:
         found.files.append(path)
-        lines = sorted({document.places.line(start) for start, *_ in places})
+        lines = sorted({document.positions.line(start) for start, *_ in places})
         found.places += [f"{shown}:{line}" for line in lines]
     return len(text)
 

@@ -48,7 +48,7 @@ class QuerySources:
         return QuerySources(
             replace(
                 self.schema,
-                beside=(*self.schema.beside, *schemas),
+                alongside=(*self.schema.alongside, *schemas),
                 sources=(*self.schema.sources, *((source.name, "") for source, _ in added)),
             ),
             {**self.rules, **{source.name: source.rules for source, _ in added if source.rules}},

@@ -37,7 +37,7 @@ from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.subscriptions import Subscriptions
 from codriver.protocol.trust_question import TrustQuestions
-from codriver.wire.framing import LineDecoder, LineRoom, LinesCrowdedError
+from codriver.wire.framing import LineBudget, LineDecoder, LinesCrowdedError
 from codriver.wire.untrusted import Excess, excess, may_be_heavy
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class McpServer:
         self._shared = Shared(
             services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor
         )
-        self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.live.settings.max_line_bytes))
+        self._room = LineBudget(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.live.settings.max_line_bytes))
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve one connection until its client has left and is answered."""
@@ -214,14 +214,14 @@ class MessageStream:
         plain: PlainRequests,
         behind: Callable[[], Awaitable[Behind]],
         threads: Shares,
-        room: LineRoom,
+        room: LineBudget,
         drain_s: float,
     ) -> None:
         self._session = session
         self._drain_s = drain_s
         self._receive = receive
         self._reading: anyio.CancelScope | None = None
-        self._lines = LineDecoder(max_line_bytes=max_line_bytes, room=room, on_given_up=self._stop_reading)
+        self._lines = LineDecoder(max_line_bytes=max_line_bytes, budget=room, on_given_up=self._stop_reading)
         self._threads = threads
         self._plain = plain
         self._replies = plain.replies
@@ -325,15 +325,15 @@ class MessageStream:
             return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
         try:
             with anyio.CancelScope() as self._reading:
-                self._lines.keep(len(line))
+                self._lines.reserve(len(line))
                 return await self._threads.run(self._session.id, partial(_weighed, line))
         finally:
-            self._lines.keep(0)
-        raise self._lines.fault or LinesCrowdedError(len(line), 0)
+            self._lines.reserve(0)
+        raise self._lines.error or LinesCrowdedError(len(line), 0)
 
     def _refuse_excess(self, found: Excess) -> None:
         identity = read_json(found.identity) if found.identity is not None else None
-        text = f"this line has {found.problem}: no more is read, so send it in several messages, or flatter"
+        text = f"this line has {found.error}: no more is read, so send it in several messages, or flatter"
         self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
 
     async def _take_batch(self, line: bytes) -> None:

@@ -12,7 +12,7 @@ from codriver.core.values import Failure
 from codriver.errors import cut
 from codriver.repls.contract.adapter_values import READING, StackFrame, StackTrace
 from codriver.repls.contract.reports import calls, folded, function_of, read_frame, text_of
-from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
+from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,9 +43,9 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
         column=as_int(parts.get("column")),
         form=as_int(parts.get("form")),
         trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
-        locals=as_texts(parts.get("locals")),
+        locals=as_strings(parts.get("locals")),
         data=as_text(parts.get("data")),
-        notes=as_texts(parts.get("notes")),
+        notes=as_strings(parts.get("notes")),
         relation=as_text(parts.get("relation")) or "",
         source_line=as_text(parts.get("source")) or "",
         chain=tuple(read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
@@ -74,7 +74,7 @@ def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
 
 def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """The frames of an error in the words of codriver's worker, innermost first."""
-    return tuple(read_frame(text, dialect.tooling) for text in as_texts(parts.get("trace")))
+    return tuple(read_frame(text, dialect.tooling) for text in as_strings(parts.get("trace")))
 
 
 def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:

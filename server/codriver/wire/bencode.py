@@ -21,15 +21,20 @@ Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
 Container: TypeAlias = "list[Value] | dict[str, Value]"
 
 MAX_DEPTH: Final = 64
-"""nREPL's deepest answer seen is 7 deep (cider-nrepl's test results); without a cap one packet could exhaust memory."""
+"""Maximum nesting.
+
+The deepest nREPL answer seen has 7 levels (cider-nrepl's test results); without a limit one message could exhaust
+memory.
+"""
 
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
-"""A printed value is one string. A longer string is taken for an attack or a broken length, not for a value."""
+"""Maximum size of one string. A printed value is one string; anything longer is an attack or a broken length."""
 
 MOST_HEAD: Final = 8 * 1024 * 1024
 MOST_TAIL: Final = 4 * 1024 * 1024
-"""Bytes that are held of a string that comes in pieces, at its beginning and at its end. Nobody reads more of one
-value, and a whole string of 256 MiB takes four times as much until it is a text.
+"""Bytes stored of the end of a string that arrives in chunks.
+
+No one reads more of one value, and a whole string of 256 MiB takes four times as much memory until it is decoded.
 """
 
 MAX_INTEGER_DIGITS: Final = 1000
@@ -37,8 +42,8 @@ MAX_INTEGER_DIGITS: Final = 1000
 
 REPLACED: Final = "\ufffd"
 _LENGTH_DIGITS: Final = 12
-_KEYS_KEPT: Final = 256
-"""Keys that are kept encoded: they are the names of a protocol's fields, a few dozen."""
+_MAX_CACHED_KEYS: Final = 256
+"""Maximum number of encoded keys in the cache: the field names of a protocol, a few dozen."""
 _ZERO, _NINE, _COLON = b"09:"
 _INTEGER: Final = 0x69
 _LIST: Final = 0x6C
@@ -47,7 +52,7 @@ _END: Final = 0x65
 
 
 class CutText(str):
-    """A text whose middle was not held: a mark stands there. `left_out` is the number of its bytes."""
+    """A string whose middle was dropped and replaced by a mark. `left_out` is the number of bytes dropped."""
 
     __slots__ = ("left_out",)
 
@@ -55,22 +60,22 @@ class CutText(str):
 
 
 class BencodeError(PeerError):
-    """The bytes are no bencode, or go beyond a limit; the bytes behind them cannot be framed any more.
+    """The bytes are not bencode, or exceed a limit; the bytes after them can no longer be framed.
 
-    `decoded` holds the values that the same `Decoder.feed` completed before the fault, so that none is lost.
+    `decoded` holds the values that the same `Decoder.feed` completed before the error, so that none is lost.
     """
 
-    def __init__(self, problem: str, *, decoded: tuple[Value, ...] = ()) -> None:
-        super().__init__(f"what came is no bencode: {problem}")
-        self.problem = problem
+    def __init__(self, error: str, *, decoded: tuple[Value, ...] = ()) -> None:
+        super().__init__(f"what came is no bencode: {error}")
+        self.error = error
         self.decoded = decoded
 
 
 class Decoder:
-    """Collects bytes and gives the values they complete, in time linear in their number.
+    """Collects bytes and returns the values they complete, in linear time.
 
-    Between two calls the decoder keeps the open containers, so nothing is parsed twice. The number of missing bytes of
-    a string is known, so the pieces of a long string are kept as they came and joined once, up to a limit.
+    Open containers are stored between two calls, so nothing is parsed twice. The number of missing bytes of a string is
+    known, so the chunks of a long string are stored as received and joined once, up to a limit.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
@@ -78,8 +83,8 @@ class Decoder:
         self._max_string_bytes = max_string_bytes
         self._rest = b""
         """The beginning of a number or of a string's length."""
-        self._begun = HeadAndTail(MOST_HEAD, MOST_TAIL)
-        """The string that has begun and is not whole."""
+        self._partial = HeadAndTail(MOST_HEAD, MOST_TAIL)
+        """The string that has started and is not whole."""
         self._missing = 0
         self._done: list[Value] = []
         self._container: Container = self._done
@@ -91,47 +96,50 @@ class Decoder:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no value has begun: a connection that ends at such a moment ends between two messages."""
+        """Return whether no value has started.
+
+        A connection that closes at such a moment closes between two messages.
+        """
         return not self._rest and not self._around and not self._missing
 
     @property
     def missing_bytes(self) -> int:
-        """The missing bytes of a string that has begun: so many are taken at no cost but their copy."""
+        """Return the number of missing bytes of a partial string. That many bytes cost only their copy."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:
-        """The values that `data` completes, in order.
+        """Return the values that `data` completes, in order.
 
         Raises:
-            BencodeError: the bytes are no bencode. Feed no more after that.
+            BencodeError: the bytes are not bencode. The decoder cannot be used afterwards.
         """
         if len(data) < self._missing:
-            self._begun.add(data)
+            self._partial.add(data)
             self._missing -= len(data)
             return []
         start = self._missing
         try:
             if start:
-                self._begun.add(data[:start])
-                begun, self._missing = self._begun, 0
-                self._begun = HeadAndTail(MOST_HEAD, MOST_TAIL)
-                self._add_string(begun)
+                self._partial.add(data[:start])
+                partial, self._missing = self._partial, 0
+                self._partial = HeadAndTail(MOST_HEAD, MOST_TAIL)
+                self._add_string(partial)
             elif self._rest:
                 data = self._rest + data
             self._rest = data[self._read(data, start) :]
         except BencodeError as error:
-            raise BencodeError(error.problem, decoded=tuple(self._take())) from None
-        return self._take()
+            raise BencodeError(error.error, decoded=tuple(self._consume())) from None
+        return self._consume()
 
-    def _take(self) -> list[Value]:
+    def _consume(self) -> list[Value]:
         done = self._done[:]
         self._done.clear()
         return done
 
     def _read(self, data: bytes, at: int) -> int:
-        """Read the tokens from the place `at` on; the place of the first incomplete token, or the end.
+        """Read the tokens from `at` on, and return the offset of the first incomplete token, or the end.
 
-        A message is some twenty strings, so they are read here, without a call for each.
+        A message has some twenty strings, so they are read inline, without a call for each.
         """
         size, container, key = len(data), self._container, self._key
         while at < size:
@@ -175,7 +183,7 @@ class Decoder:
         return at
 
     def _begin_string(self, data: bytes, at: int, colon: int, count: int) -> int:
-        """Keep the present bytes of an incomplete string; the place where the bytes kept elsewhere end."""
+        """Store the present bytes of an incomplete string, and return the offset after them."""
         size, start = len(data), colon + 1
         if colon == size or data[colon] != _COLON:
             self._check_length(data, at)
@@ -183,12 +191,12 @@ class Decoder:
         if count > self._max_string_bytes:
             limit = self._max_string_bytes
             raise BencodeError(f"a string of {count} bytes is longer than the limit of {limit} bytes")
-        self._begun.add(data[start:])
+        self._partial.add(data[start:])
         self._missing = start + count - size
         return size
 
     def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
-        """An integer, or a container that begins empty, and its end; None while some of its bytes are missing."""
+        """Return an integer, or an empty container, and the offset after it; None while bytes are missing."""
         if is_key:
             raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
         if token == _END:
@@ -203,7 +211,11 @@ class Decoder:
         return ({} if token == _DICTIONARY else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
-        """Raise, unless the present bytes can still become a string's length."""
+        """Check that the present bytes can still become a string's length.
+
+        Raises:
+            BencodeError: they cannot.
+        """
         digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
             raise BencodeError(f"a string's length is {digits!r}")
@@ -221,18 +233,18 @@ class Decoder:
             raise BencodeError(f"an integer reads {digits!r}")
         return int(digits), end + 1
 
-    def _add_string(self, begun: HeadAndTail) -> None:
-        """Add a string that came in pieces to its container: as a key that waits for its value, or as a value."""
+    def _add_string(self, partial: HeadAndTail) -> None:
+        """Add a string that was received in chunks to its container, as a pending key or as a value."""
         container, key = self._container, self._key
         if key is None and type(container) is dict:
-            self._key = begun.head.decode("utf-8", "surrogateescape")
+            self._key = partial.head.decode("utf-8", "surrogateescape")
             return
-        value: Value = begun.head
-        if begun.left_out:
-            value = _cut(begun)
+        value: Value = partial.head
+        if partial.left_out:
+            value = _cut(partial)
         else:
             with suppress(UnicodeDecodeError):
-                value = begun.head.decode()
+                value = partial.head.decode()
         if type(container) is list:
             container.append(value)
         elif type(container) is dict and key is not None:
@@ -241,7 +253,7 @@ class Decoder:
 
 
 def _cut(string: HeadAndTail) -> CutText:
-    """The beginning and the end of a string as a text, without a character that the cut divides."""
+    """Return the beginning and the end of a string as text, without a character that the cut would split."""
     head = string.head.decode(errors="replace").removesuffix(REPLACED)
     tail = string.tail.decode(errors="replace").lstrip(REPLACED)
     text = CutText(f"{head}{left_out_mark(string.left_out)}{tail}")
@@ -250,54 +262,54 @@ def _cut(string: HeadAndTail) -> CutText:
 
 
 def encode(value: Value) -> bytes:
-    """The bytes of `value`.
+    """Encode `value`.
 
     Raises:
         TypeError: bencode cannot express a part of the value.
     """
-    pieces: list[bytes] = []
-    _write(value, pieces)
-    return b"".join(pieces)
+    chunks: list[bytes] = []
+    _write(value, chunks)
+    return b"".join(chunks)
 
 
-@lru_cache(maxsize=_KEYS_KEPT)
+@lru_cache(maxsize=_MAX_CACHED_KEYS)
 def _raw_key(key: str) -> bytes:
-    """A dictionary's key as raw bytes, by which keys are sorted."""
+    """Return a dictionary's key as raw bytes, by which keys are sorted."""
     return key.encode("utf-8", "surrogateescape")
 
 
-@lru_cache(maxsize=_KEYS_KEPT)
+@lru_cache(maxsize=_MAX_CACHED_KEYS)
 def _encoded_key(key: str) -> bytes:
     raw = _raw_key(key)
     return b"%d:%b" % (len(raw), raw)
 
 
-def _write(value: Value, pieces: list[bytes]) -> None:
+def _write(value: Value, chunks: list[bytes]) -> None:
     if type(value) is str:
         raw = value.encode("utf-8", "surrogateescape")
-        pieces += (b"%d:" % len(raw), raw)
+        chunks += (b"%d:" % len(raw), raw)
     elif type(value) is int:  # a bool is no integer here
-        pieces += (b"i%de" % value,)
+        chunks += (b"i%de" % value,)
     elif type(value) is bytes:
-        pieces += (b"%d:" % len(value), value)
+        chunks += (b"%d:" % len(value), value)
     elif type(value) is dict:
-        pieces += (b"d",)
+        chunks += (b"d",)
         # BEP 3 orders keys by their raw bytes, which for UTF-8 is the order of code points.
         for key in sorted(value, key=_raw_key):
             item = value[key]
             if type(item) is str:
                 raw = item.encode("utf-8", "surrogateescape")
-                pieces += (_encoded_key(key), b"%d:" % len(raw), raw)
+                chunks += (_encoded_key(key), b"%d:" % len(raw), raw)
             elif type(item) is int:
-                pieces += (_encoded_key(key), b"i%de" % item)
+                chunks += (_encoded_key(key), b"i%de" % item)
             else:
-                pieces += (_encoded_key(key),)
-                _write(item, pieces)
-        pieces += (b"e",)
+                chunks += (_encoded_key(key),)
+                _write(item, chunks)
+        chunks += (b"e",)
     elif type(value) is list:
-        pieces += (b"l",)
+        chunks += (b"l",)
         for item in value:
-            _write(item, pieces)
-        pieces += (b"e",)
+            _write(item, chunks)
+        chunks += (b"e",)
     else:
         raise TypeError(f"bencode cannot say {value!r}")

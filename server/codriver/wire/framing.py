@@ -1,8 +1,8 @@
 """Newline framing: bytes in, whole lines out.
 
 A message is one line that ends in a line feed. A carriage return before it is dropped, and blank lines are skipped.
-Bytes may arrive in chunks of any size. A line is bytes: a character split between two packets is whole again by the
-time anyone decodes it. Of a line that is too long the start and the end are kept, and the bytes between are counted.
+Bytes may arrive in chunks of any size. Lines are bytes, so a character split between two packets is whole again when
+the line is decoded. Of a line that is too long, the start and the end are stored, and the bytes between are counted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNCOUNTED_BYTES = 64 * 1024
-"""A begun line up to here is no burden: every client may have one."""
+"""Size up to which an incomplete line is not counted: every client may have one."""
 
 
 class LineTooLongError(PeerError):
-    """A line went beyond the limit; the bytes behind it cannot be framed any more."""
+    """A line exceeded the limit; the bytes after it can no longer be framed."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -31,7 +31,7 @@ class LineTooLongError(PeerError):
 
 
 class LinesCrowdedError(PeerError):
-    """The begun lines of all clients together went beyond their limit, and this one was the longest."""
+    """The incomplete lines of all clients together exceeded their limit, and this one was the longest."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -40,114 +40,115 @@ class LinesCrowdedError(PeerError):
         )
 
 
-class LineRoom:
-    """The bytes that the begun lines of all connections may take together, for the life of one server.
+class LineBudget:
+    """Memory budget for the incomplete lines of all connections of one server.
 
-    When the lines take more, the longest is given up: a client that sends little never waits for one that sends much.
+    When the lines exceed it, the longest is given up, so a client that sends little never waits for one that sends
+    much.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: dict[LineDecoder, int] = {}
+        self._charged: dict[LineDecoder, int] = {}
         self._total = 0
 
-    def hold(self, holder: LineDecoder, held_bytes: int) -> None:
-        """Count so many bytes as held for this decoder; beyond the limit the decoder that holds most lets go of it."""
-        before = self._held.pop(holder, 0)
-        if held_bytes > UNCOUNTED_BYTES:
-            self._held[holder] = held_bytes
-        self._total += self._held.get(holder, 0) - before
+    def charge(self, holder: LineDecoder, buffered_bytes: int) -> None:
+        """Charge `buffered_bytes` to this decoder. Beyond the limit, the decoder with the longest line drops it."""
+        before = self._charged.pop(holder, 0)
+        if buffered_bytes > UNCOUNTED_BYTES:
+            self._charged[holder] = buffered_bytes
+        self._total += self._charged.get(holder, 0) - before
         while self._total > self._max_bytes:
-            longest = max(self._held, key=self._held.__getitem__)
-            longest.give_up(LinesCrowdedError(self._held[longest], self._max_bytes))
+            longest = max(self._charged, key=self._charged.__getitem__)
+            longest.give_up(LinesCrowdedError(self._charged[longest], self._max_bytes))
 
 
 class LineDecoder:
-    """Collects bytes and gives the lines they complete, in time linear in their number.
+    """Collects bytes and returns the lines they complete, in linear time.
 
-    `on_given_up` is called when the decoder's line had to make room for other lines: `fault` says so from then on.
+    `on_given_up` is called when the line was dropped to make space for others; `error` then gives the reason.
     """
 
     def __init__(
-        self, *, max_line_bytes: int, room: LineRoom | None = None, on_given_up: Callable[[], object] = lambda: None
+        self, *, max_line_bytes: int, budget: LineBudget | None = None, on_given_up: Callable[[], object] = lambda: None
     ) -> None:
         self._max_line_bytes = max_line_bytes
-        self._room = room
+        self._budget = budget
         self._on_given_up = on_given_up
-        self._held = bytearray()
-        self._kept_bytes = 0
+        self._buffer = bytearray()
+        self._reserved_bytes = 0
         self.is_counted = False
-        """Whether so much is held that others could need the room."""
-        self.fault: PeerError | None = None
+        """Whether the line is long enough to be counted in the budget."""
+        self.error: PeerError | None = None
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, in order, without their line ends.
+        """Return the lines that `data` completes, in order, without their line ends.
 
         Raises:
-            LineTooLongError: a line, complete or not, has more than `max_line_bytes`. Feed no more after that.
-            LinesCrowdedError: all connections' begun lines have too much together, and this line is the longest. Feed
-                no more either.
+            LineTooLongError: a line, complete or not, has more than `max_line_bytes`.
+            LinesCrowdedError: the incomplete lines of all connections exceed their budget, and this line is the
+                longest. The decoder cannot be used after either error.
         """
-        if self.fault is not None:
-            raise self.fault
+        if self.error is not None:
+            raise self.error
         head, newline, rest = data.partition(b"\n")
         if not newline:
-            self._hold(data)
+            self._append(data)
             return []
         first = self._completed(head)
         *whole, last = rest.split(b"\n")
         for line in whole:
             self._check(len(line))
         if last:
-            self._hold(last)
+            self._append(last)
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
 
     def whole(self, data: bytes) -> bytes | None:
-        """The one line in `data`, without its line end; None for a part of a line, or more than one."""
+        """Return the one line in `data` without its line end, or None for a part of a line or more than one."""
         line, newline, rest = data.partition(b"\n")
-        if rest or not newline or self._held or self.fault is not None or len(line) > self._max_line_bytes:
+        if rest or not newline or self._buffer or self.error is not None or len(line) > self._max_line_bytes:
             return None
         return line.removesuffix(b"\r")
 
-    def give_up(self, fault: PeerError) -> None:
-        """Let go of the held bytes, as there is no room for them."""
-        self.fault = fault
-        self._kept_bytes = 0
+    def give_up(self, error: PeerError) -> None:
+        """Drop the buffered bytes because the budget is exhausted, and remember the error."""
+        self.error = error
+        self._reserved_bytes = 0
         self.drop()
         self._on_given_up()
 
     def drop(self) -> None:
-        """Let go of the held bytes: nothing more comes."""
-        self._held = bytearray()
+        """Drop the buffered bytes, because nothing more will be received."""
+        self._buffer = bytearray()
         self._count()
 
-    def keep(self, line_bytes: int) -> None:
-        """Count a whole line of so many bytes too, until another number is told: the line waits to be read."""
-        self._kept_bytes = line_bytes
+    def reserve(self, line_bytes: int) -> None:
+        """Also count a whole line of `line_bytes` that waits to be read, until the next call."""
+        self._reserved_bytes = line_bytes
         self._count()
 
     def _completed(self, head: bytes) -> bytes:
-        self._check(len(self._held) + len(head))
-        if not self._held:
+        self._check(len(self._buffer) + len(head))
+        if not self._buffer:
             return head
-        self._held += head
-        line = bytes(self._held)
+        self._buffer += head
+        line = bytes(self._buffer)
         self.drop()
         return line
 
-    def _hold(self, piece: bytes) -> None:
-        self._check(len(self._held) + len(piece))
-        self._held += piece
+    def _append(self, chunk: bytes) -> None:
+        self._check(len(self._buffer) + len(chunk))
+        self._buffer += chunk
         self._count()
-        if self.fault is not None:
-            raise self.fault
+        if self.error is not None:
+            raise self.error
 
     def _count(self) -> None:
-        """Tell the room how many bytes are held, if that number counts or did before."""
-        held_bytes = len(self._held) + self._kept_bytes
-        if self._room is not None and (self.is_counted or held_bytes > UNCOUNTED_BYTES):
-            self.is_counted = held_bytes > UNCOUNTED_BYTES
-            self._room.hold(self, held_bytes)
+        """Report the number of buffered bytes to the budget, if it counts or did before."""
+        buffered_bytes = len(self._buffer) + self._reserved_bytes
+        if self._budget is not None and (self.is_counted or buffered_bytes > UNCOUNTED_BYTES):
+            self.is_counted = buffered_bytes > UNCOUNTED_BYTES
+            self._budget.charge(self, buffered_bytes)
 
     def _check(self, line_bytes: int) -> None:
         if line_bytes > self._max_line_bytes:

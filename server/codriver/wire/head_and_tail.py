@@ -1,4 +1,4 @@
-"""The head and the tail of a text that comes in chunks, of which the middle is dropped."""
+"""The head and the tail of a byte string that arrives in chunks; its middle is dropped."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections import deque
 
 
 def left_out_mark(count: int) -> str:
-    """The words in the place of bytes that are left out."""
+    """Return the text that replaces the bytes left out."""
     return f"\n[... {count:,} bytes are left out here ...]\n"
 
 
 class HeadAndTail:
-    """Bytes as they come, of which at most `most_head` and then `most_tail` are held."""
+    """Collects chunks of bytes, of which at most the first `most_head` and the last `most_tail` are stored."""
 
     def __init__(self, most_head: int, most_tail: int) -> None:
-        self._room = most_head
+        self._head_capacity = most_head
         self._most_tail = most_tail
         self._head: list[bytes] = []
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self.size = 0
-        """Bytes so far, those that are not held among them."""
+        """Number of bytes received, including those that are not stored."""
 
     def add(self, data: bytes) -> None:
-        """Take the next piece."""
+        """Add the next chunk."""
         self.size += len(data)
-        if self._room:
-            head, data = data[: self._room], data[self._room :]
-            self._room -= len(head)
+        if self._head_capacity:
+            head, data = data[: self._head_capacity], data[self._head_capacity :]
+            self._head_capacity -= len(head)
             self._head.append(head)
         if data:
             self._tail.append(data)
@@ -39,17 +39,17 @@ class HeadAndTail:
 
     @property
     def head(self) -> bytes:
-        """The beginning: all of it when nothing is left out."""
-        return b"".join(self.pieces[0])
+        """Return the beginning: all of it if nothing is left out."""
+        return b"".join(self.chunks[0])
 
     @property
     def tail(self) -> bytes:
-        """The end, if something before it is left out; empty otherwise."""
-        return b"".join(self.pieces[1])
+        """Return the end if something before it is left out, otherwise an empty value."""
+        return b"".join(self.chunks[1])
 
     @property
-    def pieces(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        """Head and tail in pieces, as they came."""
+    def chunks(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        """Return head and tail as the chunks that were received."""
         if not self.left_out:
             return (*self._head, *self._tail), ()
         if not self._most_tail:
@@ -59,6 +59,6 @@ class HeadAndTail:
 
     @property
     def left_out(self) -> int:
-        """The bytes between head and tail that are not held."""
+        """Return the number of bytes between head and tail that are not stored."""
         beyond = self.size - sum(map(len, self._head))
         return max(0, beyond - self._most_tail)

@@ -1,7 +1,7 @@
-"""Values of unknown shape, from a peer: read as a text, a number, a map or a list, else as nothing.
+"""Safe conversions of values of unknown shape, received from a peer, to strings, numbers, maps and lists.
 
-Four bytes of text become a hundred of objects: a line of brackets within the limit of bytes fills the memory and holds
-everybody up. So elements and nesting of a long line are counted first, in pieces, before anything is built of it.
+Four bytes of text can become a hundred bytes of objects. A line of brackets within the size limit would fill the memory
+and block the server. So the elements and nesting of a long line are counted first, in chunks, before it is parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def as_text(value: object) -> str | None:
-    """`value` as text: bytes that are no UTF-8 with their odd bytes escaped, numbers in digits, all else None."""
+    """Return `value` as text: invalid UTF-8 escaped, numbers in digits, None for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -25,13 +25,13 @@ def as_text(value: object) -> str | None:
     return str(value) if isinstance(value, int) else None
 
 
-def as_texts(value: object) -> tuple[str, ...]:
-    """The texts in a list, without empty ones."""
+def as_strings(value: object) -> tuple[str, ...]:
+    """Return the non-empty strings in a list."""
     return tuple([text for item in as_list(value) if (text := as_text(item))])
 
 
 def as_int(value: object) -> int | None:
-    """`value` as a whole number, also from digits; None for anything else, true and false included."""
+    """Return `value` as an int, also from digits, or None for anything else, including booleans."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
@@ -40,50 +40,50 @@ def as_int(value: object) -> int | None:
 
 
 def as_map(value: object) -> Mapping[str, object]:
-    """`value` as a map; empty for anything else, as nil is."""
+    """Return `value` if it is a map, otherwise an empty map."""
     return value if isinstance(value, dict) else NOTHING
 
 
 def as_list(value: object) -> list[object]:
-    """`value` as a list; empty for anything else."""
+    """Return `value` if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
 def as_maps(value: object) -> list[Mapping[str, Any]]:
-    """The maps in a list; none for anything but a list."""
+    """Return the maps in a list, or nothing if `value` is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def as_number(value: object) -> float | None:
-    """`value` as a number that JSON can say; else None."""
+    """Return `value` if it is a number that JSON can express, otherwise None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one
 
 
 def text_of(holder: Mapping[str, object], key: str) -> str:
-    """The text under `key`; empty for a missing one, or another value."""
+    """Return the string under `key`, or an empty string."""
     value = holder.get(key)
     return value if isinstance(value, str) else ""
 
 
 def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The object under `key`; empty for a missing one, or another value."""
+    """Return the map under `key`, or an empty map."""
     value = holder.get(key)
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
 
 
-def texts_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
-    """The texts in the list under `key`."""
+def strings_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
+    """Return the strings in the list under `key`."""
     value = holder.get(key)
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
 
 
 MAX_ELEMENTS = 100_000
-"""Values and containers in one message; more than any client has a use for, and 30 MB of objects at most."""
+"""Maximum number of values and containers in one message: more than any client needs, and at most 30 MB of objects."""
 MAX_DEPTH = 200
-"""Arrays and objects within one another that are read: the limit of the parser that the SDK's types are made with."""
-PIECE_BYTES = 256 * 1024
-"""So much of a text is passed over at once: other threads wait meanwhile."""
+"""Maximum nesting of arrays and objects: the limit of the parser that the SDK's types use."""
+CHUNK_BYTES = 256 * 1024
+"""Number of bytes scanned before other threads may run."""
 
 _MARK = re.compile(rb'["\[\]{},]')
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
@@ -92,28 +92,28 @@ _IDENTITY = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The reason why a line is not read. `identity` is the id of its request as JSON, if it came early enough."""
+    """The reason why a line is not parsed. `identity` is the id of its request as JSON, if it came early enough."""
 
-    problem: str
+    error: str
     identity: bytes | None
 
 
 def may_be_heavy(line: bytes) -> bool:
-    """Whether a line could have too many elements or be nested too deep; False is certain of the elements."""
+    """Return whether a line could have too many elements or be nested too deep. False is certain for the elements."""
     return line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_ELEMENTS
 
 
 def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH) -> Excess | None:
-    """The excess in a line of JSON: elements or depth; None for a readable line. Text that is no JSON passes."""
-    elements = depth = place = marks = 0
+    """Return what a line of JSON exceeds, elements or depth, or None if it is within limits. Other text passes."""
+    elements = depth = position = marks = 0
     identity = None
-    while mark := _MARK.search(line, place):
-        place, kind = mark.end(), mark[0]
+    while mark := _MARK.search(line, position):
+        position, kind = mark.end(), mark[0]
         marks += 1
         if kind == b'"':
-            began, place = place, end_of_text(line, place)
-            if identity is None and depth == 1 and line[began:place] == b'id"':
-                found = _IDENTITY.match(line, place)
+            start, position = position, end_of_text(line, position)
+            if identity is None and depth == 1 and line[start:position] == b'id"':
+                found = _IDENTITY.match(line, position)
                 identity = found[1] if found else None
             continue
         if kind in b"]}":
@@ -128,14 +128,14 @@ def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MA
     return None
 
 
-def end_of_text(line: bytes, place: int) -> int:
-    """The place after the quote that ends the text, or the end of the line."""
-    while place < len(line):
-        last = place
-        found = _TEXT.match(line, place, place + PIECE_BYTES)
-        place = found.end() if found else place
-        if line[place : place + 1] == b'"':
-            return place + 1
-        if place == last:  # a backslash, whose escaped character is beyond the piece
-            place += 2
+def end_of_text(line: bytes, position: int) -> int:
+    """Return the offset after the quote that ends the string, or the end of the line."""
+    while position < len(line):
+        last = position
+        found = _TEXT.match(line, position, position + CHUNK_BYTES)
+        position = found.end() if found else position
+        if line[position : position + 1] == b'"':
+            return position + 1
+        if position == last:  # a backslash, whose escaped character is beyond the chunk
+            position += 2
     return len(line)

@@ -1,8 +1,8 @@
-"""ZMTP 3.0 without I/O: the bytes of a connection between two sockets of ZeroMQ as parts of messages, and back.
+"""ZMTP 3.0 without I/O: encodes and decodes the bytes of a connection between two ZeroMQ sockets.
 
-Parts are given in pieces, as they come: a message may have any number of parts of any size, and the caller decides how
-much of them to hold. libzmq leaves the caller no such choice: it holds a message until all of it came, and can bound
-only the size of one part.
+Message parts are delivered in chunks as they arrive. A message may have any number of parts of any size, and the caller
+decides how much of them to store. libzmq leaves the caller no such choice: it buffers a message until all of it has
+arrived, and can only limit the size of one part.
 
 Source: ZeroMQ RFC 23, "ZeroMQ Message Transport Protocol" 3.0, with the mechanism NULL; RFC 37 for PING and PONG.
 """
@@ -24,7 +24,7 @@ mechanism.
 """
 
 SUBSCRIBE_ALL: Final = (b"\x01",)
-"""The message by which a socket of the type SUB asks for everything."""
+"""The message by which a SUB socket subscribes to everything."""
 
 MAX_COMMAND_BYTES: Final = 8 * 1024
 """Commands are names and a few properties."""
@@ -37,30 +37,34 @@ _MAJOR, _MECHANISM = 10, slice(12, 32)
 
 
 class ZmtpError(PeerError):
-    """The bytes are not those of ZMTP 3 without encryption; the bytes behind them cannot be framed any more."""
+    """The bytes are not unencrypted ZMTP 3; the bytes after them can no longer be framed."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"what came is no ZeroMQ that is spoken here: {problem}")
-        self.problem = problem
+    def __init__(self, error: str) -> None:
+        super().__init__(f"what came is no ZeroMQ that is spoken here: {error}")
+        self.error = error
 
 
-class Piece(NamedTuple):
-    """A piece of a part of a message."""
+class Chunk(NamedTuple):
+    """A chunk of a message part."""
 
     data: bytes
     ends_part: bool
     ends_message: bool
     part_bytes: int
-    """The size of the whole part, known from its first piece on."""
+    """Size of the whole part, known from its first chunk on."""
 
 
-def is_greeting(begun: bytes) -> bool:
-    """Tell whether a connection that begins with these bytes, `SIGNATURE_BYTES` or more, is one of ZeroMQ."""
-    return len(begun) >= SIGNATURE_BYTES and begun[0] == GREETING[0] and begun[SIGNATURE_BYTES - 1] & 1 == 1
+def is_greeting(first_bytes: bytes) -> bool:
+    """Return whether a connection that starts with these bytes, `SIGNATURE_BYTES` or more, speaks ZMTP."""
+    return (
+        len(first_bytes) >= SIGNATURE_BYTES
+        and first_bytes[0] == GREETING[0]
+        and first_bytes[SIGNATURE_BYTES - 1] & 1 == 1
+    )
 
 
 def ready(socket_type: str, identity: str = "") -> bytes:
-    """The command that ends our side of the handshake."""
+    """Return the command that completes Codriver's side of the handshake."""
     properties: Mapping[bytes, bytes] = {b"Socket-Type": socket_type.encode(), b"Identity": identity.encode()}
     body = b"\x05READY" + b"".join(
         bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties.items()
@@ -69,7 +73,7 @@ def ready(socket_type: str, identity: str = "") -> bytes:
 
 
 def encode(parts: Sequence[bytes]) -> bytes:
-    """The bytes of a message."""
+    """Encode the parts of a message as frames."""
     *before, last = parts
     return b"".join([*(_frame(part, _MORE) for part in before), _frame(last, 0)])
 
@@ -90,26 +94,26 @@ class Decoder:
         self._rest = b""
         self._is_greeted = False
         self._part_bytes = self._missing = 0
-        """Bytes of the begun part, and how many of them are still to come."""
+        """Size of the current part. The next attribute counts the bytes that are still missing."""
         self._is_last = False
         """Whether that part is the last one of its message."""
         self.is_ready = False
         """Whether the other side has ended its handshake."""
         self.answers: list[bytes] = []
-        """Bytes to send in answer to the other side's PING. The caller takes them out."""
+        """Bytes to send in answer to PING. The caller removes them."""
 
     @property
     def missing_bytes(self) -> int:
-        """The missing bytes of a part that has begun: so many are taken at no cost but their copy."""
+        """Return the number of missing bytes of a partial part. That many bytes cost only their copy."""
         return self._missing
 
-    def feed(self, data: bytes) -> list[Piece]:
-        """The pieces of parts in `data`, in order.
+    def feed(self, data: bytes) -> list[Chunk]:
+        """Return the chunks of parts in `data`, in order.
 
         Raises:
-            ZmtpError: the bytes are no ZMTP. Feed no more after that.
+            ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
         """
-        pieces: list[Piece] = []
+        chunks: list[Chunk] = []
         if self._rest:
             data, self._rest = self._rest + data, b""
         at, size = 0, len(data)
@@ -118,18 +122,18 @@ class Decoder:
                 end = min(size, at + self._missing)
                 self._missing -= end - at
                 ends = not self._missing
-                pieces.append(Piece(data[at:end], ends, ends and self._is_last, self._part_bytes))
+                chunks.append(Chunk(data[at:end], ends, ends and self._is_last, self._part_bytes))
             elif not self._is_greeted:
                 if not self._read_greeting(data[at : at + GREETING_BYTES]):
                     break
                 end = at + GREETING_BYTES
             else:
-                end = self._begin_frame(data, at, pieces)
+                end = self._begin_frame(data, at, chunks)
                 if end < 0:
                     break
             at = end
         self._rest = data[at:]
-        return pieces
+        return chunks
 
     def _read_greeting(self, greeting: bytes) -> bool:
         """Check the other side's greeting; whether all of it is there."""
@@ -145,8 +149,8 @@ class Decoder:
         self._is_greeted = True
         return True
 
-    def _begin_frame(self, data: bytes, at: int, pieces: list[Piece]) -> int:
-        """Read a frame's head, and a command whole; the place behind it, or -1 while some bytes are missing."""
+    def _begin_frame(self, data: bytes, at: int, chunks: list[Chunk]) -> int:
+        """Read a frame's header, or a whole command, and return the offset after it, or -1 while bytes are missing."""
         flags = data[at]
         head = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
         start = at + head
@@ -158,17 +162,17 @@ class Decoder:
                 raise ZmtpError(f"a command has {count:,} bytes, and {MAX_COMMAND_BYTES:,} are the most")
             if len(data) < start + count:
                 return -1
-            self._take_command(data[start : start + count])
+            self._handle_command(data[start : start + count])
             return start + count
         if not self.is_ready:
             raise ZmtpError("a message came before the handshake had ended")
         self._part_bytes = self._missing = count
         self._is_last = not flags & _MORE
         if not count:
-            pieces.append(Piece(b"", ends_part=True, ends_message=self._is_last, part_bytes=0))
+            chunks.append(Chunk(b"", ends_part=True, ends_message=self._is_last, part_bytes=0))
         return start
 
-    def _take_command(self, body: bytes) -> None:
+    def _handle_command(self, body: bytes) -> None:
         name = body[1 : 1 + body[0]] if body else b""
         if name == b"READY":
             self.is_ready = True

@@ -6,7 +6,7 @@ import pytest
 
 from codriver.repls.jupyter import zmq_socket
 from codriver.repls.jupyter.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
-from codriver.wire.zmtp import Piece
+from codriver.wire.zmtp import Chunk
 
 SIGNER = Signer(b"key", "hmac-sha256")
 HEADER = {"msg_id": "1", "msg_type": "stream"}
@@ -18,7 +18,7 @@ def take(assembler, parts, size=7):
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
-            found = assembler.take(Piece(part[start : start + size], ends, ends and number == len(parts), len(part)))
+            found = assembler.take(Chunk(part[start : start + size], ends, ends and number == len(parts), len(part)))
     return found
 
 
@@ -71,13 +71,13 @@ def test_a_header_that_is_longer_than_any_is_none():
 def test_parts_without_end_are_not_held():
     assembler = Assembler(SIGNER)
     for _ in range(100_000):
-        assembler.take(Piece(b"", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.take(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
     for part in parts({}):
-        assembler.take(Piece(part, ends_part=True, ends_message=False, part_bytes=len(part)))
+        assembler.take(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
     for _ in range(100_000):
-        assembler.take(Piece(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.take(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
     assert len(assembler._parts) == 5
-    assert assembler.take(Piece(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
+    assert assembler.take(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
 
 
 def numbered(numbers, *ids, kind="stream", content=None):

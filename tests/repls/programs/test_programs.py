@@ -36,7 +36,7 @@ def test_whether_there_is_a_program_is_told_without_writing_it():
 def test_a_file_of_a_lisp_is_one_form_behind_a_comment_about_it(path):
     text = path.read_text("utf-8")
     reading = read(text)
-    assert reading.fault is None
+    assert reading.imbalance is None
     assert len(top_level_forms(text, reading)) == 1
     assert text.startswith(";; ")
     assert max(map(len, text.splitlines())) <= 120

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from codriver.repls.contract.adapter_values import ServerCapability
 from codriver.repls.contract.questions import Question
 from codriver.repls.nrepl.probe import CIDER
-from codriver.wire.untrusted import as_map, as_text, as_texts
+from codriver.wire.untrusted import as_map, as_strings, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,9 +61,9 @@ class LookupEntry(Question[Entry | None]):
         return Entry(
             name=as_text(fields.get("name")) or "?",
             namespace=as_text(fields.get("ns")) or "?",
-            examples=as_texts(fields.get("examples")),
-            see_alsos=as_texts(fields.get("see-alsos")),
-            notes=as_texts(fields.get("notes")),
+            examples=as_strings(fields.get("examples")),
+            see_alsos=as_strings(fields.get("see-alsos")),
+            notes=as_strings(fields.get("notes")),
             doc=as_text(fields.get("doc")),
             href=as_text(fields.get("href")),
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, ge
 
 from codriver.core.values import MAIN_SESSION
 from codriver.repls.contract.adapter_values import Completion, Listed, Names, Source, StackTrace, Symbol
-from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
+from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class Lookup(Question[Symbol | None]):
             name=as_text(told.get("name")) or self.symbol,
             namespace=as_text(told.get("ns")) or None,
             doc=as_text(told.get("doc")) or as_text(told.get("docstring")) or None,
-            arglists=as_texts(told.get("arglists")) or tuple(filter(None, _arities(printed))),
+            arglists=as_strings(told.get("arglists")) or tuple(filter(None, _arities(printed))),
             file=read_file(as_text(told.get("file"))),
             line=as_int(told.get("line")),
             column=as_int(told.get("column")),
@@ -333,7 +333,7 @@ class Restore(Question[tuple[str, ...]]):
 
     def read(self, told: Mapping[str, object]) -> tuple[str, ...]:
         """The names in `left`."""
-        return as_texts(told.get("left"))
+        return as_strings(told.get("left"))
 
 
 @dataclass(frozen=True, slots=True)

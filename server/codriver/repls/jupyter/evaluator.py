@@ -35,7 +35,7 @@ from codriver.repls.jupyter.execution import (
 )
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
 from codriver.repls.namespace_failures import one_namespace
-from codriver.wire.untrusted import mapping_of, text_of, texts_of
+from codriver.wire.untrusted import mapping_of, strings_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -430,7 +430,7 @@ class CellOutputs:
             case "update_display_data":
                 self._update(message)
             case "error":
-                trace = list(texts_of(content, "traceback"))
+                trace = list(strings_of(content, "traceback"))
                 name, value = text_of(content, "ename"), text_of(content, "evalue")
                 self._add({"output_type": "error", "ename": name, "evalue": value, "traceback": trace})
             case "clear_output":

@@ -24,7 +24,7 @@ from codriver.repls.contract.adapter_values import text_of as text_of_bundle
 from codriver.repls.contract.reports import FRAME
 from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.messages import RATE_LIMIT
-from codriver.wire.untrusted import mapping_of, text_of, texts_of
+from codriver.wire.untrusted import mapping_of, strings_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -222,7 +222,7 @@ def read_error(content: Mapping[str, object]) -> Told:
     """The error in the content of an `error` message, or of a reply whose status is `error`."""
     name = text_of(content, "ename")
     match = _CLASS.fullmatch(name)
-    lines = (plain(line) for line in texts_of(content, "traceback"))
+    lines = (plain(line) for line in strings_of(content, "traceback"))
     return Told(match[1] if match else name, plain(text_of(content, "evalue")), "\n".join(lines))
 
 

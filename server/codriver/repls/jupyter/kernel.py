@@ -24,7 +24,7 @@ from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.task_set import own_tasks
 from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
-from codriver.wire.untrusted import mapping_of, text_of, texts_of
+from codriver.wire.untrusted import mapping_of, strings_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -162,7 +162,7 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
         implementation_version=text_of(content, "implementation_version"),
         language=text_of(language, "name"),
         language_version=text_of(language, "version"),
-        features=frozenset(texts_of(content, "supported_features")),
+        features=frozenset(strings_of(content, "supported_features")),
         quirks=quirks_of(implementation),
     )
 

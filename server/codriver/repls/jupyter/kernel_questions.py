@@ -28,7 +28,7 @@ from codriver.repls.contract.adapter_values import AppEvents, Listener, SeamShow
 from codriver.repls.dialects import seam_providers
 from codriver.repls.dialects.seam_providers import FrameReader, learn_sensitive
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
-from codriver.wire.untrusted import NOTHING, mapping_of, text_of, texts_of
+from codriver.wire.untrusted import NOTHING, mapping_of, strings_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,7 +152,7 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
         if isinstance(one, dict):
             kinds[text_of(one, "text")] = text_of(one, "type")
     found: dict[str, dict[str, str | None]] = {}
-    for match in texts_of(content, "matches"):
+    for match in strings_of(content, "matches"):
         candidate = before + match
         if candidate.lower().startswith(prefix.lower()):  # other completions repair the typed text
             kind = kinds.get(match, "")

@@ -37,7 +37,7 @@ from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, enco
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.wire.zmtp import Piece
+    from codriver.wire.zmtp import Chunk
 
 
 CLOSED: Final = "the kernel closed the connection"
@@ -489,7 +489,7 @@ class Assembler:
         self._parts: list[HeadAndTail] = []
         self._signature = self._signer.begin()
 
-    def take(self, piece: Piece) -> Received | None:
+    def take(self, piece: Chunk) -> Received | None:
         """The message that the piece completes, if it is signed."""
         data, ends_part, ends_message, part_bytes = piece
         if self._place <= _CONTENT:
@@ -528,7 +528,7 @@ class Assembler:
             read,
             _object(parent) or NOTHING,
             b"" if metadata.left_out else metadata.head,
-            *content.pieces,
+            *content.chunks,
             content.left_out,
         )
 

@@ -259,7 +259,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
 
 def _nbb_parts(printed: str) -> dict[str, str]:
     """The values of an error that nbb printed, by key, as text; none for a text that is no whole error."""
-    if not printed.startswith("#error {") or read(printed).fault is not None:
+    if not printed.startswith("#error {") or read(printed).imbalance is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
     texts = [inner[span.start : span.end] for span in top_level_forms(inner)]

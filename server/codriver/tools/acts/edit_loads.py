@@ -224,8 +224,8 @@ def _changed(place: int, result: FileResult) -> Changed:
     before = (change.before.data or b"").decode("utf-8-sig", "replace")
     forms = sorted(_new_forms(before, text), key=lambda form: form.text != shown)
     fault = None if forms else "no form of it changed that can be run"
-    if document.complaint is not None:
-        fault = f"its brackets do not balance: {document.complaint}"
+    if document.bracket_error is not None:
+        fault = f"its brackets do not balance: {document.bracket_error}"
     return Changed(place, result.shown, text, namespace_of(document), shown, tuple(forms), fault)
 
 

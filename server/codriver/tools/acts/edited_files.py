@@ -13,7 +13,7 @@ from codriver.files import Links, Rules
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import describe_fault, read
+from codriver_lisp.reader import describe_imbalance, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,12 +45,12 @@ def read_edited(workspace: Path, path: Path) -> str | None:
 def fault_of(shown: str, text: str, most: int) -> str:
     """The fault of an unreadable text: its place, its reason, and the indentation's suggestion; empty for none."""
     try:
-        fault = read(text, most_forms=MAX_FORMS).fault
+        fault = read(text, most_forms=MAX_FORMS).imbalance
     except TooManyFormsError:
         return ""
     if fault is None:
         return ""
-    found = describe_fault(text, fault)
+    found = describe_imbalance(text, fault)
     said = f"{shown}:{found.line}:{found.column} does not read: {found.message}."[:most]
     proposal = _proposal(text, most - len(said))
     return said + proposal

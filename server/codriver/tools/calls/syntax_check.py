@@ -20,7 +20,7 @@ from codriver.repls.kinds import session_for, suffixes_of
 from codriver.tools.calls.ipython_syntax import pythons_way
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import describe_fault, read, top_level_forms
+from codriver_lisp.reader import describe_imbalance, read, top_level_forms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,10 +149,10 @@ def check_brackets(code: str) -> Reading:
         raise _too_many_forms(MAX_FORMS, "in all") from error
     if len(reading.forms) > MAX_TOP_LEVEL_FORMS:
         raise _too_many_forms(MAX_TOP_LEVEL_FORMS, "at the top level")
-    if reading.fault is None:
+    if reading.imbalance is None:
         return reading
     balanced = balance(code)
-    raise _unbalanced(describe_fault(code, reading.fault), None if balanced.error else balanced.text)
+    raise _unbalanced(describe_imbalance(code, reading.imbalance), None if balanced.error else balanced.text)
 
 
 def check_python(repls: list[Repl], code: str) -> None:

@@ -114,9 +114,9 @@ class Ledger:
             else:
                 for name in {one.name, *one.makes}:
                     self._add((one.namespace, name), made)
-                there = one.elsewhere
+                there = one.foreign
                 if there is not None and not evaluated.file:  # the methods in a file are of that file's namespace
-                    own = replace(one, digest=there.digest, elsewhere=None)
+                    own = replace(one, digest=there.digest, foreign=None)
                     self._add((there.namespace, there.name), replace(made, definition=own))
             yield made
 

@@ -55,7 +55,7 @@ LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
 def lisp_steps(code: str) -> tuple[Step, ...]:
     """The top-level forms of `code`; none for unbalanced brackets."""
     reading = read(code)
-    if reading.fault is not None:
+    if reading.imbalance is not None:
         return ()
     return tuple(_step(form, code) for form in reading.forms if form.kind != "discard")
 
