@@ -17,7 +17,7 @@ from real_repls import fresh
 from codriver_lisp.reader import top_level_forms
 
 TESTS_MS = 50_000
-MOST_BESIDE = 4
+MAX_NEARBY_PROGRAMS = 4
 """Candidates with the bug and one more change."""
 WORDS = {"+": "-", "-": "+", "*": "+", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "not=", "not=": "=",
          "and": "or", "or": "and", "if": "if-not", "when": "when-not", "nil?": "some?", "some?": "nil?",
@@ -106,7 +106,7 @@ class Hunt:
         """Whether the text as it was is kept of three candidates, of which the two others leave a test red."""
         own = [code for of, code in mutants(text) if of == name]
         beside = [code for of, code in mutants(wrong) if of != name]
-        drawn = [*self.chance.sample(own, len(own)), *self.chance.sample(beside, MOST_BESIDE)]
+        drawn = [*self.chance.sample(own, len(own)), *self.chance.sample(beside, MAX_NEARBY_PROGRAMS)]
         others = []
         for code in [code for code in dict.fromkeys(drawn) if code not in (text, wrong)]:
             put(self.client, file, code)

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from report import main
 
 from codriver.core import dispatch
-from codriver.core.actions import ClientConnected, Evaluate, EvaluationEnded, ReplConnected, ReplFound
+from codriver.core.actions import ClientConnected, Evaluate, EvaluationFinished, ReplConnected, ReplFound
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.conflicts import note_sent, notes_of_conflicts
@@ -38,7 +38,7 @@ CAN = {"evaluate": Capability("eval"), "interrupt": Capability("interrupt")}
 def server(*, lanes):
     """The core and the services that choosing a session and telling of conflicts need."""
     core = Core(
-        state=State(life=Life(phase="started", session_id="abcdef")),
+        state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
         settings=Settings(),
         now=lambda: 1000,
         handlers=HANDLERS,
@@ -82,7 +82,7 @@ def evaluate(call, code, times):
         lambda: call.dispatch(Evaluate("r1", request, code[:80], target.lane), who=call.client_name),
     )
     timed("kept", lambda: note_sent(call, target.repl, target.session, request))
-    core.dispatch({}, (EvaluationEnded(request.id, "done", "user"),))
+    core.dispatch({}, (EvaluationFinished(request.id, "done", "user"),))
     notes = notes_of_conflicts(call, core.state.evaluations[request.id])
     found = timed("told", lambda: run_now(notes))
     assert found == []

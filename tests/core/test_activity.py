@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.core import clients, reported_evaluations
-from codriver.core.actions import ClientConnected, ClientTold
+from codriver.core.actions import ClientConnected, EvaluationsReported
 from codriver.core.state import State, with_evaluation
 from codriver.core.values import Evaluation
 
@@ -29,7 +29,7 @@ def ended(state, identity):
 
 
 def told(state, client, who):
-    return reported_evaluations.report_all(state, ClientTold(client, who)).state
+    return reported_evaluations.report_all(state, EvaluationsReported(client, who)).state
 
 
 def since(state, client, who):
@@ -119,7 +119,7 @@ def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
             noted, state = told(noted, "c1", "ann"), told_if_need_be(state, "c1", "ann")
             assert (
                 reported_evaluations.knowledge_of(state, "c1", "ann").number
-                > state.evaluated - reported_evaluations.MOST_OWN
+                > state.evaluated - reported_evaluations.MAX_SKIPPED
             )
         elif step == "end":
             live = next((name for name, one in state.evaluations.items() if not one.over), None)

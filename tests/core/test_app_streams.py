@@ -4,8 +4,8 @@ import pytest
 
 from codriver.core import app_streams, dispatch
 from codriver.core.actions import (
-    AppStreamBegan,
-    AppStreamEnded,
+    AppStreamStarted,
+    AppStreamStopped,
     ClientConnected,
     ClientGone,
     ReplConnected,
@@ -15,7 +15,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import AppStream, Life, Origin, State
+from codriver.core.state import AppStream, Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile
 from codriver.settings.model import Settings
 
@@ -30,7 +30,7 @@ class Server:
     def __init__(self):
         self.effects = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -56,7 +56,7 @@ class Server:
 @pytest.fixture
 def server():
     made = Server()
-    made.do(AppStreamBegan(FIRST))
+    made.do(AppStreamStarted(FIRST))
     return made
 
 
@@ -77,7 +77,7 @@ def test_of_one_that_the_application_ended_whoever_waits_is_told(server):
 def test_one_whose_connection_is_over_is_over_and_is_not_there_again_with_the_next(server):
     begun = list(server.effects)
     server.do(ReplLost("r1", "gone"))
-    [told] = [effect for effect in server.effects if isinstance(effect, dispatch.TellAppStreamOver)]
+    [told] = [effect for effect in server.effects if isinstance(effect, dispatch.ReportAppStreamEnd)]
     assert (told.stream, told.why) == (FIRST, "the REPL py is lost (gone)")
     server.do(ReplConnected("r1", PROFILE, "x:1"))
     assert app_streams.active_app_streams(server.core.state) == []
@@ -91,14 +91,14 @@ def test_a_restart_ends_the_streams_of_a_repl_that_is_ours_to_restart_alone(serv
     assert server.core.state.app_streams == (FIRST,)
     server.do(ReplFound("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
     own = AppStream("s1-b", "r2", 1, "c1", "ann", "fx")
-    server.do(AppStreamBegan(own))
+    server.do(AppStreamStarted(own))
     server.do(RestartRepl("r2", "for a test"))
-    assert server.of(dispatch.TellAppStreamOver) == [own]
+    assert server.of(dispatch.ReportAppStreamEnd) == [own]
     assert server.core.state.app_streams == (FIRST,)
 
 
 def test_a_client_that_leaves_ends_its_own_streams_alone(server):
-    server.do(AppStreamBegan(SECOND))
+    server.do(AppStreamStarted(SECOND))
     server.do(ClientGone("c1"))
     assert server.of(dispatch.EndAppStream) == [FIRST]
     assert app_streams.active_app_streams(server.core.state) == [SECOND]
@@ -106,14 +106,14 @@ def test_a_client_that_leaves_ends_its_own_streams_alone(server):
 
 def test_a_stream_that_begins_when_its_client_has_left_is_ended(server):
     server.do(ClientGone("c2"))
-    server.do(AppStreamBegan(SECOND))
+    server.do(AppStreamStarted(SECOND))
     assert server.of(dispatch.EndAppStream) == [SECOND]
     assert server.core.state.app_streams == (FIRST,)
 
 
 def test_a_stream_that_was_ended_is_not_renewed(server):
     begun = list(server.effects)
-    server.do(AppStreamEnded(FIRST))
+    server.do(AppStreamStopped(FIRST))
     server.effects[:] = begun
     server.renewed(is_there=True)
     assert server.effects == []

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core import caller_names, clients, newest_entries, recent_repls, reported_evaluations
-from codriver.core.actions import CallerNamed, ClientConnected, ClientTold
+from codriver.core.actions import CallerNamed, ClientConnected, EvaluationsReported
 from codriver.core.state import Origin, Repl, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
 
@@ -34,7 +34,7 @@ def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(stat
 
 
 def test_a_caller_that_names_itself_is_not_told_of_itself(state):
-    state = reported_evaluations.report_all(state, ClientTold("c1", "agent")).state
+    state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
     state = named(state, "ann")

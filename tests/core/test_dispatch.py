@@ -8,7 +8,7 @@ from codriver.core.actions import ACTIONS, Action
 from codriver.core.dispatch import EFFECTS, NOBODY, Core, Effect, Outcome, UnhandledError, UnresolvedError
 from codriver.core.handlers import HANDLERS
 from codriver.core.records import Later, from_context, from_result, from_settings, from_state
-from codriver.core.state import Life, State
+from codriver.core.state import Lifecycle, State
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Settings:
 
 def core_with(perform, handlers=HANDLERS, effects=EFFECTS):
     return Core(
-        state=State(life=Life(port=1)),
+        state=State(lifecycle=Lifecycle(port=1)),
         settings=Settings(),
         now=lambda: 7,
         handlers={**handlers, SetPort: set_port, AddPort: add_port},

@@ -6,10 +6,10 @@ from types import MappingProxyType
 import pytest
 
 from codriver.core.caller_names import is_first_evaluation
-from codriver.core.state import Life, Origin, Repl, State, stray
+from codriver.core.state import Lifecycle, Origin, Repl, State, stray
 from codriver.core.values import Evaluation, Profile
 
-WORKSPACE = State(life=Life(workspace="/home/me/shop"))
+WORKSPACE = State(lifecycle=Lifecycle(workspace="/home/me/shop"))
 
 
 def found(root, kind="port-file"):

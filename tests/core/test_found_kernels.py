@@ -11,14 +11,14 @@ from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRep
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import FOUND_TRIES
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve, server_of
 from codriver.tools.calls.syntax_check import meant, speaks_lisp
 from codriver.tools.session_rows import session_row
 
 FILE = "/run/jupyter/kernel-1.json"
-ORIGIN = Origin("kernel", FILE, is_merely_found=True)
+ORIGIN = Origin("kernel", FILE, is_discovered_only=True)
 KERNEL = ReplFound(f"kernel:{FILE}", "a-ipynb", ORIGIN, f"jupyter://{FILE}", notebook="/w/a.ipynb")
 PYTHON = Profile(dialect="python")
 
@@ -29,7 +29,7 @@ class Server:
     def __init__(self):
         self.effects = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=SimpleNamespace(max_run_ms=600_000, max_length=25, max_depth=7),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -154,7 +154,7 @@ def test_one_whose_notebook_was_renamed_is_known_by_the_new_name():
 
 def test_one_that_cannot_be_used_is_listed_and_not_tried():
     server = Server()
-    server.do(replace(KERNEL, problem="run pip install 'codriver[jupyter]'"))
+    server.do(replace(KERNEL, error="run pip install 'codriver[jupyter]'"))
     assert not server.of(dispatch.ConnectRepl)
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "run pip install 'codriver[jupyter]'")
@@ -175,7 +175,7 @@ def test_what_was_said_of_others_is_the_same():
 
 
 def test_it_is_listed_with_its_notebook_as_a_reader_in_the_workspace_says_it():
-    state = replace(state_of(), life=Life(workspace="/w"))
+    state = replace(state_of(), life=Lifecycle(workspace="/w"))
     for path, shown in (("/w/sub/a.ipynb", "sub/a.ipynb"), ("/elsewhere/a.ipynb", "/elsewhere/a.ipynb")):
         kernel = repl("a-ipynb", notebook=path)
         assert session_row(state, kernel, kernel.sessions["main"])["notebook"] == shown

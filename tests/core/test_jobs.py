@@ -8,7 +8,7 @@ from codriver.core.actions import (
     ClientConnected,
     ClientGone,
     Evaluate,
-    EvaluationEnded,
+    EvaluationFinished,
     GraceOver,
     ReplConnected,
     ReplFound,
@@ -18,7 +18,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import TEST_JOBS, Capability, Profile, Request
 from codriver.settings.model import Settings
 
@@ -31,7 +31,7 @@ class Server:
     def __init__(self):
         self.effects = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -55,7 +55,7 @@ class Server:
         return identity
 
     def end(self, identity, status="done", **more):
-        self.do(EvaluationEnded(identity, status, **more))
+        self.do(EvaluationFinished(identity, status, **more))
 
     def status(self, identity):
         return self.core.state.evaluations[identity].status

@@ -7,9 +7,9 @@ from codriver.core.actions import (
     ClientConnected,
     ClientGone,
     Evaluate,
-    EvaluationEnded,
+    EvaluationFinished,
     GraceOver,
-    LaneWanted,
+    LaneRequested,
     ReplConnected,
     ReplFound,
     ReplLost,
@@ -18,7 +18,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Lane, Profile, Request
 from codriver.settings.model import Settings
 
@@ -37,7 +37,7 @@ class Server:
     def __init__(self, profile=JVM):
         self.effects = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -68,7 +68,7 @@ class Server:
     def lane(self, client, name="agent", who="agent", conversation=""):
         """The name of the session that a client evaluates in."""
         lane = Lane(name, who, conversation)
-        self.do(LaneWanted("r1", lane), client=client)
+        self.do(LaneRequested("r1", lane), client=client)
         found = lanes.find_lane(self.core.state, self.repl, lane, client)
         return found.name if found else None
 
@@ -78,7 +78,7 @@ class Server:
         return identity
 
     def end(self, evaluation):
-        self.do(EvaluationEnded(evaluation, "done"))
+        self.do(EvaluationFinished(evaluation, "done"))
 
     def one(self, evaluation):
         return self.core.state.evaluations[evaluation]

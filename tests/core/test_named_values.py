@@ -17,7 +17,7 @@ class Asked:
 
 def test_only_fields_that_default_to_a_named_value_are_looked_at():
     assert later_fields(Asked) == ("now",)
-    assert later_fields(actions.Say) == ()
+    assert later_fields(actions.AddServerLine) == ()
     asked = Asked(from_context("now"), 5)
     assert fill(asked, {}) is asked
 
@@ -49,8 +49,8 @@ def test_a_start_is_filled_in_from_settings_state_time_and_the_listeners_result(
     )
     core.report(actions.Start("s-1", 42, "1.0", "/w"))
     (listen,) = performed
-    assert (listen.host, listen.port, core.state.life.started_at) == ("127.0.0.1", 1664, 5)
+    assert (listen.host, listen.port, core.state.lifecycle.started_at) == ("127.0.0.1", 1664, 5)
     core.resume(listen, ("127.0.0.1", 40_001))
-    assert performed[1].life == core.state.life
-    assert (core.state.life.phase, core.state.life.port) == ("started", 40_001)
-    assert "1664" in core.state.life.port_note
+    assert performed[1].life == core.state.lifecycle
+    assert (core.state.lifecycle.phase, core.state.lifecycle.port) == ("started", 40_001)
+    assert "1664" in core.state.lifecycle.port_note

@@ -7,9 +7,9 @@ from codriver.core.actions import (
     ClientConnected,
     ClientGone,
     Evaluate,
-    EvaluationEnded,
+    EvaluationFinished,
     GraceOver,
-    InputWanted,
+    InputRequested,
     ReplConnected,
     ReplFound,
     SessionOpened,
@@ -17,7 +17,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
 from codriver.settings.model import Settings
 
@@ -31,7 +31,7 @@ class Server:
     def __init__(self, profile=PROFILE):
         self.effects = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(gone_client_grace_ms=7000),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -80,7 +80,7 @@ def test_the_grace_is_what_the_settings_say(server):
 
 def test_a_client_that_left_nothing_needs_no_grace(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
-    server.do(EvaluationEnded(left, "done"))
+    server.do(EvaluationFinished(left, "done"))
     server.do(ClientGone("gone"))
     assert server.of(dispatch.AwaitGrace) == []
     assert server.one(other).status == "running"
@@ -90,7 +90,7 @@ def test_what_a_client_left_goes_on_where_nobody_waits(server):
     running, queued = server.evaluate("gone"), server.evaluate("gone")
     server.leave()
     assert (server.ended, server.one(queued).status) == ([], "queued")
-    server.do(EvaluationEnded(running, "done"))
+    server.do(EvaluationFinished(running, "done"))
     assert (server.one(running).status, server.one(queued).status) == ("done", "running")
 
 
@@ -100,9 +100,9 @@ def test_it_is_ended_after_the_grace_for_a_caller_that_waits_already(server):
     assert server.ended == []
     server.do(GraceOver("gone"))
     assert server.ended == [running]
-    assert "its client left, and ann waits for its session" in server.one(running).stop_asked
+    assert "its client left, and ann waits for its session" in server.one(running).stop_requested
     assert [e.text for e in server.of(dispatch.Append) if running in e.text]
-    server.do(EvaluationEnded(running, "interrupted"))
+    server.do(EvaluationFinished(running, "interrupted"))
     assert server.one(waiting).status == "running"
     assert any("ann waits" in note for note in server.one(running).notes)
 
@@ -138,7 +138,7 @@ def test_what_still_waits_in_front_of_others_never_runs(server):
     server.leave()
     assert server.one(queued).status == "interrupted"
     assert "never sent" in server.one(queued).notes[0]
-    server.do(EvaluationEnded(running, "interrupted"))
+    server.do(EvaluationFinished(running, "interrupted"))
     assert server.one(waiting).status == "running"
 
 
@@ -170,27 +170,27 @@ def test_one_that_waits_for_a_session_in_name_alone_is_held_up():
 
 def test_code_that_waits_for_input_is_ended_after_the_grace_in_any_case(server):
     reading = server.evaluate("gone")
-    server.do(InputWanted(reading))
+    server.do(InputRequested(reading))
     server.do(ClientGone("here"))
     assert server.of(dispatch.AwaitGrace) == []
     server.do(ClientGone("gone"))
     assert server.ended == []
     server.do(GraceOver("gone"))
     assert server.ended == [reading]
-    assert "waits for input" in server.one(reading).stop_asked
+    assert "waits for input" in server.one(reading).stop_requested
 
 
 def test_code_that_asks_for_input_after_the_grace_is_ended_at_once(server):
     running = server.evaluate("gone")
     server.leave()
     assert server.ended == []
-    server.do(InputWanted(running))
+    server.do(InputRequested(running))
     assert server.ended == [running]
     assert [effect.evaluation for effect in server.of(dispatch.WakeWaiters)] == [running]
 
 
 def test_code_that_asks_for_input_within_the_grace_can_still_be_given_it(server):
     running = server.evaluate("gone")
-    server.do(ClientGone("gone"), InputWanted(running))
+    server.do(ClientGone("gone"), InputRequested(running))
     assert server.ended == []
     assert server.one(running).status == "needs-input"

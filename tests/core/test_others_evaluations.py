@@ -2,18 +2,18 @@
 
 import pytest
 
-from codriver.core.actions import Evaluate, EvaluationEnded, OthersEvaluation, ReplConnected, ReplLost
+from codriver.core.actions import Evaluate, EvaluationFinished, OthersEvaluation, ReplConnected, ReplLost
 from codriver.core.dispatch import Append, RunEvaluation
 from codriver.core.evaluation_queue import accept, end, note_others
 from codriver.core.repl_connections import connected, lost
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile, Request
 
 
 @pytest.fixture
 def state():
-    repl = Repl("r1", "a-ipynb", Origin("kernel", "/run/kernel-1.json", is_merely_found=True))
-    started = State(life=Life("started", session_id="abcd"), repls={"r1": repl})
+    repl = Repl("r1", "a-ipynb", Origin("kernel", "/run/kernel-1.json", is_discovered_only=True))
+    started = State(lifecycle=Lifecycle("started", session_id="abcd"), repls={"r1": repl})
     profile = Profile("python", isolation="none", is_serial=True, notebook="/shop/a.ipynb")
     return connected(started, repl, ReplConnected("r1", profile, "jupyter:///run/kernel-1.json", 1)).state
 
@@ -34,7 +34,7 @@ def test_it_runs_already_and_ours_waits_for_it(state):
     outcome = accept(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
     assert outcome.state.evaluations["abcd-2"].status == "queued"
     assert not [effect for effect in outcome.effects if isinstance(effect, RunEvaluation)]
-    ended = end(outcome.state, outcome.state.evaluations["abcd-1"], EvaluationEnded("abcd-1", "done", now=7))
+    ended = end(outcome.state, outcome.state.evaluations["abcd-1"], EvaluationFinished("abcd-1", "done", now=7))
     assert ended.state.evaluations["abcd-2"].status == "running"
     assert [effect.request.id for effect in ended.effects if isinstance(effect, RunEvaluation)] == ["abcd-2"]
 
@@ -42,7 +42,7 @@ def test_it_runs_already_and_ours_waits_for_it(state):
 def test_with_the_connection_it_is_lost_and_nobody_calls_its_code_sent(state):
     state = seen(state).state
     outcome = lost(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
-    (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationEnded)]
+    (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]
     assert (ending.status, ending.failure.message) == (
         "lost",
         "the kernel was restarted; how far it came is not known here",

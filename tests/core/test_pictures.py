@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.pictures import MARK, Picture, decoded, marked, picture, pictures_in, pixels, without_data
+from codriver.core.pictures import MARK, ImageFacts, decoded, image, images_in, marked, pixels, without_data
 from codriver.log.newest_entries import cut
 from codriver.log.output_log import Entry
 
@@ -55,19 +55,19 @@ def test_no_header_is_too_broken_to_be_read(rest, start):
 def test_a_mark_stands_for_each_picture_and_can_be_read_again():
     text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
     shown = without_data(text)
-    png, svg = pictures_in(shown)
+    png, svg = images_in(shown)
     assert shown == f"<Figure> {png.mark} and {svg.mark}"
     assert (png.kind, png.size, png.kilobytes) == ("image/png", (640, 480), 1)
-    assert png == picture("image/png", base64.b64encode(PNG).decode())
+    assert png == image("image/png", base64.b64encode(PNG).decode())
     assert (svg.size, svg.suffix, png.suffix) == (None, ".svg", ".png")
     assert marked(shown, lambda one: one.kind) == "<Figure> image/png and image/svg+xml"
     assert without_data("no picture") == "no picture"
-    assert pictures_in("no picture") == ()
+    assert images_in("no picture") == ()
 
 
 @given(
     st.builds(
-        Picture,
+        ImageFacts,
         st.sampled_from(["image/png", "image/svg+xml"]),
         st.none() | st.tuples(st.integers(0, 99999), st.integers(0, 99999)),
         st.integers(0, 99999),
@@ -75,13 +75,13 @@ def test_a_mark_stands_for_each_picture_and_can_be_read_again():
     )
 )
 def test_every_mark_is_read_as_it_was_written(one):
-    assert pictures_in(f"a {one.mark} b") == (one,)
+    assert images_in(f"a {one.mark} b") == (one,)
     assert MARK.fullmatch(one.mark)
 
 
 def test_a_picture_that_the_memory_cut_is_one_mark_without_a_digest():
     kept = cut(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
-    (one,) = pictures_in(shown := without_data(kept.text))
+    (one,) = images_in(shown := without_data(kept.text))
     assert (one.size, one.digest) == ((640, 480), "")
     assert shown == f"<Figure> {one.mark} end"
 

@@ -7,12 +7,13 @@ import pytest
 
 from codriver.core import dispatch
 from codriver.core.actions import (
+    AddServerLine,
     CancelQueued,
     ClientGone,
     Evaluate,
-    EvaluationEnded,
+    EvaluationFinished,
     InputGiven,
-    InputWanted,
+    InputRequested,
     LatchError,
     ReplConnected,
     ReplForgotten,
@@ -22,17 +23,16 @@ from codriver.core.actions import (
     ReplStarted,
     RestartRepl,
     RetryDue,
-    Say,
     SessionClosed,
     SessionOpened,
     Stop,
-    StopAsked,
     Stopped,
+    StopRequested,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import KEPT, next_id
+from codriver.core.evaluation_queue import MAX_FINISHED, next_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
 
 ADDRESS = Origin("address", "127.0.0.1:7888")
@@ -50,7 +50,7 @@ def connections(performed):
 
 def core_of(server, life):
     return Core(
-        state=State(life=life),
+        state=State(lifecycle=life),
         settings=SETTINGS,
         now=lambda: server.now,
         handlers=HANDLERS,
@@ -64,7 +64,7 @@ class Server:
     def __init__(self):
         self.effects = []
         self.now = 1000
-        self.core = core_of(self, Life(phase="started", session_id="abcdef"))
+        self.core = core_of(self, Lifecycle(phase="started", session_id="abcdef"))
 
     def do(self, *actions, **context):
         self.effects.clear()
@@ -279,9 +279,9 @@ def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(ser
     server.connect()
     first, second, third = (server.evaluate(str(n)) for n in range(3))
     assert [server.status(e) for e in (first, second, third)] == ["running", "queued", "queued"]
-    server.do(EvaluationEnded(first, "done"))
+    server.do(EvaluationFinished(first, "done"))
     assert [e.request.id for e in server.of(dispatch.RunEvaluation)] == [second]
-    server.do(EvaluationEnded(second, "failed"))
+    server.do(EvaluationFinished(second, "failed"))
     assert server.status(third) == "running"
 
 
@@ -289,7 +289,7 @@ def test_a_queued_evaluation_is_logged_when_it_runs_not_when_it_came(server):
     server.connect()
     first, _ = server.evaluate("1"), server.evaluate("2")
     assert server.log() == []
-    server.do(EvaluationEnded(first, "done"))
+    server.do(EvaluationFinished(first, "done"))
     assert ("evaluatedCode", "2") in server.log()
 
 
@@ -310,7 +310,7 @@ def test_a_repl_that_keeps_nothing_apart_runs_one_evaluation_at_a_time_over_all_
 def test_an_evaluation_that_needs_input_still_holds_its_session(server):
     server.connect()
     first, second = server.evaluate(), server.evaluate()
-    server.do(InputWanted(first))
+    server.do(InputRequested(first))
     assert (server.status(first), server.status(second)) == ("needs-input", "queued")
     server.do(InputGiven(first))
     assert server.status(first) == "running"
@@ -364,9 +364,9 @@ def test_a_failed_try_to_connect_leaves_waiting_evaluations_in_the_queue(server)
 def test_an_end_that_comes_twice_counts_once(server):
     server.connect()
     evaluation = server.evaluate()
-    server.do(EvaluationEnded(evaluation, "done", "user"))
+    server.do(EvaluationFinished(evaluation, "done", "user"))
     before = server.state
-    assert server.do(EvaluationEnded(evaluation, "failed")) == []
+    assert server.do(EvaluationFinished(evaluation, "failed")) == []
     assert server.state is before
 
 
@@ -412,7 +412,7 @@ def test_what_a_client_left_in_its_own_session_is_ended_before_the_session_is(se
     assert (server.status(running), server.status(queued)) == ("running", "interrupted")
     assert [effect.evaluation for effect in server.of(dispatch.StopEvaluation)] == [running]
     assert server.of(dispatch.CloseSession) == []
-    server.do(EvaluationEnded(running, "interrupted"))
+    server.do(EvaluationFinished(running, "interrupted"))
     assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="b")]
     server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
@@ -421,7 +421,7 @@ def test_what_a_client_left_in_its_own_session_is_ended_before_the_session_is(se
 def test_an_evaluation_in_a_session_that_has_just_ended_leaves_nothing_behind(server):
     server.connect()
     late = server.evaluate(session="gone")
-    server.do(EvaluationEnded(late, "failed"))
+    server.do(EvaluationFinished(late, "failed"))
     assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="gone")]
     server.do(SessionClosed("r1", "gone"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
@@ -445,14 +445,14 @@ def test_sessions_of_a_repl_that_runs_one_thing_at_a_time_wait_for_each_other(se
     server.do(SessionOpened("r1", "b", "b", "c2"))
     first, second = server.evaluate(), server.evaluate(session="b")
     assert (server.status(first), server.status(second)) == ("running", "queued")
-    server.do(EvaluationEnded(first, "done"))
+    server.do(EvaluationFinished(first, "done"))
     assert server.status(second) == "running"
 
 
 def test_who_evaluated_since_is_known_by_number(server):
     server.connect()
     mine = server.evaluate(who="me")
-    server.do(EvaluationEnded(mine, "done"))
+    server.do(EvaluationFinished(mine, "done"))
     server.evaluate(who="you")
     again = server.evaluate(who="me")
     assert server.state.evaluations[again].previous == 1
@@ -462,22 +462,22 @@ def test_who_evaluated_since_is_known_by_number(server):
 def test_an_ended_evaluation_keeps_the_head_of_its_code_only(server):
     server.connect()
     evaluation = server.evaluate("x" * 1000)
-    server.do(EvaluationEnded(evaluation, "done"))
+    server.do(EvaluationFinished(evaluation, "done"))
     ended = server.state.evaluations[evaluation]
     assert (ended.request, len(ended.head)) == (None, 200)
 
 
 def test_only_so_many_evaluations_are_remembered(server):
     server.connect()
-    for _ in range(2 * KEPT + 5):
-        server.do(EvaluationEnded(server.evaluate(), "done"))
-    assert KEPT <= len(server.state.evaluations) <= 2 * KEPT
-    assert server.state.evaluated == 2 * KEPT + 5
+    for _ in range(2 * MAX_FINISHED + 5):
+        server.do(EvaluationFinished(server.evaluate(), "done"))
+    assert MAX_FINISHED <= len(server.state.evaluations) <= 2 * MAX_FINISHED
+    assert server.state.evaluated == 2 * MAX_FINISHED + 5
 
 
 def test_the_namespace_after_an_evaluation_is_the_sessions(server):
     server.connect()
-    server.do(EvaluationEnded(server.evaluate(), "done", "app.core"))
+    server.do(EvaluationFinished(server.evaluate(), "done", "app.core"))
     assert server.state.repls["r1"].sessions["main"].namespace == "app.core"
 
 
@@ -493,7 +493,7 @@ def test_evaluation_ids_carry_the_servers_own_id(server):
 
 
 def test_what_the_server_says_enters_the_log(server):
-    server.do(Say("hello"), Say("oh", error=True))
+    server.do(AddServerLine("hello"), AddServerLine("oh", error=True))
     assert server.log() == [("otherOutput", "hello"), ("otherErrorOutput", "oh")]
 
 
@@ -514,12 +514,12 @@ def test_the_same_error_again_is_counted(server):
 def test_an_end_that_somebody_asked_for_says_who_did(server, status, notes):
     server.connect()
     evaluation = server.evaluate()
-    server.do(StopAsked(evaluation, "its client left"))
-    server.do(StopAsked(evaluation, "ada asked for it"))
-    server.do(EvaluationEnded(evaluation, status))
+    server.do(StopRequested(evaluation, "its client left"))
+    server.do(StopRequested(evaluation, "ada asked for it"))
+    server.do(EvaluationFinished(evaluation, status))
     assert server.state.evaluations[evaluation].notes == notes
-    server.do(StopAsked(evaluation, "it comes late"))
-    assert server.state.evaluations[evaluation].stop_asked == "ada asked for it"
+    server.do(StopRequested(evaluation, "it comes late"))
+    assert server.state.evaluations[evaluation].stop_requested == "ada asked for it"
 
 
 def test_what_concerns_an_unknown_repl_changes_nothing(server):
@@ -537,7 +537,7 @@ def test_a_repl_that_starts_tells_how_far_it_is_and_where_it_listens(server):
 
 
 def test_a_repl_of_another_project_is_said_with_its_connection(server):
-    server.core = core_of(server, Life(phase="started", session_id="abcdef", workspace="/home/me/shop"))
+    server.core = core_of(server, Lifecycle(phase="started", session_id="abcdef", workspace="/home/me/shop"))
     server.connect(replace(CLOJURE, project_root="/tmp/x"), Origin("port-file", "/home/me/shop/.nrepl-port"))
     assert [category for category, _ in server.log()] == ["otherOutput", "otherErrorOutput"]
     assert "/tmp/x" in server.log()[1][1]
@@ -577,8 +577,8 @@ def test_what_runs_is_bounded_by_the_settings_of_the_moment(server):
 def test_code_that_names_its_namespace_leaves_the_session_in_its_own(server, named, then):
     server.connect()
     server.do(Evaluate("r1", Request("e-1", "1"), "1"), who="a", client=None)
-    server.do(EvaluationEnded("e-1", "done", "user"))
+    server.do(EvaluationFinished("e-1", "done", "user"))
     server.do(Evaluate("r1", Request("e-2", "1", namespace=named), "1"), who="a", client=None)
-    server.do(EvaluationEnded("e-2", "done", "shop"))
+    server.do(EvaluationFinished("e-2", "done", "shop"))
     assert server.state.repls["r1"].sessions["main"].namespace == then
     assert server.state.evaluations["e-2"].namespace == "shop"

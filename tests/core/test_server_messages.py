@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core.actions import ClientTold, ResourcesChanged, ToolsChanged
+from codriver.core.actions import EvaluationsReported, ResourcesChanged, ToolsChanged
 from codriver.core.dispatch import NotifyClients
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
@@ -20,4 +20,4 @@ def test_clients_are_notified_of_a_list_that_changed(action, changed):
 
 
 def test_what_a_client_that_is_gone_was_told_is_not_kept():
-    assert after(ClientTold("c1", "ann")).state == State()
+    assert after(EvaluationsReported("c1", "ann")).state == State()

@@ -9,7 +9,7 @@ from codriver.core.actions import (
     CancelQueued,
     ClientConnected,
     Evaluate,
-    EvaluationEnded,
+    EvaluationFinished,
     ReplConnected,
     ReplFound,
     ReplLost,
@@ -17,7 +17,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State, holder
+from codriver.core.state import Lifecycle, Origin, State, holder
 from codriver.core.values import Capability, Profile, Request
 from codriver.settings.model import Settings
 
@@ -31,7 +31,7 @@ class Server:
     def __init__(self, profile=SERIAL):
         self.sent = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -61,7 +61,7 @@ class Server:
     def end(self):
         """What runs ends."""
         (running,) = [one for one in self.core.state.unfinished() if one.status == "running"]
-        self.do(EvaluationEnded(running.id, "done"))
+        self.do(EvaluationFinished(running.id, "done"))
 
     def end_all(self):
         while self.core.state.live:

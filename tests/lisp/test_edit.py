@@ -451,7 +451,7 @@ class TestBrokenFiles:
     @pytest.mark.parametrize(("line", "text"), [(3, "(defn b ["), (6, "(c)")])
     def test_forms_at_and_behind_the_fault_have_no_certain_end(self, line, text):
         [(_, told)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
-        assert "as the file's brackets do not balance: the `[` at line 3 wants `]`" in told
+        assert "because the file's brackets do not balance: the `[` at line 3 wants `]`" in told
 
     def test_nothing_is_appended_to_them_and_no_name_changed_in_them(self):
         told = problems(self.TEXT, Append("(z)"), Rename("a", "x"))

@@ -10,7 +10,7 @@ from all_tools import BY_NAME
 
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
@@ -28,7 +28,7 @@ def standing_in(*dialects):
         )
         for dialect in dialects
     }  # fmt: skip
-    state = State(life=Life(phase="started", session_id="abcdef"), repls=MappingProxyType(repls))
+    state = State(lifecycle=Lifecycle(phase="started", session_id="abcdef"), repls=MappingProxyType(repls))
     effects = dict.fromkeys(EFFECTS, lambda _: None)
     return Core(state=state, settings=Settings(), now=lambda: 0, handlers=HANDLERS, performers=lambda _: effects)
 

@@ -175,7 +175,7 @@ async def test_a_request_that_would_break_the_server_is_not_sent(name):
 
 async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for():
     async with adapter("jvm") as (opened, events):
-        defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, length_is_asked=True)
+        defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, is_length_explicit=True)
         for limits in (defaults, asked):
             await evaluate(opened, evaluation("(range 9)"), limits)
         await evaluate(opened, evaluation("(set! *print-length* 2)", "(set! *print-level* 1)"), defaults)

@@ -8,10 +8,10 @@ import pytest
 from worker_client import Repl
 
 from codriver.core import dispatch
-from codriver.core.actions import AppStreamBegan, ClientConnected, ReplConnected, ReplFound, ReplLost
+from codriver.core.actions import AppStreamStarted, ClientConnected, ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import AppStream, Life, Origin, State
+from codriver.core.state import AppStream, Lifecycle, Origin, State
 from codriver.core.values import Profile
 from codriver.log.logbook import AppLog
 from codriver.log.output_log import OutputLog
@@ -30,7 +30,8 @@ class Recording:
     def __init__(self):
         self.performers = dict.fromkeys(dispatch.EFFECTS, [].append)
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")), settings=Settings(), now=lambda: 5000,
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
+            settings=Settings(), now=lambda: 5000,
             handlers=HANDLERS, performers=lambda _: self.performers,
         )  # fmt: skip
         self.core.report(
@@ -141,7 +142,7 @@ async def test_of_more_than_so_many_a_second_the_rest_is_one_line(recording, mon
 @pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
 def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
     stream = AppStream("s1", "r1", 1, "c1", "ann", topic)
-    recording.recorder.over(dispatch.TellAppStreamOver(stream=stream, why="the REPL py restarts"))
+    recording.recorder.over(dispatch.ReportAppStreamEnd(stream=stream, why="the REPL py restarts"))
     [row] = recording.rows
     assert (row["op"], row["name"]) == (op, "stream-over")
     assert row["text"].startswith(f"s1 ({topic}) of ann is over: the REPL py restarts; watch_app again")
@@ -153,12 +154,12 @@ async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_t
 ):
     monkeypatch.setattr("codriver.repls.app_stream_keeper.RENEW_S", 0)
     core, begun, over = recording.core, [], []
-    recording.performers |= {dispatch.TellAppStreamOver: over.append, dispatch.RenewAppStream: begun.append}
+    recording.performers |= {dispatch.ReportAppStreamEnd: over.append, dispatch.RenewAppStream: begun.append}
     async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
         keeper = AppStreamKeeper(core, {"r1": adapter})
         told = json.loads(await adapter.ask_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
         stream = AppStream(told["subId"], "r1", 1, "c1", "ann", "fx")
-        core.report(ClientConnected("c1"), AppStreamBegan(stream))
+        core.report(ClientConnected("c1"), AppStreamStarted(stream))
         for _ in range(2):
             await keeper.renew(begun.pop())
             assert core.state.app_streams == (stream,)

@@ -7,7 +7,7 @@ from live_server import serving, until
 from real_repls import fresh, repl
 
 from codriver.core import state as states
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 
 NAMES = ("python", "lisp", "jvm", "basilisp", "hy", "nbb", "squint")
@@ -106,6 +106,6 @@ def test_a_repl_in_or_above_the_workspace_is_at_home(where, tmp_path):
     ("/elsewhere", "process", False),
 ])  # fmt: skip
 def test_only_what_a_port_file_led_to_can_be_strange(root, kind, is_strange):
-    state = State(life=Life(workspace="/w/shop"))
+    state = State(lifecycle=Lifecycle(workspace="/w/shop"))
     found = Repl("r", "clj", Origin(kind, "/w/shop/.nrepl-port"), profile=Profile(project_root=root))
     assert bool(states.stray(state, found)) is is_strange

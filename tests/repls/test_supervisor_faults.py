@@ -7,10 +7,10 @@ import anyio
 import pytest
 from scripted_nrepl import OPS, scripted
 
-from codriver.core.actions import Evaluate, InputWanted, ReplFound, SessionClosed
+from codriver.core.actions import Evaluate, InputRequested, ReplFound, SessionClosed
 from codriver.core.dispatch import EFFECTS, Append, CloseSession, Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Request
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
@@ -67,7 +67,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
             return {**dict.fromkeys(EFFECTS, note), **repls.performers}
 
         core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
             now=lambda: 1000,
             handlers=handlers,
@@ -117,7 +117,7 @@ def failing_at(name):
 
 
 async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone(tmp_path):
-    async with served(tmp_path, handlers=failing_at(InputWanted)) as (core, _, _, transcripts):
+    async with served(tmp_path, handlers=failing_at(InputRequested)) as (core, _, _, transcripts):
         ended = await run(core, transcripts, "e-1", "booby trap")
         assert ended.status == "lost"
         assert "UnexpectedError" in ended.failure.message

@@ -9,7 +9,7 @@ from codriver.core import dispatch
 from codriver.core.actions import PortFilesSeen, ReplConnected, ReplFound
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import await_start, refusal
@@ -54,10 +54,10 @@ def test_where_no_repl_is_known_the_setting_for_the_one_that_the_files_call_for_
 
 @pytest.mark.anyio
 async def test_a_call_waits_for_port_files_that_are_not_read_until_the_starting_repl_has_its_own():
-    life = Life(phase="started", session_id="abcdef")
+    life = Lifecycle(phase="started", session_id="abcdef")
     performers = dict.fromkeys(dispatch.EFFECTS, lambda _effect: None)
     core = Core(
-        state=State(life=life),
+        state=State(lifecycle=life),
         settings=Settings(),
         now=lambda: 1000,
         handlers=HANDLERS,

@@ -8,7 +8,7 @@ from live_server import serving, until
 from real_repls import fresh
 from refusals import refused_as
 
-from codriver.core.state import Life, Origin, Repl, State, stray
+from codriver.core.state import Lifecycle, Origin, Repl, State, stray
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import (
     Target,
@@ -17,7 +17,7 @@ from codriver.tools.calls.session_choice import (
     server_of,
 )
 
-WORKSPACE = State(life=Life(workspace="/w/main/trees/b"))
+WORKSPACE = State(lifecycle=Lifecycle(workspace="/w/main/trees/b"))
 
 
 def found(kind="port-file", key="py", tree="/w/main"):

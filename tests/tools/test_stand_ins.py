@@ -8,7 +8,7 @@ from codriver.tools.calls.session_choice import resolve
 
 
 def repl(key, dialect, *, waits=False, stands_in="", phase="connected", kind="process"):
-    origin = Origin(kind, key, stands_in=stands_in)
+    origin = Origin(kind, key, stand_in_note=stands_in)
     profile = Profile(dialect=dialect, capabilities={})
     return Repl(key, key, origin, phase=phase, expected_dialect=dialect, awaits_trust=waits, profile=profile)
 

@@ -123,7 +123,7 @@ def instructions_for(
     ]
     offered = {tool.name for tool in tools_offered(manifest, state, settings, client_name, expected=False)}
     evaluates = settings.enable_mcp_repl_evaluation
-    is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
+    is_told = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
     to_have_one = to_name_one(state) if is_told else ""
     return instructions(
         skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one,
@@ -142,7 +142,7 @@ def _kind(repl: Repl) -> str:
 
 def _trust_adds(state: State) -> str:
     """Return what the user's acceptance of the workspace would add; empty if it adds nothing."""
-    if state.is_accepted or state.life.is_searching:
+    if state.is_accepted or state.lifecycle.is_searching:
         return ""
     if state.repl_of_files and state.repl_of_files != PYTHON:
         return "the project's own REPL, with its tests"

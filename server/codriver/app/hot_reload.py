@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from codriver.app.features import manifest
-from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, Say, ToolsChanged, WorkspaceAccepted
+from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, AddServerLine, ToolsChanged, WorkspaceAccepted
 from codriver.core.values import LIVE
 from codriver.files import stamp_of
 from codriver.files.polling import PORT_FILES_S, Poller
@@ -122,7 +122,7 @@ class Watcher:
             self._say(text, error=False)
 
     def _say(self, text: str, *, error: bool) -> None:
-        self._services.core.report(Say(text, error=error))
+        self._services.core.report(AddServerLine(text, error=error))
 
 
 def _problem(given: Answer) -> str | None:
@@ -192,8 +192,8 @@ class LiveSettings:
             self.withheld = tuple(map(held_back, self._reloader.withheld))
             changed, self.changed = self.changed, anyio.Event()
             changed.set()
-            actions: list[Action] = [Say(line) for line in news.said]
-            actions += [Say(line, error=True) for line in news.wrong]
+            actions: list[Action] = [AddServerLine(line) for line in news.said]
+            actions += [AddServerLine(line, error=True) for line in news.wrong]
             if news.refused:
                 actions += [LatchError("settings-refused", line) for line in news.wrong]
             if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):

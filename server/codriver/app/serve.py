@@ -30,9 +30,17 @@ from codriver.app.hot_reload import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import build, now_ms, on_history, on_trouble
 from codriver.app.workspace_settings import load
-from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChanged, Say, Start, Stop, Stopped
+from codriver.core.actions import (
+    AddServerLine,
+    CancelQueued,
+    EvaluationFinished,
+    ResourcesChanged,
+    Start,
+    Stop,
+    Stopped,
+)
 from codriver.core.dispatch import Announce, Listen, WindDown
-from codriver.core.values import HELD, Failure
+from codriver.core.values import OCCUPYING, Failure
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import relay_file, server_folder
 from codriver.files.polling import Poller
@@ -266,7 +274,7 @@ class Server:
         self._core.report(*on_history(report))
 
     def _announce(self, effect: Announce) -> None:
-        life = effect.life
+        life = effect.lifecycle
         record = ServerRecord(
             pid=life.process_id,
             port=life.port,
@@ -304,7 +312,7 @@ class Server:
         if self._options.tells_arrivals:
             self._tasks.start_soon(self._tell_arrivals)
         if life.port_note:
-            self._core.report(Say(life.port_note))
+            self._core.report(AddServerLine(life.port_note))
 
     @staticmethod
     def _install_relay() -> None:
@@ -422,7 +430,7 @@ class Server:
         with anyio.move_on_after(self._stop_s):
             async with anyio.create_task_group() as tasks:
                 for evaluation in live:
-                    if evaluation.status in HELD:
+                    if evaluation.status in OCCUPYING:
                         tasks.start_soon(
                             guarded,
                             f"end the evaluation {evaluation.id}",
@@ -438,7 +446,7 @@ class Server:
         failure = Failure("server-stopped", text)
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
-        self._core.report(*(EvaluationEnded(e.id, "lost", failure=failure) for e in live if e.status in HELD))
+        self._core.report(*(EvaluationFinished(e.id, "lost", failure=failure) for e in live if e.status in OCCUPYING))
 
 
 async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
@@ -450,7 +458,7 @@ async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
 
 def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
     """The one line that `serve` prints: address, port file, REPLs, and the token's place, if one is demanded."""
-    life = state.life
+    life = state.lifecycle
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({life.port_note})" if life.port_note else ""
     token = f"; the token that peers show is in {port_file.with_name('token')}" if has_token else ""

@@ -22,7 +22,7 @@ from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import Watcher, selection
 from codriver.app.kept_lists import KeptLists
 from codriver.core import dispatch, evaluation_queue
-from codriver.core.actions import LatchError, Say, WithdrawError
+from codriver.core.actions import AddServerLine, LatchError, WithdrawError
 from codriver.core.dispatch import Core, Performer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
@@ -90,7 +90,9 @@ def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
     loop = asyncio.get_running_loop()
 
     def tell(words: str | None) -> None:
-        actions = (WithdrawError(code),) if words is None else (LatchError(code, words), Say(words, error=True))
+        actions = (
+            (WithdrawError(code),) if words is None else (LatchError(code, words), AddServerLine(words, error=True))
+        )
         with suppress(RuntimeError):  # a thread for the disk may outlive the loop
             loop.call_soon_threadsafe(core.report, *actions)
 
@@ -119,7 +121,7 @@ class Parts:
     watcher: Watcher
     kept: KeptLists
     seen: SeenClients
-    cut_off: tuple[Say, ...]
+    cut_off: tuple[AddServerLine, ...]
     """The reports on batches of edits that a killed server left half done and that were taken back, for the first
     dispatch."""
 
@@ -177,7 +179,7 @@ def build(
             history=history, reports=on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, recipe_of=recipe_of, server_kernels=server_kernels, clients=clients, services=services,
             work=services.work, skills=skills, core=core, protocol=protocol, watcher=watcher, kept=kept, seen=seen,
-            cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
+            cut_off=tuple(AddServerLine(words, error=True) for words in services.editor.recover()),
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 
@@ -274,7 +276,7 @@ def _log(
 
 def on_history(report: str | None) -> tuple[Action, ...]:
     """Return the actions that report the faults of the history's file, if there are any."""
-    return () if report is None else (LatchError("history", report), Say(report, error=True))
+    return () if report is None else (LatchError("history", report), AddServerLine(report, error=True))
 
 
 def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
@@ -325,7 +327,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
 
 def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transcripts:
     return Transcripts(
-        kept=evaluation_queue.KEPT,
+        kept=evaluation_queue.MAX_FINISHED,
         max_bytes=MAX_TRANSCRIPT_BYTES,
         max_stream_bytes=MAX_STREAM_BYTES,
         redactor=redactor,

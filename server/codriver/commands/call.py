@@ -370,18 +370,18 @@ def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
         return value
     from codriver.core.pictures import marked  # noqa: PLC0415  # few values have images
 
-    return marked(value, lambda one: f"<<{one.words}: codriver image {answer['evaluationId']}>>")
+    return marked(value, lambda one: f"<<{one.description}: codriver image {answer['evaluationId']}>>")
 
 
 def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
     """Print which images came with a tool's answer, each by kind and base64."""
     if not images:
         return
-    from codriver.core.pictures import picture  # noqa: PLC0415  # few answers have images
+    from codriver.core.pictures import image  # noqa: PLC0415  # few answers have images
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:
-        say(one_line(f"with it, an image, {picture(kind, data).words}{command}"), err=True)
+        say(one_line(f"with it, an image, {image(kind, data).description}{command}"), err=True)
 
 
 def _told(answer: dict[str, Any]) -> Iterator[str]:

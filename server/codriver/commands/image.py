@@ -16,7 +16,7 @@ import click
 from codriver.commands.options import Whole, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import reading, say, say_bytes, write_file
-from codriver.core.pictures import DATA, Picture, decoded, picture, pictures_in
+from codriver.core.pictures import DATA, ImageFacts, decoded, image, images_in
 from codriver.log.control_characters import one_line
 from codriver.net import client
 
@@ -45,13 +45,13 @@ class Image:
 
     evaluation: str
     number: int
-    picture: Picture
+    image: ImageFacts
     content: bytes
 
     @property
     def file_name(self) -> str:
         """The name of the image's file."""
-        return f"{self.evaluation}-{self.number}{self.picture.suffix}".replace("/", "-")
+        return f"{self.evaluation}-{self.number}{self.image.suffix}".replace("/", "-")
 
 
 @click.command(
@@ -85,7 +85,7 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
         _write(chosen, Path(output), workspace)
     else:
         for one in chosen:
-            say(one_line(f"codriver image {one.evaluation} -n {one.number} -o FILE: {one.picture.words}"))
+            say(one_line(f"codriver image {one.evaluation} -n {one.number} -o FILE: {one.image.description}"))
 
 
 def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
@@ -133,20 +133,20 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
         texts = sorted((int(line), str(name), str(text)) for line, name, text in rows)
     contents: dict[str, bytes] = {}
     for line, _, text in texts:
-        if any(one.digest not in contents for one in pictures_in(text)):
+        if any(one.digest not in contents for one in images_in(text)):
             arguments = {"query": TEXTS_AT, "inputs": [[line]], "maxImages": MOST}
             _, images = connection.call_with_images("repl_output_log", arguments)
-            contents |= {picture(kind, data).digest: decoded(data) for kind, data in images}
-    return _numbered((name, one, contents.get(one.digest)) for _, name, text in texts for one in pictures_in(text))
+            contents |= {image(kind, data).digest: decoded(data) for kind, data in images}
+    return _numbered((name, one, contents.get(one.digest)) for _, name, text in texts for one in images_in(text))
 
 
 def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
     """Return the images of an earlier run's entries, without those that were cut."""
     found = [(str(entry.get("evaluation", "log")), data) for entry in entries for data in DATA.finditer(entry["text"])]
-    return _numbered((name, picture(data[1], data[2]), decoded(data[2])) for name, data in found)
+    return _numbered((name, image(data[1], data[2]), decoded(data[2])) for name, data in found)
 
 
-def _numbered(found: Iterable[tuple[str, Picture, bytes | None]]) -> list[Image]:
+def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Image]:
     counts: dict[str, int] = {}
     images = []
     for name, one, content in found:

@@ -278,7 +278,7 @@ def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     text = entry["text"].rstrip("\n")
     if PICTURE in text:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
-        text = marked(text, lambda one: f"<<{one.words}: {command}>>")
+        text = marked(text, lambda one: f"<<{one.description}: {command}>>")
     indented = cut_counted(text, SHOWN_CHARACTERS).replace("\n", "\n" + " " * HANG)
     styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
     return [f"{entry['line']:>6} {when} {where}  ", styled]

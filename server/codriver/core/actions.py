@@ -1,4 +1,4 @@
-"""Actions: all events and wishes that change the state: the server's life, clients, REPLs, evaluations, messages."""
+"""Actions: all events and requests that change the state: the server's life cycle, clients, REPLs, evaluations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Action:
-    """An event that happened, or a wish."""
+    """An event that happened, or a request to change something."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class Start(Action):
 
 @dataclass(frozen=True)
 class Listening(Action):
-    """The listener is open on `port`; `asked_port` is the one wanted."""
+    """The listener is open on `port`; `requested_port` is the port that the settings ask for."""
 
     host: Later[str] = from_result(1)
     port: Later[int] = from_result(2)
-    asked_port: Later[int] = from_settings("mcp_socket_server_port")
+    requested_port: Later[int] = from_settings("mcp_socket_server_port")
 
 
 @dataclass(frozen=True)
 class Searching(Action):
-    """The first search for REPLs began, or ended with all that it found in the state."""
+    """The first search for REPLs started, or ended with all that it found in the state."""
 
     is_under_way: bool
 
 
 @dataclass(frozen=True)
 class PortFilesSeen(Action):
-    """All port files were looked at, and some may belong to a REPL that is starting, or none do any more."""
+    """All port files were read. `has_unread` REPLs may still be starting."""
 
     are_unread: bool
 
@@ -71,21 +71,24 @@ class ClientConnected(Action):
 
 @dataclass(frozen=True)
 class ClientGone(Action):
-    """A connection is over; all that it held is freed."""
+    """A connection was closed; everything that belonged to it is released."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class GraceOver(Action):
-    """The grace of a client that is gone is over: nothing that the client left may hold up others any more."""
+    """The grace period of a client that left has passed: its remaining evaluations may no longer block others."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class CallerNamed(Action):
-    """A caller gave its name, which holds until the next; the name before, given or made up, is `formerly`."""
+    """A caller gave its name, which is valid until it gives another.
+
+    `formerly` is the previous name, given or generated.
+    """
 
     conversation: str
     formerly: str
@@ -96,10 +99,10 @@ class CallerNamed(Action):
 
 
 @dataclass(frozen=True)
-class ClientTold(Action):
-    """The caller that asks was told the standing of the others' evaluations, and of a session of its own.
+class EvaluationsReported(Action):
+    """The caller received the status of other callers' evaluations, and of a session of its own.
 
-    `session` is the session's key and `seen` its standing; None for an answer about no session.
+    `session` is the session's key and `seen` its status; None for an answer about no session.
     """
 
     client: Later[str] = from_context("client")
@@ -120,11 +123,11 @@ class ToolsChanged(Action):
 
 @dataclass(frozen=True)
 class LanguagesSeen(Action):
-    """The files of the workspace were looked at; these are their languages."""
+    """The files of the workspace were scanned; these are their languages."""
 
     languages: frozenset[str]
     repl: str = ""
-    """The text for the setting `repl` that the files call for; empty if the files show no project."""
+    """The value of the setting `repl` that the files suggest; empty if the files show no project."""
     needs_trust: bool = False
     """Whether the user has to accept the workspace before the REPL is started."""
     is_accepted: bool = True
@@ -184,8 +187,8 @@ class ReplProgress(Action):
 class ReplStarted(Action):
     """The process runs and listens at `address`; connecting is next.
 
-    `caution`: for the first evaluation of each caller. `awaits_trust`: an accepted workspace would get another process.
-    `remark`: for one answer in the workspace.
+    `caution` is included in the first answer to each caller, `remark` in one answer of the workspace. `awaits_trust`:
+    an accepted workspace would get another process.
     """
 
     id: str
@@ -197,7 +200,7 @@ class ReplStarted(Action):
 
 @dataclass(frozen=True)
 class ReplConnected(Action):
-    """The connection stands and shows this profile; `key` is the REPL's if it was given none."""
+    """The connection is established, with this profile; `key` is the REPL's key if it had none."""
 
     id: str
     profile: Profile
@@ -213,12 +216,12 @@ class SeamSeen(Action):
     id: str
     seam: str
     provider: str | None = None
-    """The provider, for a seam that is asked by evaluation."""
+    """The provider, for a seam that is queried by evaluation."""
 
 
 @dataclass(frozen=True)
-class AppStreamBegan(Action):
-    """The application's seam pushes the events that a client asked for."""
+class AppStreamStarted(Action):
+    """The application's seam pushes the events that a client requested."""
 
     stream: AppStream
 
@@ -228,11 +231,11 @@ class AppStreamRenewed(Action):
     """The renewal of a stream: whether the application still has the stream."""
 
     stream: AppStream
-    is_there: Later[bool] = from_result()
+    is_active: Later[bool] = from_result()
 
 
 @dataclass(frozen=True)
-class AppStreamEnded(Action):
+class AppStreamStopped(Action):
     """A client ended a stream."""
 
     stream: AppStream
@@ -240,19 +243,19 @@ class AppStreamEnded(Action):
 
 @dataclass(frozen=True)
 class ReplLost(Action):
-    """The connection, or the try to make one, ended. `final`: another try is of no use."""
+    """The connection, or an attempt to connect, ended. `final`: another attempt is useless."""
 
     id: str
     cause: str
     final: bool = False
     is_unreachable: bool = False
-    """Whether nobody listens at the REPL's address."""
+    """Whether no one listens at the REPL's address."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class RetryDue(Action):
-    """The pause after a failure is over."""
+    """The pause after a failure has finished."""
 
     id: str
     failures: int
@@ -262,7 +265,7 @@ class RetryDue(Action):
 
 @dataclass(frozen=True)
 class RestartRepl(Action):
-    """End the process and start it anew. `why` enters the note."""
+    """End the process and start it again. `why` enters the note."""
 
     id: str
     why: str
@@ -270,7 +273,7 @@ class RestartRepl(Action):
 
 @dataclass(frozen=True)
 class SessionOpened(Action):
-    """A session was opened for the caller that asks; it ends with the caller's client."""
+    """A session was opened for the caller; it closes with the caller's client."""
 
     id: str
     name: str
@@ -279,8 +282,8 @@ class SessionOpened(Action):
 
 
 @dataclass(frozen=True)
-class LaneWanted(Action):
-    """A connection evaluates in a lane; a missing lane is made."""
+class LaneRequested(Action):
+    """A connection evaluates in a lane, which is created if it does not exist."""
 
     id: str
     lane: Lane
@@ -297,13 +300,13 @@ class SessionClosed(Action):
 
 @dataclass(frozen=True)
 class Evaluate(Action):
-    """Accept an evaluation, to be run when its queue is free. `head`: the beginning of its code, to be shown."""
+    """Accept an evaluation, to be run when its queue is free. `head` is the beginning of its code, for display."""
 
     repl: str
     request: Request
     head: str = ""
     lane: Lane | None = None
-    """The caller's lane, if the request is not for the caller's session: used if the REPL proves to give lanes."""
+    """The caller's lane, if the request is not for the caller's session. It is used if the REPL supports lanes."""
     who: Later[str] = from_context("who")
     client: Later[str | None] = from_context("client")
     now: Later[int] = from_context("now")
@@ -311,9 +314,9 @@ class Evaluate(Action):
 
 @dataclass(frozen=True)
 class StartJob(Action):
-    """Accept a job, to start when its queue is free: a test run in a process of its own, or code in a failed one.
+    """Accept a job, to start when its queue is free: a test run in a new process, or code in a failed one.
 
-    `head`: its command, to be shown.
+    `head` is its command, for display.
     """
 
     request: Request
@@ -325,7 +328,7 @@ class StartJob(Action):
 
 @dataclass(frozen=True)
 class OthersEvaluation(Action):
-    """Another program, past this server, evaluates in a REPL already. `evaluation`: the id that the evaluation gets."""
+    """Another program already evaluates in a REPL, bypassing this server. `evaluation` is the id that it gets."""
 
     repl: str
     evaluation: str
@@ -334,7 +337,7 @@ class OthersEvaluation(Action):
 
 
 @dataclass(frozen=True)
-class InputWanted(Action):
+class InputRequested(Action):
     """The evaluation waits for input."""
 
     evaluation: str
@@ -342,37 +345,37 @@ class InputWanted(Action):
 
 @dataclass(frozen=True)
 class InputGiven(Action):
-    """Input was sent; the evaluation goes on."""
+    """Input was sent; the evaluation continues."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
-class EvaluationEnded(Action):
-    """The evaluation is over."""
+class EvaluationFinished(Action):
+    """The evaluation has finished."""
 
     evaluation: str
     status: Literal["done", "failed", "interrupted", "lost"]
     session_namespace: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
-    said: str | None = None
+    summary: str | None = None
     """One line for the log."""
     data: str | None = None
-    """The facts behind that line, as a JSON object."""
+    """The facts after that line, as a JSON object."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class RunningTold(Action):
-    """The caller was answered that the evaluation runs, or waits for input. Harmless for one that is over."""
+class RunningReported(Action):
+    """The caller was answered that the evaluation runs, or waits for input. Harmless for one that has finished."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
-class StopAsked(Action):
-    """A running evaluation is asked to end: `why` says by whom, and is told with the end."""
+class StopRequested(Action):
+    """A running evaluation was requested to stop. `why` says by whom, and is included in the answer about its end."""
 
     evaluation: str
     why: str
@@ -380,7 +383,7 @@ class StopAsked(Action):
 
 @dataclass(frozen=True)
 class CancelQueued(Action):
-    """Take an evaluation out of its queue; it never runs. Harmless for one that is not queued."""
+    """Remove an evaluation from its queue; it never runs. Harmless for one that is not queued."""
 
     evaluation: str
     why: str
@@ -388,18 +391,18 @@ class CancelQueued(Action):
 
 
 @dataclass(frozen=True)
-class Say(Action):
-    """Put a line of the server's own into the output log."""
+class AddServerLine(Action):
+    """Add a line of the server's own to the output log."""
 
     text: str
     error: bool = False
     repl: str | None = None
     who: str | None = None
-    """The `who` of the caller whose act the line tells."""
+    """The `who` of the caller whose act the line reports."""
     kind: str | None = None
     """What the line reports, such as `edit`."""
     data: str | None = None
-    """The facts behind the text, as a JSON object."""
+    """The facts after the text, as a JSON object."""
 
 
 @dataclass(frozen=True)
@@ -413,7 +416,7 @@ class LatchError(Action):
 
 @dataclass(frozen=True)
 class WithdrawError(Action):
-    """Forget the latched error with this `code`, as it is over; harmless for an unknown code."""
+    """Forget the latched error with this `code`, as it has finished; harmless for an unknown code."""
 
     code: str
 

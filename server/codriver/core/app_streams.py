@@ -1,7 +1,7 @@
-"""Streams of the events of applications, from being started to their end.
+"""Streams of the events of applications, from start to end.
 
-A stream is renewed for as long as its client and the connection of its REPL last. The application ends a stream that
-nobody renews (see the lease in `codriver_seam.streams`).
+A stream is renewed for as long as its client and the connection to its REPL last. The application ends a stream that no
+one renews (see the lease in `codriver_seam.streams`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.actions import (
-    AppStreamBegan,
-    AppStreamEnded,
     AppStreamRenewed,
+    AppStreamStarted,
+    AppStreamStopped,
     ReplLost,
     RestartRepl,
 )
@@ -20,7 +20,7 @@ from codriver.core.dispatch import (
     EndAppStream,
     Outcome,
     RenewAppStream,
-    TellAppStreamOver,
+    ReportAppStreamEnd,
 )
 from codriver.core.records import replace
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 CALLS: Final = "calls"
 """The topic of a capture, which ends after a number of events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
-"""By topic: the op-type of its events, if that differs from the topic."""
+"""By topic: the op type of its events, if that differs from the topic."""
 
 
-def add_stream(state: State, action: AppStreamBegan) -> Outcome:
+def add_stream(state: State, action: AppStreamStarted) -> Outcome:
     """Add a stream and renew it from now on. A stream whose client has left in the meantime is ended."""
     stream = action.stream
     if stream.client not in state.clients:
@@ -52,7 +52,7 @@ def renew_or_forget_stream(state: State, action: AppStreamRenewed) -> Outcome:
     stream = action.stream
     if stream not in state.app_streams:
         return Outcome(state)
-    if action.is_there:
+    if action.is_active:
         return Outcome(state, (_renewal(stream),))
     # A capture ends by itself.
     why = "it has told enough, or the application ended it" if stream.topic == CALLS else "the application ended it"
@@ -68,19 +68,19 @@ def ending_streams(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[S
         if not left or outcome.state.repls[repl.id].phase == "connected":
             return outcome
         why = f"the REPL {repl.key} " + ("restarts" if isinstance(action, RestartRepl) else f"is lost ({action.cause})")
-        told = _end_streams(outcome.state, left, why)
-        return replace(outcome, state=told.state, effects=(*outcome.effects, *told.effects))
+        closing = _end_streams(outcome.state, left, why)
+        return replace(outcome, state=closing.state, effects=(*outcome.effects, *closing.effects))
 
     return handled
 
 
-def forget_stream(state: State, action: AppStreamEnded) -> Outcome:
+def forget_stream(state: State, action: AppStreamStopped) -> Outcome:
     """Forget a stream."""
     return Outcome(_without(state, [action.stream]))
 
 
 def end_streams_of(state: State, client: str) -> Outcome:
-    """End the streams of a client that is gone."""
+    """End the streams of a client that disconnected."""
     left = [stream for stream in state.app_streams if stream.client == client]
     return Outcome(_without(state, left), tuple(EndAppStream(stream=stream) for stream in left))
 
@@ -93,7 +93,7 @@ def active_app_streams(state: State) -> list[AppStream]:
 
 def _end_streams(state: State, streams: list[AppStream], why: str) -> Outcome:
     """End streams without a request. The callers that wait for their events are notified."""
-    return Outcome(_without(state, streams), tuple(TellAppStreamOver(stream=stream, why=why) for stream in streams))
+    return Outcome(_without(state, streams), tuple(ReportAppStreamEnd(stream=stream, why=why) for stream in streams))
 
 
 def _without(state: State, streams: list[AppStream]) -> State:

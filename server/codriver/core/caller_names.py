@@ -1,7 +1,7 @@
-"""The names of callers: the `who` that is given last in a conversation, and what belongs to it.
+"""The names of callers: the `who` given last in a conversation, and what belongs to it.
 
-A given `who` is the caller's until another is given. The evaluations that came over the same connection before any name
-was given belong to that caller too. Sub-agents with names of their own stay apart.
+A given `who` is the caller's until another is given. Evaluations from the same connection before any name was given
+belong to that caller too. Sub-agents with names of their own stay separate.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 def name_caller(state: State, action: CallerNamed) -> Outcome:
-    """Give a caller its name. It keeps the lane and the answers that it had without a name."""
+    """Give a caller its name. It retains the lane and the answers that it had without a name."""
     client = state.clients.get(action.client)
     if client is None:
         return Outcome(state)
     was_unnamed = action.conversation not in client.names and action.formerly != action.who
     names = with_newest(client.names, action.conversation, action.who)
-    told, used = client.told, client.used
-    if was_unnamed and action.formerly in told and action.who not in told:
-        told = with_item(told, action.who, told[action.formerly])
+    knowledge, used = client.knowledge, client.used
+    if was_unnamed and action.formerly in knowledge and action.who not in knowledge:
+        knowledge = with_item(knowledge, action.who, knowledge[action.formerly])
     if was_unnamed and action.formerly in used and action.who not in used:
         used = with_item(used, action.who, used[action.formerly])
     client = replace(
-        client, names=names, unnamed=action.formerly if was_unnamed else client.unnamed, told=told, used=used
+        client, names=names, unnamed=action.formerly if was_unnamed else client.unnamed, knowledge=knowledge, used=used
     )
     state = replace(state, clients=with_item(state.clients, client.id, client))
     if action.client_name and action.conversation:
@@ -51,8 +51,8 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
     """Give a caller's name the lanes that the caller had without a name, unless it has lanes already."""
     for repl in state.repls.values():
-        own = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
-        mine = [one for one in own if one.lane and one.lane.conversation == action.conversation]
+        lanes = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
+        mine = [one for one in lanes if one.lane and one.lane.conversation == action.conversation]
         if any(one.lane and one.lane.who == action.who for one in mine):
             continue
         for one in mine:

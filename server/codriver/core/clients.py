@@ -1,4 +1,4 @@
-"""Connected MCP clients: they come and go, and are notified of changed lists."""
+"""Connected MCP clients: connecting, disconnecting, and notifications of changed lists."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def remove_client(state: State, action: ClientGone) -> Outcome:
 
 
 def end_client_grace(state: State, action: GraceOver) -> Outcome:
-    """End the grace period of a client that left: its evaluations may not hold up anybody any more."""
+    """End the grace period of a client that left: its evaluations may no longer block others."""
     return end_grace(state, action.client)
 
 

@@ -1,15 +1,15 @@
-"""The dispatch: actions in, a new state and effects out. Every kind of effect is here.
+"""The dispatch: actions in, a new state and effects out. This module defines every kind of effect.
 
-An *action* is a frozen dataclass for an event or a wish; its handler is a pure function. An *effect* is a frozen
+An *action* is a frozen dataclass for an event or a request; its handler is a pure function. An *effect* is a frozen
 dataclass for an act outside; the shell performs it and reports back only by dispatching. Handlers and performers are
 found by class. One dispatch runs in this order:
 
-1. the handlers, in the order of the actions, each seeing the state the one before left;
+1. the handlers, in the order of the actions, each seeing the state that the previous one returned;
 2. the new state is set;
 3. the follow-up actions are dispatched, each handler's in turn;
 4. the effects are performed.
 
-Values that actions and effects only name are filled in before: see `codriver.core.records`.
+Values that actions and effects only refer to are resolved first: see `codriver.core.records`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from codriver.core.state import AppStream, Life, State
+    from codriver.core.state import AppStream, Lifecycle, State
     from codriver.core.values import Request
 
 
@@ -40,7 +40,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Listen(Effect):
-    """Open the listener. Continuation: (host, port it got)."""
+    """Open the listener. Continuation: (host, actual port)."""
 
     host: Later[str] = from_settings("host")
     port: Later[int] = from_settings("mcp_socket_server_port")
@@ -50,7 +50,7 @@ class Listen(Effect):
 class Announce(Effect):
     """Write the port file and its companion, now that the server can be reached."""
 
-    life: Later[Life] = from_state("life")
+    lifecycle: Later[Lifecycle] = from_state("life")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class WindDown(Effect):
 
 @dataclass(frozen=True)
 class Remember(Effect):
-    """Keep a document beyond this run, under its kind and its name."""
+    """Store a document beyond this run, under its kind and its name."""
 
     kind: str
     name: str
@@ -74,7 +74,7 @@ class Remember(Effect):
 
 @dataclass(frozen=True)
 class NotifyClients(Effect):
-    """Tell every initialized client that a list changed."""
+    """Notify every initialized client that a list changed."""
 
     changed: Literal["tools", "resources"] = "tools"
 
@@ -95,7 +95,7 @@ class StartRepl(Effect):
 
 @dataclass(frozen=True)
 class EndRepl(Effect):
-    """Close the connection and end the process, if the process is ours."""
+    """Close the connection, and end the process if Codriver started it."""
 
     id: str
 
@@ -137,7 +137,7 @@ class CloseSession(Effect):
 
 @dataclass(frozen=True)
 class StopEvaluation(Effect):
-    """Interrupt an evaluation that nobody wants any more, if its REPL can."""
+    """Interrupt an evaluation that no one wants any more, if its REPL can."""
 
     evaluation: str
     why: str
@@ -152,7 +152,7 @@ class AwaitGrace(Effect):
 
 @dataclass(frozen=True)
 class RenewAppStream(Effect):
-    """Tell the application, before its lease is over, that a stream is still watched. Continuation: true if so."""
+    """Notify the application, before its lease expires, that a stream is still watched. Continuation: true if so."""
 
     stream: AppStream
 
@@ -165,8 +165,8 @@ class EndAppStream(Effect):
 
 
 @dataclass(frozen=True)
-class TellAppStreamOver(Effect):
-    """Tell the callers that wait for the events of a stream that no more come, and why."""
+class ReportAppStreamEnd(Effect):
+    """Notify the callers that wait for events of a stream that it has ended, and why."""
 
     stream: AppStream
     why: str
@@ -174,7 +174,7 @@ class TellAppStreamOver(Effect):
 
 @dataclass(frozen=True)
 class WakeWaiters(Effect):
-    """Wake the callers that wait for the evaluation: it is over, or its status changed."""
+    """Wake the callers that wait for the evaluation: it has finished, or its status changed."""
 
     evaluation: str
 
@@ -198,7 +198,7 @@ class Append(Effect):
 
 @dataclass(frozen=True)
 class LogMessage(Effect):
-    """Tell the clients that asked for the server's own messages."""
+    """Send a message to the clients that subscribed to the server's own messages."""
 
     level: Literal["info", "warning"]
     text: str
@@ -213,7 +213,7 @@ EFFECTS: Final = tuple(Effect.__subclasses__())
 R = TypeVar("R", bound="DataclassInstance")
 
 Context = Mapping[str, object]
-"""Facts about who dispatches, such as the client that asks. The core adds the time, as `now`."""
+"""Facts about who dispatches, such as the requesting client. The core adds the time, as `now`."""
 
 NOBODY: Final[Context] = MappingProxyType({})
 """The context of an event without a caller."""
@@ -235,7 +235,7 @@ class UnresolvedError(CodriverError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The state after an action, the effects outside, and the actions that come next."""
+    """The state after an action, the effects outside, and the follow-up actions."""
 
     state: State
     effects: tuple[Effect, ...] = ()
@@ -247,7 +247,7 @@ Performer = Callable[[Any], object]
 
 
 class Core:
-    """Owns the state for the life of one server. Not reentrant from other threads: call it on the event loop."""
+    """Owns the state of one server. Not reentrant from other threads: call it on the event loop."""
 
     def __init__(
         self,
@@ -318,17 +318,17 @@ class Core:
         try:
             if follow_ups:
                 self._dispatch(context, follow_ups)
-        finally:  # the effects of the new state are performed, whatever becomes of its follow-ups
+        finally:  # The effects of the new state are performed even if a follow-up fails.
             for effect in effects:
                 self._performers[type(effect)](effect)
 
 
 NOT_YET: Final = object()
-"""Stands in the sources for a result that comes later: fields that name the result are left unchanged."""
+"""A marker for a result that is not available yet: fields that refer to the result are left unchanged."""
 
 
 def fill(record: R, sources: Mapping[str, object]) -> R:
-    """The action or effect with its named values filled in from `sources`; itself if it names none."""
+    """Return the action or effect with its named values filled in from `sources`; itself if it names none."""
     changes: dict[str, object] = {}
     for name in later_fields(type(record)):
         later = record.__dict__[name]
@@ -344,12 +344,12 @@ def fill(record: R, sources: Mapping[str, object]) -> R:
 
 @cache
 def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    """The names of the fields in which a class may name a value."""
+    """Return the names of the fields in which a class may name a value."""
     return tuple(one.name for one in fields(kind) if type(one.default) is Later)
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
-    """The effect with all values filled in, except those that its continuation takes from its result."""
+    """Return the effect with all values filled in, except those that its continuation takes from its result."""
     then = tuple(fill(action, {**sources, "result": NOT_YET}) for action in effect.then)
     return fill(replace(effect, then=then), sources)
 

@@ -1,12 +1,12 @@
-"""The queues of evaluations: accepted, run one at a time in each queue, ended.
+"""The queues of evaluations: accepted, run one at a time in each queue, finished.
 
-Within a queue (`core.state.queue_of`) those of a client run in the order in which they came, and clients take turns. An
-evaluation accepted while its REPL is on its way waits for it.
+Within a queue (`core.state.queue_of`) the evaluations of one client run in the order of their arrival, and clients take
+turns. An evaluation accepted while its REPL is starting waits for it.
 
-A turn is one evaluation, however long. Its place in the order is a number that each evaluation gets on arrival. When
-one evaluation of a client ends while more of them wait, the first of these goes behind all that have arrived until
-then. So nobody waits longer than for the running evaluation and one of each waiting client, and a new client overtakes
-nobody for ever. A client is a connection: callers that share one share its turns, under whatever names.
+A turn is one evaluation, however long it takes. Its position in the order is a number that each evaluation gets on
+arrival. When one evaluation of a client finishes while more of them wait, the first of these goes after all that have
+arrived until then. So no one waits longer than for the running evaluation and one of each waiting client, and no client
+can starve the others. A client is a connection: callers that share one also share its turns, whatever their names.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from codriver.core.actions import (
     Action,
     CancelQueued,
     Evaluate,
-    EvaluationEnded,
+    EvaluationFinished,
     InputGiven,
-    InputWanted,
+    InputRequested,
     OthersEvaluation,
-    RunningTold,
+    RunningReported,
     StartJob,
-    StopAsked,
+    StopRequested,
 )
 from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, RunJob, WakeWaiters
 from codriver.core.log_facts import ENDED, LOAD, PURPOSE, data_of
@@ -32,11 +32,11 @@ from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
     CHECKPOINT,
-    HELD,
+    DESCRIBED_KINDS,
     HUMAN,
     MAIN_SESSION,
+    OCCUPYING,
     TEST_JOBS,
-    TOLD_IN_WORDS,
     Evaluation,
     Failure,
     checkpoint_name,
@@ -49,25 +49,25 @@ if TYPE_CHECKING:
     from codriver.core.values import Request
 
 
-KEPT = 1000
-"""The number of finished evaluations that can still be asked about."""
+MAX_FINISHED = 1000
+"""Maximum number of finished evaluations whose results can still be requested."""
 TRIMMED_AT_ONCE = 250
-"""The surplus at which the oldest are dropped: each change copies the mapping, in 3 µs, so the mapping stays small."""
+"""The surplus at which the oldest are dropped. Each change copies the mapping, which takes 3 µs, so it stays small."""
 HEAD_CHARACTERS = 200
 
 
 def next_id(state: State) -> str:
-    """The id of the next evaluation: unique also across restarts, as the id begins with the server's own."""
+    """Return the id of the next evaluation. It begins with the server's own id, so it is unique across restarts."""
     return id_of(state, state.evaluated + 1)
 
 
 def id_of(state: State, number: int) -> str:
-    """The id of the evaluation with this number."""
-    return f"{state.life.session_id[:4]}-{number}"
+    """Return the id of the evaluation with this number."""
+    return f"{state.lifecycle.session_id[:4]}-{number}"
 
 
 def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
-    """A handler for actions about one evaluation, which gets it; actions about a finished one do nothing."""
+    """Return a handler for actions about one evaluation, which gets it; actions about a finished one do nothing."""
 
     def handled(state: State, action: Any) -> Outcome:
         evaluation = state.evaluations.get(action.evaluation)
@@ -77,25 +77,25 @@ def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handle
 
 
 def endings(state: State, repl: str, cause: str, *, restarted: bool = False) -> tuple[Action, ...]:
-    """The actions that end all of a REPL's evaluations because its connection is gone."""
+    """Return the actions that end all of a REPL's evaluations because its connection is gone."""
     return tuple(
         _ending(evaluation, cause, restarted=restarted) for evaluation in state.unfinished() if evaluation.repl == repl
     )
 
 
-def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationEnded:
-    """The end of an evaluation: code that ran may have done its work, queued code was never sent."""
+def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
+    """Return the end of an evaluation: code that ran may have done its work, queued code was never sent."""
     if evaluation.is_others:
         return _lost(evaluation, f"{cause}; how far it came is not known here")
     if evaluation.status == "queued":
         return _lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
     if restarted:
-        return EvaluationEnded(evaluation.id, "interrupted", notes=(f"{cause}: what was defined in it is gone",))
+        return EvaluationFinished(evaluation.id, "interrupted", notes=(f"{cause}: what was defined in it is gone",))
     return _lost(evaluation, f"{cause}; the code was sent and {NOT_SENT_AGAIN}")
 
 
-def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationEnded:
-    return EvaluationEnded(evaluation.id, "lost", failure=Failure(kind, why))
+def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationFinished:
+    return EvaluationFinished(evaluation.id, "lost", failure=Failure(kind, why))
 
 
 def fill_queues(state: State, repl: str, now: int) -> Outcome:
@@ -105,9 +105,9 @@ def fill_queues(state: State, repl: str, now: int) -> Outcome:
     effects: list[Effect] = []
     for evaluation in next_in(state, repl):
         if evaluation.request is not None:
-            begun = _running(evaluation, state.repls[repl], now)
-            state = with_evaluation(state, begun)
-            effects += _run(begun, evaluation.request, state.repls[repl])
+            started = _running(evaluation, state.repls[repl], now)
+            state = with_evaluation(state, started)
+            effects += _run(started, evaluation.request, state.repls[repl])
     return Outcome(state, tuple(effects))
 
 
@@ -119,7 +119,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
     state = recent_repls.with_recent_repl(state, action.client, action.who, repl.id)
     evaluation = _accepted(state, action, repl, session)
-    if state.life.phase in ("stopping", "stopped"):
+    if state.lifecycle.phase in ("stopping", "stopped"):
         # A connected client calls on until its connection is closed, which happens last.
         why = "the server stops, so this code was never sent"
         state = _put_new(state, evaluation, repl, session, action.now)
@@ -154,7 +154,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
         is_in_frame=action.request.frame is not None,
         is_background=action.request.background,
     )
-    if state.life.phase in ("stopping", "stopped"):
+    if state.lifecycle.phase in ("stopping", "stopped"):
         why = "the server stops, so this never started"
         return Outcome(_with_new(state, job), follow_ups=(_lost(job, why, "server-stopped"),))
     if holder(state, job) is not None:
@@ -164,9 +164,9 @@ def accept_job(state: State, action: StartJob) -> Outcome:
 
 
 def _run_job(job: Evaluation, request: Request) -> tuple[Effect, ...]:
-    """The effects that start a job. The log gets the code of one that evaluates, and the end of a test run."""
+    """Return the effects that start a job. The log gets the code of one that evaluates, and the end of a test run."""
     run = RunJob(request=request)
-    if request.kind in TOLD_IN_WORDS:
+    if request.kind in DESCRIBED_KINDS:
         return (run,)
     text = request.text
     code = Append(category="evaluatedCode", text=text, who=job.who, session_key=TEST_JOBS, evaluation=job.id)
@@ -209,7 +209,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
 
 
 def note_others(state: State, action: OthersEvaluation) -> Outcome:
-    """Note an evaluation past this server: it holds the queue as ours do, and the log has its code."""
+    """Record an evaluation that bypasses this server. It occupies the queue like any other, and its code is logged."""
     repl = state.repls.get(action.repl)
     if repl is None:
         return Outcome(state)
@@ -264,8 +264,8 @@ def _with_new(state: State, evaluation: Evaluation) -> State:
 
 
 def _trimmed(state: State) -> Mapping[str, Evaluation]:
-    """The evaluations that can be asked about: the unfinished ones, and the newest of the others."""
-    excess = len(state.evaluations) - KEPT
+    """Return the evaluations to retain: the unfinished ones, and the newest of the others."""
+    excess = len(state.evaluations) - MAX_FINISHED
     if excess < TRIMMED_AT_ONCE:
         return state.evaluations
     dropped = set([name for name in state.evaluations if name not in state.live][:excess])
@@ -277,7 +277,7 @@ def _running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
 
 
 def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
-    """The effects that run the evaluation. The log gets its description, then its code, before its output.
+    """Return the effects that run the evaluation. The log gets its description, then its code, before its output.
 
     The code is sent first: the log is written while the REPL works, and the REPL's answer is read in a later turn.
     """
@@ -294,8 +294,8 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
     if repl.profile is not None and repl.profile.seam is not None:
         request = replace(request, who=evaluation.who)
     run = RunEvaluation(repl=repl.id, request=request)
-    if request.kind in TOLD_IN_WORDS:
-        return (run,)  # the log is told of its end
+    if request.kind in DESCRIBED_KINDS:
+        return (run,)  # the log is notified of its end
     if not request.description:
         return (run, code)
     described = replace(code, category="otherOutput", text=request.description, ns=None, file=None)
@@ -309,7 +309,7 @@ def _with_facts(described: Append, request: Request) -> Append:
 
 
 def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
-    """The checkpoint that a description sets, if any: a name for this moment, which outlives the server."""
+    """Return the checkpoint that a description sets, if any: a name for this moment, which outlives the server."""
     name = checkpoint_name(description)
     if not name:
         return ()
@@ -318,60 +318,60 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
     return (Remember(CHECKPOINT, name, f"by {evaluation.who} in {key} ({evaluation.id})", facts),)
 
 
-def note_told(state: State, evaluation: Evaluation, _action: RunningTold) -> Outcome:
-    """Remember that the caller knows that the evaluation runs: later calls of the caller wait for nobody else."""
+def note_reported(state: State, evaluation: Evaluation, _action: RunningReported) -> Outcome:
+    """Remember that the caller knows that the evaluation runs: later calls of the caller wait for no one else."""
     return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 
 
-def ask_to_stop(state: State, evaluation: Evaluation, action: StopAsked) -> Outcome:
-    """Remember who wants the evaluation to end, to be told with its end."""
-    return Outcome(with_evaluation(state, replace(evaluation, stop_asked=action.why)))
+def request_stop(state: State, evaluation: Evaluation, action: StopRequested) -> Outcome:
+    """Remember who requested the end of the evaluation, for the answer about its end."""
+    return Outcome(with_evaluation(state, replace(evaluation, stop_requested=action.why)))
 
 
 def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
-    """End an evaluation that has not begun; the evaluation never runs."""
+    """End an evaluation that has not started; the evaluation never runs."""
     if evaluation.status != "queued":
         return Outcome(state)
-    return end(state, evaluation, EvaluationEnded(evaluation.id, "interrupted", notes=(action.why,), now=action.now))
+    return end(state, evaluation, EvaluationFinished(evaluation.id, "interrupted", notes=(action.why,), now=action.now))
 
 
-def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
-    """Wait for input, or end the evaluation if nobody will think of giving any."""
+def want_input(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
+    """Wait for input, or end the evaluation if no one will think of giving any."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
-    ended = orphans.end_unwanted(waiting.state)
-    own = queue_of(state, evaluation)
-    behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == own]
-    told = tuple(WakeWaiters(evaluation=one.id) for one in behind)
-    return replace(ended, effects=(*waiting.effects, *told, *ended.effects))
+    finished = orphans.end_unwanted(waiting.state)
+    queue = queue_of(state, evaluation)
+    behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == queue]
+    end_effects = tuple(WakeWaiters(evaluation=one.id) for one in behind)
+    return replace(finished, effects=(*waiting.effects, *end_effects, *finished.effects))
 
 
 def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
-    """Let the evaluation run on after its input."""
+    """Let the evaluation continue after its input."""
     if evaluation.status != "needs-input":
         return Outcome(state)
     return _set_status(state, replace(evaluation, status="running"))
 
 
-def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
+def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
     """End the evaluation, wake its waiting callers, and run the next in its queue."""
-    state = _ended(state, evaluation, action)
+    state = _with_end(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
     if evaluation.is_job:
-        said = _told(state.evaluations[evaluation.id], action, TEST_JOBS)
+        message = _end_effects(state.evaluations[evaluation.id], action, TEST_JOBS)
         started = _next_job(state, action.now)
-        return Outcome(started.state, (wake, *said, *started.effects))
+        return Outcome(started.state, (wake, *message, *started.effects))
     repl = state.repls.get(evaluation.repl)
     if repl is None:
         return Outcome(state, (wake,))
-    told = _told(state.evaluations[evaluation.id], action, repl.session_key(evaluation.session))
+    end_effects = _end_effects(state.evaluations[evaluation.id], action, repl.session_key(evaluation.session))
     session = repl.sessions.get(evaluation.session)
     if session is not None:
         # Code that names its namespace is evaluated there and leaves the session in its own.
-        is_elsewhere = evaluation.request is not None and evaluation.request.namespace is not None
-        namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
+        is_in_other_namespace = evaluation.request is not None and evaluation.request.namespace is not None
+        namespace = session.namespace if is_in_other_namespace else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
         state = with_session(state, repl.id, session)
-    effects: tuple[Effect, ...] = (wake, *told)
+    effects: tuple[Effect, ...] = (wake, *end_effects)
     if session is not None and session.is_leaving:
         effects += orphans.close_after_last(state, repl.id, session.name)
     if repl.phase != "connected":
@@ -380,13 +380,13 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
     return Outcome(filled.state, (*effects, *filled.effects))
 
 
-def _told(evaluation: Evaluation, action: EvaluationEnded, session_key: str) -> tuple[Effect, ...]:
-    """The log entry about an end that nothing else in the log shows."""
+def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key: str) -> tuple[Effect, ...]:
+    """Return the log entry about an end that nothing else in the log shows."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
     is_wrong, cause = action.status != "done", ""
     if evaluation.kind == "run-tests":
         words = f"{action.failure.message}" if action.failure else action.status
-        text = f"{evaluation.who} ran {action.said or f'{evaluation.head}: {words}'}"
+        text = f"{evaluation.who} ran {action.summary or f'{evaluation.head}: {words}'}"
     elif action.status == "interrupted":
         cause = "; ".join(evaluation.notes) or "it was interrupted"
         text = f"{of}: {cause}"
@@ -404,27 +404,27 @@ def _told(evaluation: Evaluation, action: EvaluationEnded, session_key: str) -> 
     return (entry,)
 
 
-def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> State:
-    ended = replace(
+def _with_end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> State:
+    finished = replace(
         evaluation,
         status=action.status,
-        ended_at=action.now,
+        finished_at=action.now,
         namespace=action.session_namespace,
         failure=action.failure,
         notes=(*evaluation.notes, *action.notes, *_stopped_by(evaluation, action)),
         request=None,
     )
-    live = tuple([name for name in state.live if name != ended.id])
-    state = replace(state, evaluations=with_item(state.evaluations, ended.id, ended), live=live)
+    live = tuple([name for name in state.live if name != finished.id])
+    state = replace(state, evaluations=with_item(state.evaluations, finished.id, finished), live=live)
     return pass_on(state, evaluation)
 
 
-def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
-    """The note that says who ended an evaluation and why; none for code that has ended by itself."""
-    if evaluation.stop_asked is None or action.status not in ("interrupted", "failed"):
+def _stopped_by(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
+    """Return the note about who ended an evaluation and why, or nothing for code that finished by itself."""
+    if evaluation.stop_requested is None or action.status not in ("interrupted", "failed"):
         return ()
     how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
-    return (f"{how}: {evaluation.stop_asked}",)
+    return (f"{how}: {evaluation.stop_requested}",)
 
 
 def _set_status(state: State, evaluation: Evaluation) -> Outcome:
@@ -432,13 +432,13 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 
 def next_in(state: State, repl: str) -> list[Evaluation]:
-    """The evaluations of a REPL that are to run now: from each free queue, the one whose turn has come."""
+    """Return the evaluations of a REPL that are to run now: from each free queue, the one whose turn has come."""
     unfinished = [one for one in state.unfinished() if one.repl == repl]
-    taken = {queue_of(state, one) for one in unfinished if one.status in HELD}
+    busy = {queue_of(state, one) for one in unfinished if one.status in OCCUPYING}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
     for one in unfinished:
         queue = queue_of(state, one)
-        if one.status == "queued" and one.request is not None and queue not in taken:
+        if one.status == "queued" and one.request is not None and queue not in busy:
             first.setdefault((queue, one.client), one)
     chosen: dict[tuple[str, str], Evaluation] = {}
     for (queue, _), one in first.items():
@@ -448,15 +448,16 @@ def next_in(state: State, repl: str) -> list[Evaluation]:
 
 
 def pass_on(state: State, evaluation: Evaluation) -> State:
-    """The state after the end of an evaluation, in which its place goes to its client's next in the same queue.
+    """Return the state after the end of an evaluation, whose position goes to its client's next in the same queue.
 
-    An evaluation that ran leaves the last place; one that was cancelled leaves its own, which brings no turn forward.
+    An evaluation that ran gives up the last position; one that was cancelled gives up its own, which brings no turn
+    forward.
     """
     if not state.live:
         return state
     queue = queue_of(state, evaluation)
     for one in state.unfinished():
         if one.client == evaluation.client and one.status == "queued" and queue_of(state, one) == queue:
-            place = state.turns + 1 if evaluation.status in HELD else max(one.turn, evaluation.turn)
-            return replace(with_evaluation(state, replace(one, turn=place)), turns=max(state.turns, place))
+            turn = state.turns + 1 if evaluation.status in OCCUPYING else max(one.turn, evaluation.turn)
+            return replace(with_evaluation(state, replace(one, turn=turn)), turns=max(state.turns, turn))
     return state

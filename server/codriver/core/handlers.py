@@ -1,7 +1,7 @@
-"""The handlers: one table of the function for each class of action; those of the server's own life are here.
+"""The table of handlers by class of action, and the handlers of the server's own life cycle.
 
 The server's phase goes stopped → starting → started → stopping → stopped. An action that does not fit the phase changes
-nothing. The server's messages about itself are lines in the log, and errors that are latched until they are over.
+nothing. The server's messages about itself are lines in the log, and errors that are latched until they are resolved.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from codriver.core import (
     reported_evaluations,
 )
 from codriver.core.actions import (
+    AddServerLine,
     LanguagesSeen,
     LatchError,
     Listening,
     PortFilesSeen,
     ProgramsSeen,
-    Say,
     Searching,
     Start,
     Stop,
@@ -37,17 +37,17 @@ from codriver.core.dispatch import Announce, Append, Handler, Listen, LogMessage
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.records import replace
 from codriver.core.repl_connections import announcing, of_known
-from codriver.core.state import Latch, Life, State, with_item, without_item
+from codriver.core.state import Latch, Lifecycle, State, with_item, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 def start(state: State, action: Start) -> Outcome:
-    """Open the listener first: until then nobody is told of the server."""
-    if state.life.phase != "stopped":
+    """Open the listener first: until then no one is notified of the server."""
+    if state.lifecycle.phase != "stopped":
         return Outcome(state)
-    life = Life(
+    lifecycle = Lifecycle(
         phase="starting",
         session_id=action.session_id,
         process_id=action.process_id,
@@ -55,26 +55,26 @@ def start(state: State, action: Start) -> Outcome:
         workspace=action.workspace,
         started_at=action.now,
     )
-    return Outcome(replace(state, life=life), effects=(Listen(then=(Listening(),)),))
+    return Outcome(replace(state, lifecycle=lifecycle), effects=(Listen(then=(Listening(),)),))
 
 
 def listening(state: State, action: Listening) -> Outcome:
-    """Announce the server, with a note if its port is not the one asked for."""
-    if state.life.phase != "starting":
+    """Announce the server, with a note if its port is not the one requested."""
+    if state.lifecycle.phase != "starting":
         return Outcome(state)
     note = None
-    if action.asked_port not in (0, action.port):
-        note = f"port {action.asked_port} was taken, so this server listens on {action.port}"
-    life = replace(state.life, phase="started", host=action.host, port=action.port, port_note=note)
-    return Outcome(replace(state, life=life), effects=(Announce(),))
+    if action.requested_port not in (0, action.port):
+        note = f"port {action.requested_port} was taken, so this server listens on {action.port}"
+    lifecycle = replace(state.lifecycle, phase="started", host=action.host, port=action.port, port_note=note)
+    return Outcome(replace(state, lifecycle=lifecycle), effects=(Announce(),))
 
 
 def stop(state: State, action: Stop) -> Outcome:
-    """Wind down, once."""
-    if state.life.phase not in ("starting", "started"):
+    """Begin to stop the server. Further calls change nothing."""
+    if state.lifecycle.phase not in ("starting", "started"):
         return Outcome(state)
-    life = replace(state.life, phase="stopping")
-    return Outcome(replace(state, life=life), effects=(WindDown(reason=action.reason),))
+    lifecycle = replace(state.lifecycle, phase="stopping")
+    return Outcome(replace(state, lifecycle=lifecycle), effects=(WindDown(reason=action.reason),))
 
 
 def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
@@ -102,24 +102,24 @@ def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
 
 def port_files_seen(state: State, action: PortFilesSeen) -> Outcome:
     """Remember whether port files wait to be read until REPLs that are starting have written theirs."""
-    return Outcome(replace(state, life=replace(state.life, has_unread_port_files=action.are_unread)))
+    return Outcome(replace(state, lifecycle=replace(state.lifecycle, has_unread_port_files=action.are_unread)))
 
 
 def searching(state: State, action: Searching) -> Outcome:
     """Remember whether the first search for REPLs is under way."""
-    return Outcome(replace(state, life=replace(state.life, is_searching=action.is_under_way)))
+    return Outcome(replace(state, lifecycle=replace(state.lifecycle, is_searching=action.is_under_way)))
 
 
 def stopped(state: State, _action: Stopped) -> Outcome:
-    """The end: all is closed."""
-    if state.life.phase != "stopping":
+    """Return the end: all is closed."""
+    if state.lifecycle.phase != "stopping":
         return Outcome(state)
-    return Outcome(replace(state, life=replace(state.life, phase="stopped")))
+    return Outcome(replace(state, lifecycle=replace(state.lifecycle, phase="stopped")))
 
 
-def say(state: State, action: Say) -> Outcome:
-    """Append a line to the output log, and tell it at once to the clients that ask for such messages."""
-    said = Append(
+def add_server_line(state: State, action: AddServerLine) -> Outcome:
+    """Append a line to the output log, and send it to the clients that subscribed to such messages."""
+    appended = Append(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
         who=action.who,
@@ -127,8 +127,8 @@ def say(state: State, action: Say) -> Outcome:
         kind=action.kind,
         data=action.data,
     )
-    told = LogMessage("warning" if action.error else "info", action.text, action.repl)
-    return Outcome(state, effects=(said, told))
+    notification = LogMessage("warning" if action.error else "info", action.text, action.repl)
+    return Outcome(state, effects=(appended, notification))
 
 
 def latch_error(state: State, action: LatchError) -> Outcome:
@@ -141,7 +141,7 @@ def latch_error(state: State, action: LatchError) -> Outcome:
 
 
 def withdraw_error(state: State, action: WithdrawError) -> Outcome:
-    """Forget an error that is over."""
+    """Forget an error that is resolved."""
     if action.code not in state.latches:
         return Outcome(state)
     return Outcome(replace(state, latches=without_item(state.latches, action.code)))
@@ -160,7 +160,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.Stopped: stopped,
         actions.ClientConnected: clients.add_client,
         actions.CallerNamed: caller_names.name_caller,
-        actions.ClientTold: reported_evaluations.report_all,
+        actions.EvaluationsReported: reported_evaluations.report_all,
         actions.ClientGone: clients.remove_client,
         actions.GraceOver: clients.end_client_grace,
         actions.ResourcesChanged: clients.notify_resources_changed,
@@ -171,25 +171,25 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.ReplStarted: of_known(repl_connections.started),
         actions.ReplConnected: of_known(repl_connections.connected),
         actions.SeamSeen: of_known(repl_connections.seam_seen),
-        actions.AppStreamBegan: app_streams.add_stream,
+        actions.AppStreamStarted: app_streams.add_stream,
         actions.AppStreamRenewed: app_streams.renew_or_forget_stream,
-        actions.AppStreamEnded: app_streams.forget_stream,
+        actions.AppStreamStopped: app_streams.forget_stream,
         actions.ReplLost: of_known(app_streams.ending_streams(repl_connections.lost)),
         actions.RetryDue: of_known(repl_connections.retry_due),
         actions.RestartRepl: of_known(app_streams.ending_streams(repl_connections.restart)),
         actions.SessionOpened: of_known(repl_connections.session_opened),
-        actions.LaneWanted: of_known(lanes.claim_lane),
+        actions.LaneRequested: of_known(lanes.claim_lane),
         actions.SessionClosed: of_known(repl_connections.session_closed),
         actions.Evaluate: evaluation_queue.accept,
         actions.StartJob: evaluation_queue.accept_job,
         actions.OthersEvaluation: evaluation_queue.note_others,
-        actions.InputWanted: of_unfinished(evaluation_queue.want_input),
+        actions.InputRequested: of_unfinished(evaluation_queue.want_input),
         actions.InputGiven: of_unfinished(evaluation_queue.give_input),
-        actions.EvaluationEnded: of_unfinished(evaluation_queue.end),
-        actions.RunningTold: of_unfinished(evaluation_queue.note_told),
-        actions.StopAsked: of_unfinished(evaluation_queue.ask_to_stop),
+        actions.EvaluationFinished: of_unfinished(evaluation_queue.end),
+        actions.RunningReported: of_unfinished(evaluation_queue.note_reported),
+        actions.StopRequested: of_unfinished(evaluation_queue.request_stop),
         actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
-        actions.Say: say,
+        actions.AddServerLine: add_server_line,
         actions.LatchError: latch_error,
         actions.WithdrawError: withdraw_error,
     }

@@ -1,9 +1,9 @@
-"""Lanes: the session that each client has in a REPL without asking for one.
+"""Lanes: the session that each client gets in a REPL without requesting one.
 
-A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Lanes exist in a REPL that keeps
-sessions apart and runs them concurrently. A lane is made at the client's first evaluation in that REPL, and a client
-that returns under the same names gets its lane back. A lane ends when its client is gone, the grace period after that
-has passed, and nothing runs in it. The number of lanes of a REPL is bounded. Later clients use the shared session.
+A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Lanes exist in REPLs that isolate
+sessions and run them concurrently. A lane is created at the client's first evaluation in that REPL, and a client that
+returns under the same names gets its lane back. A lane closes when its client is gone, the grace period has passed, and
+nothing runs in it. The number of lanes per REPL is limited. Later clients use the shared session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codriver.core.state import (
 
 if TYPE_CHECKING:
     from codriver.core.actions import (
-        LaneWanted,
+        LaneRequested,
     )
     from codriver.core.values import Lane
 
@@ -47,7 +47,7 @@ def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Sessi
     return left
 
 
-def claim_lane(state: State, repl: Repl, action: LaneWanted) -> Outcome:
+def claim_lane(state: State, repl: Repl, action: LaneRequested) -> Outcome:
     """Give the connection its lane: an existing one, with its evaluations, or a new one if the limit allows."""
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 
@@ -77,11 +77,11 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
         session = Session(free_name(lane.who, repl.sessions), lane.who, client, lane=lane)
     else:
         session = replace(known, client=client, is_leaving=False)
-        state = _taken_over(state, repl, known, client)
+        state = _with_lane_transferred(state, repl, known, client)
     return with_session(state, repl.id, session), session
 
 
-def _taken_over(state: State, repl: Repl, session: Session, client: str | None) -> State:
+def _with_lane_transferred(state: State, repl: Repl, session: Session, client: str | None) -> State:
     """Hand the evaluations in a session that one client left to the next client."""
     for one in state.unfinished_in(repl.id, session.name):
         if one.client == session.client:

@@ -1,4 +1,4 @@
-"""Mappings that keep their newest entries only."""
+"""Mappings that retain only their newest entries."""
 
 from __future__ import annotations
 

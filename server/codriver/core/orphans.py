@@ -1,19 +1,19 @@
-"""Orphans: evaluations whose client is gone, and whose grace period after that has passed.
+"""Orphans: evaluations whose client is gone, and whose grace period has passed.
 
-In a shared session and in a lane, an orphan runs on as long as it holds nobody up, and anyone can fetch its result. It
-is ended when it waits for input, which nobody will give, when it runs in the background, and when a connected caller
-waits for its session.
+In a shared session and in a lane, an orphan runs on as long as it blocks no one, and anyone can fetch its result. It is
+ended when it waits for input, which no one will give, when it runs in the background, and when a connected caller waits
+for its session.
 
-A session that the client asked for ends with the client, after the evaluations that still run there.
+A session that the client requested ends with the client, after the evaluations that still run in it.
 """
 
 from __future__ import annotations
 
 from codriver.core.actions import (
     Action,
+    AddServerLine,
     CancelQueued,
     GraceOver,
-    Say,
 )
 from codriver.core.dispatch import (
     AwaitGrace,
@@ -32,9 +32,9 @@ from codriver.core.state import (
     with_session,
     without_item,
 )
-from codriver.core.values import HELD, Evaluation
+from codriver.core.values import OCCUPYING, Evaluation
 
-OWN_SESSION = "its client left, and the session was its own"
+SESSION_OF_CLIENT = "its client left, and the session was its own"
 LEFT_BACKGROUND = "its client left, and it ran in the background"
 UNANSWERABLE = "it waits for input, and the client that asked for it left"
 
@@ -46,7 +46,7 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """Return the effect that starts the grace period of a client that just left, if it left something behind."""
+    """Return the effect that starts the grace period of a client that just left, if it left something after."""
     if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
@@ -62,23 +62,23 @@ def end_grace(state: State, client: str) -> Outcome:
     for repl, session in _lanes(state, client):
         state = with_session(state, repl, replace(session, is_leaving=True))
         closed += close_after_last(state, repl, session.name)
-    ended = end_unwanted(state)
-    return replace(ended, effects=(*closed, *ended.effects))
+    finished = end_unwanted(state)
+    return replace(finished, effects=(*closed, *finished.effects))
 
 
 def end_unwanted(state: State) -> Outcome:
-    """Request the end of every orphan that waits for input, or that holds somebody up."""
+    """Request the end of every orphan that waits for input or blocks someone."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted(state):
         one, why = unwanted.evaluation, unwanted.why
-        if one.status not in HELD:
+        if one.status not in OCCUPYING:
             follow_ups.append(CancelQueued(one.id, f"never sent: {why}"))
-        elif one.stop_asked != why:
-            asked = replace(one, stop_asked=why)
-            state = with_evaluation(state, asked)
+        elif one.stop_requested != why:
+            stopping = replace(one, stop_requested=why)
+            state = with_evaluation(state, stopping)
             effects.append(StopEvaluation(evaluation=one.id, why=why))
-            follow_ups.append(Say(f"evaluation {one.id} of {one.who} is ended: {why}"))
+            follow_ups.append(AddServerLine(f"evaluation {one.id} of {one.who} is ended: {why}"))
     return Outcome(state, tuple(effects), tuple(follow_ups))
 
 
@@ -107,7 +107,7 @@ def _unwanted(state: State) -> list[_Unwanted]:
 def end_client_sessions(state: State, client: str) -> Outcome:
     """End the sessions of a client: they accept nothing new, queued code is dropped, and running code is stopped.
 
-    In shared sessions the client's code goes on, as an orphan.
+    In shared sessions the client's code continues, as an orphan.
     """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
@@ -118,8 +118,12 @@ def end_client_sessions(state: State, client: str) -> Outcome:
             leaving = replace(session, client=None, is_leaving=True)
             state = with_session(state, repl.id, leaving)
             left = state.unfinished_in(repl.id, session.name)
-            follow_ups += [CancelQueued(one.id, f"never sent: {OWN_SESSION}") for one in left if one.status == "queued"]
-            effects += [StopEvaluation(evaluation=one.id, why=OWN_SESSION) for one in left if one.status != "queued"]
+            follow_ups += [
+                CancelQueued(one.id, f"never sent: {SESSION_OF_CLIENT}") for one in left if one.status == "queued"
+            ]
+            effects += [
+                StopEvaluation(evaluation=one.id, why=SESSION_OF_CLIENT) for one in left if one.status != "queued"
+            ]
             if not left:
                 effects.append(CloseSession(id=repl.id, name=session.name))
     return Outcome(state, (*effects, *await_grace(state, client)), tuple(follow_ups))
@@ -140,5 +144,5 @@ def forget_session(state: State, repl: str, name: str) -> State:
 
 def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
     """Return the lanes of a client, each with the id of its REPL."""
-    held = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
-    return [(repl, session) for repl, session in held if session.client == client and session.lane is not None]
+    found = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
+    return [(repl, session) for repl, session in found if session.client == client and session.lane is not None]

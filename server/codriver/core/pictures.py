@@ -1,8 +1,8 @@
-"""Pictures in texts: a `data:` address is found, described by facts of its header, or replaced by a mark.
+"""Images in text: `data:` URLs are found, described by facts from their header, or replaced by a mark.
 
-A mark says the kind, width and height in pixels, the size and the digest: `<<image/png 640x480, 22 KB, sha256:…>>`. It
-can be read again. Sizes are read of headers alone, by no library. Source: PNG 5.6 "IHDR"; GIF89a 18 "Logical Screen
-Descriptor"; ITU-T T.81 B.2.2 "Frame header"; RFC 9649 "WebP Image Format"; RFC 2397.
+A mark gives the kind, width and height in pixels, size and digest: `<<image/png 640x480, 22 KB, sha256:…>>`. Marks can
+be parsed again. Dimensions are read from headers alone, without a library. Source: PNG 5.6 "IHDR"; GIF89a 18 "Logical
+Screen Descriptor"; ITU-T T.81 B.2.2 "Frame header"; RFC 9649 "WebP Image Format"; RFC 2397.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DATA: Final = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
-"""A picture in a text: its kind and its base64."""
+"""An image in a string: its kind and its base64."""
 CUT: Final = r"(?:\n\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.\n[A-Za-z0-9+/]*={0,2})?"
-"""The place at which the log left out the middle of a text, and the rest of the base64 behind it."""
+"""The mark where the log left out the middle of a string, and the rest of the base64 after it."""
 _CUT_DATA: Final = re.compile(DATA.pattern + f"({CUT})")
 MARK: Final = re.compile(
     r"<<(image/[a-z0-9.+-]+)(?: (\d+)x(\d+))?, (\d+) KB(?:, sha256:([0-9a-f]{16})|, not kept whole)>>"
 )
 SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
-"""By subtype: the ending of a file's name, if it differs from the subtype."""
+"""By subtype: the file suffix, if it differs from the subtype."""
 _DIGEST: Final = 16
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
 """Markers among those of JPEG's frames that begin no frame: tables, extensions, arithmetic coding."""
 _LONGEST_HEADER: Final = 2**20
-"""Bytes of a JPEG in which its frame is looked for: profiles and thumbnails come before it."""
+"""Number of bytes of a JPEG that are searched for its frame: profiles and thumbnails come before it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """The facts of a picture. `size` is width and height in pixels, None for a header that does not tell.
+class ImageFacts:
+    """The facts of an image. `size` is width and height in pixels, None if the header does not give it.
 
-    `digest`: the beginning of its SHA-256; blank where the picture was not kept whole.
+    `digest` is the beginning of its SHA-256, or blank if the image was not stored whole.
     """
 
     kind: str
@@ -47,32 +47,32 @@ class Picture:
     digest: str
 
     @property
-    def words(self) -> str:
-        """Kind, pixels and size, for a person."""
+    def description(self) -> str:
+        """Return kind, pixels and size as text for people."""
         pixels = f" {self.size[0]}x{self.size[1]}" if self.size else ""
         return f"{self.kind}{pixels}, {self.kilobytes} KB"
 
     @property
     def mark(self) -> str:
-        """The mark that stands in the picture's place."""
-        return f"<<{self.words}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
+        """Return the mark that is in the image's place."""
+        return f"<<{self.description}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
 
     @property
     def suffix(self) -> str:
-        """The ending of a file with the picture."""
+        """Return the ending of a file with the image."""
         kind = self.kind.removeprefix("image/")
         return SUFFIXES.get(kind, f".{kind}")
 
 
-def picture(kind: str, data: str, *, is_whole: bool = True) -> Picture:
-    """The facts of a picture of this kind, by its base64, which may be cut."""
+def image(kind: str, data: str, *, is_whole: bool = True) -> ImageFacts:
+    """Return the facts of an image of this kind, by its base64, which may be cut."""
     content = decoded(data)
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST] if is_whole and content else ""
-    return Picture(kind, pixels(content), -(-len(content) // 1024), digest)
+    return ImageFacts(kind, pixels(content), -(-len(content) // 1024), digest)
 
 
 def decoded(data: str) -> bytes:
-    """The bytes of base64, up to the first fault."""
+    """Return the bytes of base64, up to the first fault."""
     whole = data.rstrip("=")
     whole = whole[: len(whole) - (len(whole) % 4 == 1)]
     try:
@@ -81,30 +81,30 @@ def decoded(data: str) -> bytes:
         return b""
 
 
-def without_data(text: str, told: Callable[[Picture], str] = lambda one: one.mark) -> str:
-    """The text with the words of `told`, else a mark, in place of each picture's data, cut data too."""
+def without_data(text: str, describe: Callable[[ImageFacts], str] = lambda one: one.mark) -> str:
+    """Replace the data of each image in the text by a mark, or by what `describe` returns."""
     if "data:image/" not in text:
         return text
-    return _CUT_DATA.sub(lambda found: told(picture(found[1], found[2], is_whole=not found[3])), text)
+    return _CUT_DATA.sub(lambda found: describe(image(found[1], found[2], is_whole=not found[3])), text)
 
 
-def marked(text: str, told: Callable[[Picture], str]) -> str:
-    """The text with the words of `told` in place of each mark."""
-    return MARK.sub(lambda found: told(_of_mark(found)), text) if "<<image/" in text else text
+def marked(text: str, describe: Callable[[ImageFacts], str]) -> str:
+    """Replace each mark in the text by what `describe` returns."""
+    return MARK.sub(lambda found: describe(_of_mark(found)), text) if "<<image/" in text else text
 
 
-def pictures_in(text: str) -> tuple[Picture, ...]:
-    """The pictures whose marks stand in a text, in their order."""
+def images_in(text: str) -> tuple[ImageFacts, ...]:
+    """Return the images whose marks are in a string, in their order."""
     return tuple(map(_of_mark, MARK.finditer(text))) if "<<image/" in text else ()
 
 
-def _of_mark(found: re.Match[str]) -> Picture:
+def _of_mark(found: re.Match[str]) -> ImageFacts:
     size = (int(found[2]), int(found[3])) if found[2] else None
-    return Picture(found[1], size, int(found[4]), found[5] or "")
+    return ImageFacts(found[1], size, int(found[4]), found[5] or "")
 
 
 def pixels(content: bytes) -> tuple[int, int] | None:
-    """The width and height that the header of a picture tells; None for a header that tells none."""
+    """Return the width and height in an image's header, or None if it gives none."""
     if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # the height ends at this byte
         return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
     if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:  # as above

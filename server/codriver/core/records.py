@@ -1,16 +1,16 @@
-"""Records: frozen dataclasses that are made and changed in a fraction of the time that the standard library takes.
+"""Records: frozen dataclasses that are created and replaced in a fraction of the time of the standard library's.
 
-The library sets each field of a frozen dataclass by a call that looks it up by its name, and its `replace` calls the
-constructor with every field. An evaluation makes some sixty records with three hundred fields. Here the fields go into
-the record's dictionary at once, or each into its slot. To a type checker it is the library's own dataclass. `Recent`
-keeps the newest records, or other values, and lets the oldest go.
+The library sets each field of a frozen dataclass by a call that looks it up by name, and its `replace` calls the
+constructor with every field. An evaluation creates some sixty records with three hundred fields. This module writes the
+fields into the record's dictionary in one step, or each into its slot. To a type checker it is the library's own
+dataclass. `Recent` retains the newest entries and drops the oldest.
 
-A field may name its value instead of holding it. A field of type `Later[int]` holds an int, or a `Later` with the
-source of the int: the *context* of the dispatch (the time, who asks), the *settings*, the *state*, or, in a
-continuation, the *result* of the effect before it. The dispatch fills it in before an action's handler sees it, and in
-an effect from the state that its handler left; a value that cannot be filled in is an error. Only fields that default
-to a `Later` are looked at: the value of any other field is data, and nothing that a client sends is ever taken for a
-`Later`.
+A field may refer to its value instead of holding it. A field of type `Later[int]` holds an int, or a `Later` with the
+source of the int: the *context* of the dispatch (the time, the client), the *settings*, the *state*, or, in a
+continuation, the *result* of the effect before it. The dispatch resolves it before an action's handler sees it, and in
+an effect from the state that its handler returned. A value that cannot be resolved is an error. Only fields that
+default to a `Later` are inspected. The value of any other field is data, and nothing that a client sends is ever
+treated as a `Later`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
-        """The class as a dataclass; with `kw_only`, `slots` and `eq` as the library takes them.
+        """Return the class as a dataclass. `kw_only`, `slots` and `eq` work as in the standard library.
 
-        A class that is not frozen, or that has a `__post_init__`, is made as the library makes it.
+        A class that is not frozen, or that has a `__post_init__`, is left to the standard library.
         """
         if cls is None:
             return lambda decorated: dataclass(decorated, **options)
@@ -43,7 +43,10 @@ else:
         return made
 
     def replace(record: T, /, **changes: object) -> T:
-        """The record, which has no slots, with other values in the named fields; the given record is not changed."""
+        """Return the record, which has no slots, with other values in the named fields.
+
+        The given record is not changed.
+        """
         changed = object.__new__(type(record))
         values = changed.__dict__
         values |= record.__dict__
@@ -52,7 +55,7 @@ else:
 
 
 class _Factory:
-    """Stands in a signature for a default that each record makes anew. Source: `dataclasses`."""
+    """A marker in a signature for a default that each record creates again. Source: `dataclasses`."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -62,18 +65,18 @@ FACTORY = _Factory()
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:
-    """A constructor with the signature that the library would give to this dataclass."""
+    """Return a constructor with the signature that the library would give to this dataclass."""
     fields = dataclasses.fields(kind)
     names = [one.name for one in fields]
-    made_anew = {one.name: one.default_factory for one in fields if one.default_factory is not dataclasses.MISSING}
+    factories = {one.name: one.default_factory for one in fields if one.default_factory is not dataclasses.MISSING}
     defaults = {one.name: one.default for one in fields if one.default is not dataclasses.MISSING}
-    defaults |= dict.fromkeys(made_anew, FACTORY)
+    defaults |= dict.fromkeys(factories, FACTORY)
     scope: dict[str, Any] = {f"default_{name}": default for name, default in defaults.items()}
-    scope |= {f"make_{name}": make for name, make in made_anew.items()} | {"FACTORY": FACTORY}
+    scope |= {f"make_{name}": make for name, make in factories.items()} | {"FACTORY": FACTORY}
     words = {name: f"{name}=default_{name}" if name in defaults else name for name in names}
     given = [words[one.name] for one in fields if not one.kw_only]
     named = [words[one.name] for one in fields if one.kw_only]
-    values = {name: f"make_{name}() if {name} is FACTORY else {name}" if name in made_anew else name for name in names}
+    values = {name: f"make_{name}() if {name} is FACTORY else {name}" if name in factories else name for name in names}
     if has_slots:
         scope |= {f"set_{name}": getattr(kind, name).__set__ for name in names}
         body = [f"set_{name}(self, {value})" for name, value in values.items()]
@@ -93,7 +96,7 @@ def _whole(value: object) -> object:
 
 @dataclasses.dataclass(frozen=True)
 class Later(Generic[T]):
-    """A value of type T that is filled in before use: `get` takes it from its source. `name` is for people."""
+    """A value of type T that is resolved before use: `get` reads it from its source. `name` is for people."""
 
     source: Literal["context", "settings", "state", "result"]
     name: str
@@ -106,27 +109,27 @@ class Later(Generic[T]):
 
 
 def from_context(name: str) -> Later[Any]:
-    """The context's value `name`."""
+    """Return the context's value `name`."""
     return Later("context", name, itemgetter(name))
 
 
 def from_settings(name: str) -> Later[Any]:
-    """The setting `name`."""
+    """Return the setting `name`."""
     return Later("settings", name, attrgetter(name))
 
 
 def from_state(path: str) -> Later[Any]:
-    """A part of the state, such as `life.port`."""
+    """Return a part of the state, such as `life.port`."""
     return Later("state", path, attrgetter(path))
 
 
 def from_result(part: int | None = None) -> Later[Any]:
-    """The effect's result, in a continuation, or its part number `part`, counted from 1."""
+    """Return the effect's result, in a continuation, or its part number `part`, counted from 1."""
     return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))
 
 
 class Recent(dict[K, V]):
-    """The newest entries, at most so many. To set an existing entry makes it the newest."""
+    """A mapping of the newest entries, up to a maximum. Setting an existing entry makes it the newest."""
 
     __slots__ = ("_most",)
 
@@ -142,7 +145,7 @@ class Recent(dict[K, V]):
             del self[next(iter(self))]
 
     def setdefault(self, key: K, default: V) -> V:
-        """The value of an entry, which keeps its age, else this value as a new entry."""
+        """Return the value of an entry, which retains its age, or add this value as a new entry."""
         if key not in self:
             self[key] = default
         return self[key]

@@ -1,8 +1,8 @@
-"""The REPLs: found or started, connected, lost, tried again, given up.
+"""The REPLs: found or started, connected, lost, retried, given up.
 
-A REPL that cannot be reached is tried again after 0.25 s, doubling to 10 s. A process of ours that ends is started
-again the same way, at most three times in a minute; then it is given up with its reason. A kernel that was merely found
-is given up after five tries, without an alarm: its file may be left from a kernel that is gone.
+A REPL that cannot be reached is retried after 0.25 s, doubling to 10 s. A process that Codriver started and that ends
+is started again the same way, at most three times in a minute; then it is given up with its reason. A kernel that was
+only discovered is given up after five attempts, without an alarm: its file may be left from a kernel that is gone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core import evaluation_queue, lanes, orphans
 from codriver.core.actions import (
     Action,
+    AddServerLine,
     LatchError,
     ReplConnected,
     ReplForgotten,
@@ -22,7 +23,6 @@ from codriver.core.actions import (
     ReplStarted,
     RestartRepl,
     RetryDue,
-    Say,
     SeamSeen,
     SessionClosed,
     SessionOpened,
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
 STALE_RETRY_S = 60.0
-"""The longest pause if nobody listens at the port of a file; the file is read at once when written again."""
+"""The longest pause if no one listens at a file's port. The file is read immediately when it is written again."""
 STARTS_PER_MINUTE = 4
 """The starts of a process in a minute: the first and three more."""
 FOUND_TRIES = 5
-"""Tries to reach a kernel that nobody named: the last comes some 8 s later, time enough for a restart."""
+"""Maximum number of attempts to reach a discovered kernel: the last comes some 8 s later, enough for a restart."""
 MINUTE_MS = 60_000
-KEPT_STARTS = 8
+REMEMBERED_STARTS = 8
 SEAM: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
-"""The op by which Codriver's worker asks the seam."""
+"""The op by which Codriver's worker queries the seam."""
 
 
 def announcing(handle: Handler) -> Handler:
-    """The handler, which also notifies the clients when tools come or go: by capability, or by language.
+    """Return the handler, which also notifies the clients when tools come or go: by capability, or by language.
 
     A guide comes and goes with an application that shows itself.
     """
@@ -81,7 +81,7 @@ def announcing(handle: Handler) -> Handler:
 
 
 def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
-    """A handler for actions about one REPL, which gets that REPL; actions about an unknown REPL do nothing."""
+    """Return a handler for actions about one REPL, which gets that REPL; actions about an unknown REPL do nothing."""
 
     def handled(state: State, action: Any) -> Outcome:
         repl = state.repls.get(action.id)
@@ -107,8 +107,8 @@ def found(state: State, action: ReplFound) -> Outcome:
         aliases=action.aliases,
         notebook=action.notebook,
     )
-    if action.problem is not None:
-        return Outcome(with_repl(state, replace(repl, phase="stopped", note=action.problem)))
+    if action.error is not None:
+        return Outcome(with_repl(state, replace(repl, phase="stopped", note=action.error)))
     return _begin(state, repl, action.now)
 
 
@@ -139,13 +139,13 @@ def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
 
 
 def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
-    """Keep the progress for a person who waits for the REPL."""
+    """Store the progress for people who wait for the REPL."""
     return Outcome(with_repl(state, replace(repl, note=action.note)))
 
 
 def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
-    """The process listens."""
-    caution = repl.origin.stands_in or action.caution
+    """Return the process listens."""
+    caution = repl.origin.stand_in_note or action.caution
     listening = replace(
         repl,
         phase="connecting",
@@ -158,7 +158,7 @@ def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
 
 
 def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
-    """Take a connection into use: a new generation, which runs the queued evaluations."""
+    """Start to use a connection: a new generation, which runs the queued evaluations."""
     connected = replace(
         repl,
         key=repl.key if repl.keyed else _free_key(state, action.key, repl.id),
@@ -175,13 +175,13 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     )
     # The note on its end is true no more.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
-    says = _connected_says(state, connected)
+    announcements = _connection_messages(state, connected)
     placed = lanes.move_waiting_to_lanes(with_repl(state, connected), repl.id)
-    return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=says)
+    return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=announcements)
 
 
 def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
-    """Remember the application's seam, for as long as the connection stands."""
+    """Remember the application's seam while the connection lasts."""
     if repl.profile is None or repl.profile.seam == action.seam:
         return Outcome(state)
     support = Capability(action.provider or SEAM_OP, adapted=action.provider is not None)
@@ -190,17 +190,17 @@ def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
     return Outcome(with_repl(state, replace(repl, profile=seen)))
 
 
-def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:
+def _connection_messages(state: State, repl: Repl) -> tuple[Action, ...]:
     words = f"REPL {repl.key} connected: {repl.dialect} at {repl.address}, generation {repl.generation}"
     facts = data_of(repl=repl.key, dialect=repl.dialect, generation=repl.generation)
-    says: tuple[Action, ...] = (Say(words, repl=repl.key, kind=CONNECTED, data=facts),)
+    announcements: tuple[Action, ...] = (AddServerLine(words, repl=repl.key, kind=CONNECTED, data=facts),)
     if strange := stray(state, repl):
-        says += (Say(strange, error=True, repl=repl.key),)
-    return says
+        announcements += (AddServerLine(strange, error=True, repl=repl.key),)
+    return announcements
 
 
 def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
-    """Try again after a pause, or give up; the evaluations of a connection that stood end with it."""
+    """Retry after a pause, or give up. The evaluations of an established connection end with it."""
     # If a clock was set back, starts of long ago lie ahead.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
@@ -210,36 +210,36 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
     if is_stale:
         cause += f", so {repl.origin.text} is left from one that has ended"
-    final = final or (repl.origin.is_merely_found and repl.failures + 1 >= FOUND_TRIES)
+    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= FOUND_TRIES)
     lost = replace(
         repl,
         phase="stopped" if final else "waiting",
         note=cause,
-        ended=cause if repl.phase == "connected" else repl.ended,
+        end_reason=cause if repl.phase == "connected" else repl.end_reason,
         failures=repl.failures + 1,
         starts=recent,
         profile=None,
         sessions=_main_alone(repl),
     )
     state = with_repl(state, lost)
-    if repl.origin.is_merely_found:
+    if repl.origin.is_discovered_only:
         return _found_lost(state, repl, cause, final=final)
     longest_s = STALE_RETRY_S if is_stale else LONGEST_RETRY_S
     effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost, longest_s),)
     if not final and repl.phase != "connected":
         return Outcome(state, effects)
     ends = evaluation_queue.endings(state, repl.id, cause)
-    return Outcome(state, effects, (*ends, *_lost_says(repl, cause, action.now, final=final)))
+    return Outcome(state, effects, (*ends, *_loss_messages(repl, cause, action.now, final=final)))
 
 
 def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
-    """The outcome of losing, or not reaching, a kernel that was merely found: the log tells it once."""
+    """Return the outcome of losing, or not reaching, a kernel that was only discovered. It is logged once."""
     effects = () if final else (_retry(state.repls[repl.id]),)
-    is_news = repl.phase == "connected" or not (repl.failures or repl.generation)
+    is_new = repl.phase == "connected" or not (repl.failures or repl.generation)
     words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"
-    says = (Say(f"REPL {repl.key} {words}: {cause}", error=True, repl=repl.key),) if is_news else ()
+    announcements = (AddServerLine(f"REPL {repl.key} {words}: {cause}", error=True, repl=repl.key),) if is_new else ()
     ends = evaluation_queue.endings(state, repl.id, cause) if final or repl.phase == "connected" else ()
-    return Outcome(state, effects, (*ends, *says))
+    return Outcome(state, effects, (*ends, *announcements))
 
 
 def _retry(repl: Repl, longest_s: float = LONGEST_RETRY_S) -> RetryRepl:
@@ -247,34 +247,34 @@ def _retry(repl: Repl, longest_s: float = LONGEST_RETRY_S) -> RetryRepl:
     return RetryRepl(id=repl.id, delay_s=delay_s, then=(RetryDue(repl.id, repl.failures),))
 
 
-def _lost_says(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action, ...]:
-    says: tuple[Action, ...] = (Say(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
+def _loss_messages(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action, ...]:
+    announcements: tuple[Action, ...] = (AddServerLine(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
     if final:
-        says += (LatchError(_given_up(repl.key), f"REPL {repl.key} was given up: {cause}", now),)
-    return says
+        announcements += (LatchError(_given_up(repl.key), f"REPL {repl.key} was given up: {cause}", now),)
+    return announcements
 
 
 def _given_up(key: str) -> str:
-    """The code of the error for a REPL that was given up."""
+    """Return the code of the error for a REPL that was given up."""
     return f"repl-given-up:{key}"
 
 
 def retry_due(state: State, repl: Repl, action: RetryDue) -> Outcome:
-    """Try again, unless something else happened to the REPL meanwhile."""
+    """Try again, unless something else happened to the REPL in the meantime."""
     if repl.phase != "waiting" or repl.failures != action.failures:
         return Outcome(state)
     return _begin(state, repl, action.now)
 
 
 def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
-    """End the process and start it anew; another's REPL is left alone."""
+    """End the process and start it again; another's REPL is left alone."""
     if not repl.owned:
         return Outcome(state)
     restarting = replace(
         repl,
         phase="starting",
         note=f"restarting: {action.why}",
-        ended=action.why if repl.phase == "connected" else repl.ended,
+        end_reason=action.why if repl.phase == "connected" else repl.end_reason,
         profile=None,
         failures=0,
         starts=repl.starts[:-1],
@@ -283,8 +283,8 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
     state = with_repl(state, restarting)
     ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
     gone = "; what was defined in it is gone" if repl.generation else ""
-    says = Say(f"REPL {repl.key} restarts: {action.why}{gone}", repl=repl.key)
-    return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, says))
+    announcements = AddServerLine(f"REPL {repl.key} restarts: {action.why}{gone}", repl=repl.key)
+    return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, announcements))
 
 
 def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
@@ -298,19 +298,19 @@ def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     return Outcome(orphans.forget_session(state, repl.id, action.name))
 
 
-def _free_key(state: State, wanted: str, own_id: str) -> str:
-    return free_name(wanted, {repl.key for repl in state.repls.values() if repl.id != own_id})
+def _free_key(state: State, expected: str, own_id: str) -> str:
+    return free_name(expected, {repl.key for repl in state.repls.values() if repl.id != own_id})
 
 
 def _begin(state: State, repl: Repl, now: int) -> Outcome:
     """Start the process or make the connection."""
     if not repl.owned:
         return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
-    starts = (*repl.starts, now)[-KEPT_STARTS:]
+    starts = (*repl.starts, now)[-REMEMBERED_STARTS:]
     starting = replace(repl, phase="starting", note=f"starting {repl.origin.text}", starts=starts)
     return Outcome(with_repl(state, starting), effects=(StartRepl(id=repl.id),))
 
 
 def _main_alone(repl: Repl) -> Mapping[str, Session]:
-    """The sessions that a lost connection leaves: the main one; all others live in the REPL and end with it."""
+    """Return the sessions that a lost connection leaves: the main one; all others live in the REPL and end with it."""
     return MappingProxyType({MAIN_SESSION: replace(repl.sessions[MAIN_SESSION], namespace=None)})

@@ -16,74 +16,74 @@ from codriver.core.dispatch import (
 from codriver.core.records import replace
 from codriver.core.state import (
     Client,
+    Knowledge,
     Seen,
     State,
-    Told,
     with_item,
 )
 
 if TYPE_CHECKING:
     from codriver.core.actions import (
-        ClientTold,
+        EvaluationsReported,
     )
     from codriver.core.values import Evaluation
 
 
 MAX_CALLERS = 64
-"""Callers of one client that are remembered; each needs a name of its own, so more are hardly ever seen."""
+"""Maximum number of callers remembered per client; each needs a name of its own, so more are rare."""
 MAX_SESSIONS = 64
 """The bound of the sessions remembered from a caller's answers."""
-MOST_OWN = 16
+MAX_SKIPPED = 16
 """Maximum number of a caller's own evaluations since its last report. Skipping them costs less than recording each."""
-NOTHING = Told(0, frozenset())
+NOTHING = Knowledge(0, frozenset())
 _NUMBER = attrgetter("number")
 
 
-def knowledge_of(state: State, client: str, who: str) -> Told | None:
+def knowledge_of(state: State, client: str, who: str) -> Knowledge | None:
     """Return what a caller knows, or None before its first answer."""
     known = state.clients.get(client)
-    return known.told.get(who) if known else None
+    return known.knowledge.get(who) if known else None
 
 
-def unreported_evaluations(state: State, reported: Told, client: str, who: str) -> list[Evaluation]:
+def unreported_evaluations(state: State, reported: Knowledge, client: str, who: str) -> list[Evaluation]:
     """Return the evaluations of others that started or finished since the caller's last report, by number."""
     unknown = _unknown(state, reported, client, who)
     return [e for e in unknown if e.over or e.number > reported.number] if unknown else unknown
 
 
-def is_up_to_date(state: State, reported: Told, session: str | None, stands: Seen | None) -> bool:
-    """Return whether a caller knows the state of all evaluations and of this session.
+def is_up_to_date(state: State, reported: Knowledge, session: str | None, current: Seen | None) -> bool:
+    """Return whether a caller knows the status of all evaluations and of this session.
 
-    The caller's own evaluations are no news, whether noted or not.
+    The caller's own evaluations never count as changes.
     """
-    is_near = not reported.live and state.evaluated - reported.number < MOST_OWN
-    return is_near and (session is None or reported.seen.get(session) == stands)
+    is_near = not reported.live and state.evaluated - reported.number < MAX_SKIPPED
+    return is_near and (session is None or reported.seen.get(session) == current)
 
 
 def with_all_reported(state: State, client: Client, who: str) -> Client:
     """Return the client after its caller `who` got the state of every evaluation."""
-    reported = client.told.get(who, NOTHING)
+    reported = client.knowledge.get(who, NOTHING)
     live = frozenset([e.id for e in _unknown(state, reported, client.id, who) if not e.over])
-    others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
-    known = Told(state.evaluated, live, reported.seen)
-    return replace(client, told=MappingProxyType(dict([*others, (who, known)])))
+    others = [(name, mark) for name, mark in client.knowledge.items() if name != who][-(MAX_CALLERS - 1) :]
+    known = Knowledge(state.evaluated, live, reported.seen)
+    return replace(client, knowledge=MappingProxyType(dict([*others, (who, known)])))
 
 
-def with_session_reported(client: Client, who: str, session: str, stands: Seen) -> Client:
+def with_session_reported(client: Client, who: str, session: str, current: Seen) -> Client:
     """Return the client after its caller `who` got the state of this session."""
-    reported = client.told.get(who, NOTHING)
-    if reported.seen.get(session) == stands:
+    reported = client.knowledge.get(who, NOTHING)
+    if reported.seen.get(session) == current:
         return client
     others = [(key, one) for key, one in reported.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
-    known = replace(reported, seen=MappingProxyType(dict([*others, (session, stands)])))
-    return replace(client, told=with_item(client.told, who, known))
+    known = replace(reported, seen=MappingProxyType(dict([*others, (session, current)])))
+    return replace(client, knowledge=with_item(client.knowledge, who, known))
 
 
-def _unknown(state: State, reported: Told, client: str, who: str) -> list[Evaluation]:
+def _unknown(state: State, reported: Knowledge, client: str, who: str) -> list[Evaluation]:
     """Return the evaluations of other callers whose start or end this caller does not know, by number."""
     known = state.evaluations
     found = [known[name] for name in reported.live if name in known] if reported.live else []
-    # The newest come last, so only they are looked at, however many are kept.
+    # The newest come last, so only they are inspected, however many are kept.
     for name in reversed(known):
         evaluation = known[name]
         if evaluation.number <= reported.number:
@@ -99,7 +99,7 @@ def _unknown(state: State, reported: Told, client: str, who: str) -> list[Evalua
     return sorted(theirs, key=_NUMBER) if theirs else theirs
 
 
-def report_all(state: State, action: ClientTold) -> Outcome:
+def report_all(state: State, action: EvaluationsReported) -> Outcome:
     """Record that a caller knows the state of all evaluations."""
     if action.client not in state.clients:
         return Outcome(state)

@@ -1,7 +1,7 @@
 """The values that core, adapters and tools share: the abilities of a REPL, the requests to it, and their outcomes.
 
-Each concept has one class here, which travels unchanged from the adapter to the answer, or from the tool to the
-adapter; `codriver.core` describes the way.
+Each concept has one class, which travels unchanged from the adapter to the answer, or from the tool to the adapter;
+`codriver.core` describes the path.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAIN_SESSION = "main"
-"""The name of the session that all callers of a REPL without a session of their own share."""
+"""The name of the session that callers without a session of their own share."""
 
 TEST_SESSION = "codriver/test"
-"""Our own session for test runs, which leave callers' `*1`, `*e` and namespace alone."""
+"""The session in which Codriver runs tests, so that callers' `*1`, `*e` and namespace stay unchanged."""
 
 TEST_JOBS = "tests"
-"""In place of a REPL: the owner of the test runs that have a process of their own. It is also their session key."""
+"""In place of a REPL: the owner of test runs that have their own process. It is also their session key."""
 
 HUMAN = "jupyter"
 """The `who` of evaluations in a kernel past this server, mostly by a human in a notebook."""
 
 CHECKPOINT = "checkpoint"
-"""The word before a colon by which a description sets one; the kind of its document in the workspace's memory."""
+"""The prefix, before a colon, of a description that sets a checkpoint; also the kind of its document in memory."""
 
 
 def checkpoint_name(description: str) -> str:
-    """The name of the checkpoint that a description sets; empty for a description without one."""
+    """Return the name of the checkpoint that a description sets; empty for a description without one."""
     word, _, name = description.partition(":")
     return " ".join(name.split()) if word.strip().lower() == CHECKPOINT else ""
 
 
 NO_KNOWN_TEST = "no test that the REPL knows of"
-"""The words for a test's place, if a run of tests was stopped while the REPL knew of no running test."""
+"""The text in place of a test's location, if a run was stopped while the REPL knew of no running test."""
 
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
-TOLD_IN_WORDS: frozenset[Kind] = frozenset({"run-tests"})
+DESCRIBED_KINDS: frozenset[Kind] = frozenset({"run-tests"})
 """The kinds whose value is a report, which the log has in words alone."""
 
 LISP = "lisp"
-"""The language family of most of the tools that are for one language; it has many dialects."""
+"""The language family of most tools for one language; it has many dialects."""
 PYTHON = "python"
 NOTEBOOK = "notebook"
 """The tools of notebooks are for workspaces that have one, as a language's tools are for workspaces with its files."""
@@ -55,13 +55,13 @@ NOT_LISP = frozenset({"python", "unknown"})
 
 EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
 LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
-HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
-"""The statuses in which an evaluation holds its queue: nothing else runs there meanwhile."""
+OCCUPYING: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
+"""The statuses in which an evaluation occupies its queue, so that nothing else runs in it."""
 
 
 @dataclass(frozen=True)
 class Capability:
-    """Support for one capability: by the server's op `op`, or by us on top of that op (`adapted`)."""
+    """Support for one capability: by the server's op `op`, or by Codriver on top of that op (`adapted`)."""
 
     op: str
     adapted: bool = False
@@ -69,7 +69,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Profile:
-    """The abilities of a connected REPL: from `describe` and probes, never from its name."""
+    """The abilities of a connected REPL, from `describe` and probes, never from its name."""
 
     dialect: str = "unknown"
     """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb`, `squint` or `unknown`."""
@@ -86,24 +86,24 @@ class Profile:
     """The name of the running application that the REPL is part of; empty for any other REPL."""
     shares: str = ""
     """The things that an isolated session shares with the others, in words."""
-    runs_beside: bool = False
-    """True of a REPL that can run code beside running code, in a session of its own."""
+    runs_concurrently: bool = False
+    """Whether the REPL can run code concurrently with running code, in a session of its own."""
     is_serial: bool = False
-    """True of a REPL that runs one evaluation at a time, whatever the sessions."""
+    """Whether the REPL runs one evaluation at a time, whatever the sessions."""
     reads_itself: bool = False
-    """True of a REPL that says itself whether it can read code, as it reads more than the plain language."""
+    """Whether the REPL checks itself if code can be read, because it reads more than the plain language."""
     process_id: int | None = None
     project_root: str | None = None
     notebook: str | None = None
-    """The path of the kernel's notebook, if the connection tells it."""
+    """The path of the kernel's notebook, if the connection gives it."""
     other_tree: str | None = None
     """The other working tree of the workspace's repository in which the REPL runs; None in the workspace's own."""
     thread_output: str = ""
-    """Where the output of threads that the code starts goes, in words; blank if it comes to us."""
+    """A description of where the output of threads goes; blank if Codriver receives it."""
     notes: tuple[str, ...] = ()
     """Sentences that a user should know, such as the reason why this REPL cannot be interrupted."""
     seam: str | None = None
-    """The session id of the application's seam, which has the capability of that name; a new id is a new process."""
+    """The session id of the application's seam, which has the capability of that name; a new id means a new process."""
 
 
 @dataclass(frozen=True)
@@ -113,16 +113,16 @@ class Form:
     text: str
     line: int
     column: int
-    said: str = ""
-    """The text that the log shows, if `text` holds more than the form."""
+    log_text: str = ""
+    """The text to log, if `text` holds more than the form."""
 
 
 @dataclass(frozen=True)
 class TestSelection:
-    """The tests to run: all that are found if no field is given."""
+    """The tests to run: all of them if no field is given."""
 
     namespace: str | None = None
-    """A namespace, a Python module, a file or folder of the workspace, or a node id of pytest."""
+    """A namespace, a Python module, a file or directory of the workspace, or a node id of pytest."""
     test: str | None = None
     """One test of the namespace."""
     match: str | None = None
@@ -135,7 +135,7 @@ class TestSelection:
     """See `Request.extras`."""
 
     def __str__(self) -> str:
-        """The tests in words."""
+        """Return the tests in words."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
         words = [named or ("what failed last" if self.only else "all tests")]
         words += [f"matching {self.match}"] if self.match else []
@@ -148,10 +148,10 @@ HowToLoad = Literal["", "whole"]
 
 @dataclass(frozen=True)
 class Request:
-    """The code to evaluate and its place: made by a tool, kept while it waits, given to the adapter.
+    """The code to evaluate and its position: made by a tool, stored while it waits, passed to the adapter.
 
     `forms` are the top-level forms of `code` in order, or empty when the caller did not split it. The forms are sent
-    one by one, and the first failing form stops the rest: nREPL 1.0.0 goes on with the next form after a failure, and
+    one by one, and the first failing form stops the rest: nREPL 1.0.0 continues with the next form after a failure, and
     others answer only the last value. Without `forms`, `code` is sent whole and the server decides.
     """
 
@@ -161,23 +161,27 @@ class Request:
     session: str = MAIN_SESSION
     namespace: str | None = None
     frame: int | None = None
-    """The number of the frame in which the code is evaluated, of the session's last error or of its last red test."""
+    """The number of the frame in which the code is evaluated, of the session's last error or last failed test."""
     is_in_test: bool = False
     """Whether the frame is one of the test's."""
     forms: tuple[Form, ...] = ()
     file: str | None = None
     """The file that the code is from; for the kinds that load, the code is the whole file."""
     kind: Kind = "evaluate"
-    """`load-file`: the code is loaded as that file. `load-forms`: `forms`, some of it, are evaluated in `namespace`; if
-    the namespace does not exist yet, the whole file is loaded, as these forms alone would leave half of it.
+    """`load-file`: the code is loaded as that file.
+
+    `load-forms`: `forms`, some of it, are evaluated in `namespace`; if the namespace does not exist yet, the whole file
+    is loaded, as these forms alone would leave half of it.
     """
     lines: tuple[int, ...] | None = None
-    """The statements to run alone, for a `load-file` of a module whose former text is not known."""
+    """The statements to run alone, for a `load-file` of a module whose previous text is not known."""
     how: HowToLoad = ""
-    """The way of a `load-file` in Python: see `HowToLoad`."""
-    hold: str = ""
-    """The id under which the REPL keeps the values that the load changes, so that they can be put back; empty: none
-    kept."""
+    """How a `load-file` in Python loads: see `HowToLoad`."""
+    undo_id: str = ""
+    """The id under which the REPL stores the values that the load changes, so that they can be restored.
+
+    Empty for none.
+    """
     cell: str | None = None
     """The id of the notebook's cell that the code is from; `file` is the notebook."""
     is_partial: bool = False
@@ -185,14 +189,14 @@ class Request:
     description: str | None = None
     """One line for the log."""
     background: bool = False
-    """Whether the code runs beside all other code, in a session that is opened for it and closed after it."""
+    """Whether the code runs next to all other code, in a session that is opened for it and closed after it."""
     who: str = ""
     """The caller, if the REPL is to attribute to it the code's effects in the application there."""
     max_length: int | None = None
-    """The printed elements of a collection, if the caller gives a number."""
+    """The maximum number of printed elements of a collection, if the caller gives one."""
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
-    """The limits of printing if the caller gives none; None: those of the settings."""
+    """The limits of printing if the caller gives none; None for those of the settings."""
     extras: tuple[Any, ...] = ()
     """What features add to the evaluation: see `codriver.repls.contract.extras`."""
     tests: TestSelection | None = None
@@ -202,26 +206,28 @@ class Request:
 
     @property
     def text(self) -> str:
-        """The code to run, as the log shows it."""
-        return "\n".join([form.said or form.text for form in self.forms]) if self.kind == "load-forms" else self.code
+        """Return the code to run, as the log shows it."""
+        return (
+            "\n".join([form.log_text or form.text for form in self.forms]) if self.kind == "load-forms" else self.code
+        )
 
     @property
     def sent_forms(self) -> tuple[Form, ...]:
-        """The forms that are sent, one after the other. A notebook's cell is sent whole."""
+        """Return the forms that are sent, one after the other. A notebook's cell is sent whole."""
         return (() if self.cell else self.forms) or (Form(self.code, 1, 1),)
 
 
 @dataclass(frozen=True)
 class PrintLimits:
-    """Bounds for printed values, for a REPL that respects them; None is no bound."""
+    """Limits for printed values, for a REPL that respects them; None is no limit."""
 
     max_length: int | None = None
     """The most items printed of a collection."""
     max_depth: int | None = None
     max_value_bytes: int | None = None
-    length_is_asked: bool = False
-    """Whether the caller asked for `max_length`, which then wins over the user's own limit in the REPL."""
-    depth_is_asked: bool = False
+    is_length_explicit: bool = False
+    """Whether the caller requested `max_length`, which then takes precedence over the user's own limit in the REPL."""
+    is_depth_explicit: bool = False
 
 
 NO_LIMITS = PrintLimits()
@@ -229,10 +235,10 @@ NO_LIMITS = PrintLimits()
 
 @dataclass(frozen=True)
 class ValuePart:
-    """A place in a value that a REPL keeps: the path to a part, its first element, and how much of the part to print.
+    """A part of a value that a REPL stores: the path to the part, its first element, and how much of it to print.
 
-    A step of the path is a place in a sequence, a key (a text unchanged, any other as printed), or a field's name. A
-    first step `$2` stands for the evaluation's second value, if not the last one is meant.
+    A step of the path is an index in a sequence, a key (a string unchanged, any other as printed), or a field's name. A
+    first step `$2` stands for the evaluation's second value instead of its last.
     """
 
     path: tuple[int | str, ...] = ()
@@ -244,8 +250,9 @@ class ValuePart:
 class Failure:
     """The cause of an evaluation's failure. Lines and columns count from 1; `form` is the failing form's index, from 1.
 
-    A link of a `chain` tells by `relation` its relation to the failure: its `cause`, the `context` in which it was
-    raised, `thrown around` it, `member 1` of its group, or so `of` another link; `omitted` stands for links left out.
+    In a `chain`, `relation` describes how each error relates to the failure: its `cause`, the `context` in which it was
+    raised, `thrown around` it, `member 1` of its group, or the same `of` another error; `omitted` stands for errors
+    left out.
     """
 
     type: str
@@ -265,17 +272,17 @@ class Failure:
     relation: str = ""
     chain: tuple[Failure, ...] = ()
     source_line: str = ""
-    """The line that could not be read, if the REPL tells it."""
+    """The line that could not be read, if the REPL gives it."""
 
 
 def place_of(kind: Kind, session: str) -> str:
-    """The session in which an evaluation of this kind, begun in the given session, really runs."""
+    """Return the session in which an evaluation of this kind, started in the given session, really runs."""
     return TEST_SESSION if kind == "run-tests" else session
 
 
 @dataclass(frozen=True)
 class ListeningProgram:
-    """A program of the workspace that listens on a port: its process, and the address at which it is reached."""
+    """A program of the workspace that listens on a port: its process, and its address."""
 
     pid: int
     address: str
@@ -292,7 +299,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation, from its acceptance on: who asked for it, and its standing."""
+    """One evaluation, from its acceptance on: who requested it, and its status."""
 
     id: str
     number: int
@@ -301,55 +308,56 @@ class Evaluation:
     who: str
     client: str | None
     request: Request | None
-    """The whole request until the evaluation is over, then only the head of its code."""
+    """The whole request until the evaluation has finished, then only the head of its code."""
     head: str
     status: EvaluationStatus
     started_at: int | None = None
-    ended_at: int | None = None
+    finished_at: int | None = None
     generation: int = 0
     namespace: str | None = None
     """The session's namespace at the end of the evaluation."""
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
     previous: int = 0
-    """The number of the same caller's previous evaluation in the same session; without one, of the newest when its
-    client connected."""
+    """The number of the same caller's previous evaluation in the same session, or else of the newest when its client
+    connected.
+    """
     turn: int = 0
-    """The place in the order of turns: the lowest among the first waiting evaluations of all clients is next."""
+    """The position in the order of turns: the lowest among the first waiting evaluations of all clients is next."""
     is_fresh: bool = False
     """Whether tests ran in a new process."""
     is_in_frame: bool = False
     """Whether the code ran in a frame of an error; that error stays the last one, however the code ends."""
     is_background: bool = False
-    """Whether the code runs beside all other code, and waits for none."""
+    """Whether the code runs next to all other code, and waits for none."""
     is_answered: bool = False
-    """Whether the caller was told that the evaluation runs, or waits for input."""
-    stop_asked: str | None = None
-    """The caller who last wanted the evaluation to end, and the reason."""
+    """Whether the caller knows that the evaluation runs, or waits for input."""
+    stop_requested: str | None = None
+    """The caller who last requested the end of the evaluation, and the reason."""
     is_orphan: bool = False
-    """Whether the client is gone, and the grace after that is over."""
+    """Whether the client is gone, and its grace period has passed."""
     kind: Kind = "evaluate"
     lane: Lane | None = None
-    """The caller's lane, if the evaluation does not run in it: the REPL is on its way, or had no lane left."""
+    """The caller's lane, if the evaluation does not run in it because the REPL is starting or had no lane left."""
     is_others: bool = False
     """Whether another program evaluates it past this server, such as a human's notebook."""
 
     @property
-    def place(self) -> str:
-        """The session of the REPL in which the evaluation really runs."""
+    def execution_session(self) -> str:
+        """Return the session of the REPL in which the evaluation really runs."""
         return place_of(self.kind, self.session)
 
     @property
     def is_job(self) -> bool:
-        """Whether this is a test run in a process of its own, or code in the frames of a failed run."""
+        """Return whether this is a test run in a process of its own, or code in the frames of a failed run."""
         return self.repl == TEST_JOBS
 
     @property
     def is_test_job(self) -> bool:
-        """Whether this is a test run in a process of its own."""
+        """Return whether this is a test run in a process of its own."""
         return self.is_job and self.kind == "run-tests"
 
     @property
     def over(self) -> bool:
-        """Whether the evaluation is over."""
+        """Return whether the evaluation has finished."""
         return self.status not in LIVE

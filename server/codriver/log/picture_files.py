@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import decoded, picture
+from codriver.core.pictures import decoded, image
 from codriver.files import Links, remove, whole_files
 from codriver.files.own_folders import make_private_folder
 
@@ -35,7 +35,7 @@ class PictureFiles:
 
     def keep(self, kind: str, data: str) -> str | None:
         """The path of the file of a picture, given as base64; None if it cannot be written. Blocks."""
-        told = picture(kind, data)
+        told = image(kind, data)
         name = f"{told.digest}{told.suffix}"
         path = self._folder / name
         if name not in self._lines:

@@ -229,7 +229,7 @@ class Results:
     def _with_instructions(self, client: ClientSession, make: Callable[[str], Result]) -> Result | Awaitable[Result]:
         """Return the result that `make` builds from the client's instructions, once it is known what there is."""
         core = self._services.core
-        if core.state.life.is_searching or core.state.languages_of_files is None:
+        if core.state.lifecycle.is_searching or core.state.languages_of_files is None:
             return self._with_awaited_instructions(client, make)
         return make(self._instructions(client))
 

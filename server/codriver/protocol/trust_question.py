@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.actions import RestartRepl, Say
+from codriver.core.actions import AddServerLine, RestartRepl
 from codriver.core.values import PYTHON
 from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import as_json
@@ -128,7 +128,9 @@ class TrustQuestions:
         """Keep and log the human's answer; true for a yes."""
         is_yes = says_yes(result)
         said = f"the user of {client.name} {'lets' if is_yes else 'does not let'} {wanted} run here"
-        self._services.core.report(Say(f"{said}{', until this server ends' if is_yes else ''}", who=client.name))
+        self._services.core.report(
+            AddServerLine(f"{said}{', until this server ends' if is_yes else ''}", who=client.name)
+        )
         if is_yes and self._services.grants is not None:
             self._services.grants.give(wanted)
         return is_yes

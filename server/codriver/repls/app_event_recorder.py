@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from codriver.core.dispatch import Core, TellAppStreamOver
+    from codriver.core.dispatch import Core, ReportAppStreamEnd
     from codriver.core.state import Repl
 
     Later = Callable[[str, Callable[[str], Awaitable[None]], str], None]
@@ -100,7 +100,7 @@ class AppEventRecorder:
                 now = self._core.now()
                 self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
 
-    def over(self, effect: TellAppStreamOver) -> None:
+    def over(self, effect: ReportAppStreamEnd) -> None:
         """Record that a stream ended, as an event of its topic, which wakes all who wait for its events."""
         stream, repl = effect.stream, self._core.state.repls.get(effect.stream.repl)
         text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {effect.why}; watch_app again once it is back"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id
 from codriver.core.records import Recent
-from codriver.core.values import TOLD_IN_WORDS, Evaluation, Failure
+from codriver.core.values import DESCRIBED_KINDS, Evaluation, Failure
 from codriver.log.output_log import NO_LINE, Category, Entry
 from codriver.repls.contract.adapter_values import (
     AppEvents,
@@ -87,14 +87,14 @@ class EventRecorder:
     def _happened(self, event: InputNeeded | ValueKept | OthersEnding | Reported, evaluation: Evaluation) -> None:
         """Report an evaluation's event without text for the log."""
         if isinstance(event, InputNeeded):
-            self._core.report(actions.InputWanted(evaluation.id))
+            self._core.report(actions.InputRequested(evaluation.id))
         elif isinstance(event, Reported):
             self.listeners[event.name](evaluation.id, event.text)
         elif isinstance(event, ValueKept):
             self._keep(evaluation, event.cut)
         else:
             failure = event.failure and self.cleared(event.failure)
-            self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=failure))
+            self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
     def cleared(self, failure: Failure) -> Failure:
         """A failure without secrets: it is kept longer than an application's secrets are known."""
@@ -145,7 +145,7 @@ class EventRecorder:
             return
         if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
             text = transcript.add_value(text)
-            if evaluation.kind in TOLD_IN_WORDS:
+            if evaluation.kind in DESCRIBED_KINDS:
                 return  # the log tells its end in words
             transcript.server_cut |= event.truncated
             if event.cut:

@@ -24,7 +24,7 @@ class Faults:
         text = f"codriver itself failed in {what}: {_words(error)}"
         logger.error("%s", text, exc_info=error)
         try:
-            self._core.report(actions.LatchError("internal-error", text), actions.Say(text, error=True))
+            self._core.report(actions.LatchError("internal-error", text), actions.AddServerLine(text, error=True))
         except Exception:
             logger.exception("this could not be put into the log")
         return text

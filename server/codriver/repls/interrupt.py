@@ -48,8 +48,8 @@ class Interrupter:
         repl = self._core.state.repls.get(evaluation.repl)
         if repl is None or repl.profile is None:
             return ("its REPL is gone, and the evaluation with it",)
-        self._core.report(actions.StopAsked(evaluation_id, why))
-        await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.place)
+        self._core.report(actions.StopRequested(evaluation_id, why))
+        await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.execution_session)
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities or evaluation.kind == "run-tests":
             said, over = await self._interrupt_until_over(evaluation_id, settle_s)
@@ -77,7 +77,7 @@ class Interrupter:
         """The stacks of the REPL's threads now, while an evaluation runs; None if the REPL does not tell in time."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_S):
-            return await adapter.stacks(evaluation.place) if adapter is not None else None
+            return await adapter.stacks(evaluation.execution_session) if adapter is not None else None
         return None
 
     async def keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
@@ -116,7 +116,7 @@ class Interrupter:
                 if evaluation.is_others:
                     done = await adapter.interrupt_others()
                 else:
-                    done = await adapter.interrupt(evaluation.place)
+                    done = await adapter.interrupt(evaluation.execution_session)
         except (OpTimedOutError, TimeoutError):
             return "the REPL did not answer the interrupt", False
         except CodriverError as error:

@@ -102,7 +102,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001  # as above
             text = self._faults.latch(f"the evaluation {evaluation}", error)
             failure = Failure("internal-error", f"{text}; the code was sent and {MAY_HAVE_RUN}")
-            self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
+            self._core.report(actions.EvaluationFinished(evaluation, "failed", failure=failure))
 
     def _overdue(self, effect: dispatch.RunEvaluation) -> None:
         self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
@@ -110,7 +110,7 @@ class Runner:
     async def _end_overlong(self, effect: dispatch.RunEvaluation) -> None:
         """Interrupt an evaluation that ran too long, and say so, whatever the outcome."""
         evaluation = effect.request.id
-        session = self._core.state.evaluations[evaluation].place
+        session = self._core.state.evaluations[evaluation].execution_session
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
         await self._interrupter.keep_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
@@ -123,10 +123,10 @@ class Runner:
             text = f"{why} and could not be interrupted: {error}"
             if evaluation in self._overlong:  # the evaluation may still end by itself
                 self._overlong[evaluation] = text
-            self._core.report(actions.LatchError("run-limit", text), actions.Say(text, error=True))
+            self._core.report(actions.LatchError("run-limit", text), actions.AddServerLine(text, error=True))
             return
         notes = (f"{why} and was interrupted ({done.outcome})", *([done.note] if done.note else []))
-        self._core.report(actions.EvaluationEnded(evaluation, "interrupted", notes=notes))
+        self._core.report(actions.EvaluationFinished(evaluation, "interrupted", notes=notes))
 
 
 def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
@@ -140,13 +140,13 @@ def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
 
 def _ending(
     evaluation: str, how: Ending | Exception, clear: Callable[[Failure], Failure], *, notes: tuple[str, ...]
-) -> actions.EvaluationEnded:
+) -> actions.EvaluationFinished:
     """The action that reports an end. A fault of ours is raised again; its words are in the latch."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
-        return actions.EvaluationEnded(evaluation, "failed", failure=failure, notes=notes)
+        return actions.EvaluationFinished(evaluation, "failed", failure=failure, notes=notes)
     if isinstance(how, Exception):
         raise how
     notes = (*how.notes, *notes)
     cleared = how.failure and clear(how.failure)
-    return actions.EvaluationEnded(evaluation, how.status, how.namespace, cleared, notes, how.said, how.data)
+    return actions.EvaluationFinished(evaluation, how.status, how.namespace, cleared, notes, how.said, how.data)

@@ -162,7 +162,7 @@ class Repls:
             dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
             dispatch.WakeWaiters: self._events.wake_waiters,
             dispatch.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
-            dispatch.TellAppStreamOver: self._app_events.over,
+            dispatch.ReportAppStreamEnd: self._app_events.over,
             dispatch.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
         }
 
@@ -215,7 +215,7 @@ class Repls:
             self._events.end(repl_id)
             if self._lives.get(repl_id) is life:
                 del self._lives[repl_id]
-        if not life.scope.cancel_called and self._core.state.life.phase in ("starting", "started"):
+        if not life.scope.cancel_called and self._core.state.lifecycle.phase in ("starting", "started"):
             self._core.report(actions.ReplLost(repl_id, cause, final, is_unreachable))
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
@@ -359,11 +359,11 @@ class Repls:
         """Have the log tell the reason why there is no REPL, unless that was its last word on the REPL."""
         if self._told.get(repl.id) != words:
             self._told[repl.id] = words
-            self._core.report(actions.Say(f"{repl.key}: {words}", error=True, repl=repl.key))
+            self._core.report(actions.AddServerLine(f"{repl.key}: {words}", error=True, repl=repl.key))
 
     async def _retry(self, effect: dispatch.RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)
-        if self._core.state.life.phase == "started":
+        if self._core.state.lifecycle.phase == "started":
             self._core.resume(effect, None)
 
     async def _await_grace(self, effect: dispatch.AwaitGrace) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.actions import EvaluationEnded, StopAsked
+from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError
 from codriver.log.output_log import NO_LINE, Category, Entry
@@ -109,26 +109,26 @@ class KeptFailure:
         self._tasks.start_soon(self._run, effect.request.id, job, evaluating, effect.max_run_ms / 1000)
 
     async def _run(self, identity: str, job: FrameCode, evaluating: _Evaluating, most_s: float) -> None:
-        ended = EvaluationEnded(identity, "failed", failure=Failure("no-frame", "the process of this run is gone"))
+        ended = EvaluationFinished(identity, "failed", failure=Failure("no-frame", "the process of this run is gone"))
         try:
             with evaluating.scope:
                 if evaluating.process is not None:
                     answer = await evaluating.process.evaluate(job.code, job.frame, timeout_s=most_s)
                     ended = self._record(identity, answer)
                     if evaluating.is_interrupted and ended.status == "failed":
-                        ended = EvaluationEnded(identity, "interrupted")
+                        ended = EvaluationFinished(identity, "interrupted")
         except CodriverError as error:
-            ended = EvaluationEnded(identity, "failed", failure=Failure("no-frame", str(error)))
+            ended = EvaluationFinished(identity, "failed", failure=Failure("no-frame", str(error)))
         except Exception as error:
             logger.exception("code in a frame of %s failed", job.run)
             text = f"codriver itself failed: {error!r}"
-            ended = EvaluationEnded(identity, "failed", failure=Failure("internal-error", text))
+            ended = EvaluationFinished(identity, "failed", failure=Failure("internal-error", text))
         finally:
             del self._evaluating[identity]
             evaluating.over.set()
             self._core.report(ended)
 
-    def _record(self, identity: str, answer: object) -> EvaluationEnded:
+    def _record(self, identity: str, answer: object) -> EvaluationFinished:
         """Put the texts of an answer into the log and the transcript, and return the end that it is."""
         texts = answer if isinstance(answer, dict) else {}
         who = self._core.state.evaluations[identity].who
@@ -139,22 +139,22 @@ class KeptFailure:
             self._logbook.record(Entry(NO_LINE, category, text, now, who, None, TEST_JOBS, identity))
 
         if transcript is None:
-            return EvaluationEnded(identity, "done")
+            return EvaluationFinished(identity, "done")
         if printed := texts.get("output"):
             seen = transcript.out.append(str(printed)) + "".join(rest for rest, _ in transcript.end_streams())
             log("evaluationOutput", seen)
         if "error" in texts:
             message = str(self._transcripts.cleared(str(texts["error"])))
-            return EvaluationEnded(identity, "failed", failure=Failure(str(texts.get("type", "")), message))
+            return EvaluationFinished(identity, "failed", failure=Failure(str(texts.get("type", "")), message))
         log("evaluationResults", transcript.add_value(str(texts.get("value", "")) or "None"))
-        return EvaluationEnded(identity, "done")
+        return EvaluationFinished(identity, "done")
 
     async def stop(self, evaluation: Evaluation, why: str) -> tuple[str, ...]:
         """Interrupt code, and wait for its end; what was done, in words."""
         evaluating = self._evaluating.get(evaluation.id)
         if evaluating is None or evaluating.process is None:
             return ("it was over already",)
-        self._core.report(StopAsked(evaluation.id, why))
+        self._core.report(StopRequested(evaluation.id, why))
         evaluating.is_interrupted = True
         await evaluating.process.interrupt()
         with anyio.move_on_after(STOP_S):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
-from codriver.core.actions import EvaluationEnded, StopAsked
+from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.records import Recent
 from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
@@ -300,7 +300,7 @@ class TestJobs:
             is_partial=running.job.paths is None or not kept.has_all_tests,
             purpose=why,
         )
-        self._core.report(EvaluationEnded(job_id, status, failure=failure, said=said, data=told.to_data()))
+        self._core.report(EvaluationFinished(job_id, status, failure=failure, said=said, data=told.to_data()))
 
     def _passed_again(self, report: TestReport) -> list[str]:
         """Return the tests that failed in an earlier run and pass in this one; note those that fail."""
@@ -325,7 +325,7 @@ class TestJobs:
         running = self._running.get(job.id)
         if running is None:
             return ("it was over already",)
-        self._core.report(StopAsked(job.id, why))
+        self._core.report(StopRequested(job.id, why))
         running.is_interrupted = True
         if running.process is not None:
             await running.process.interrupt()

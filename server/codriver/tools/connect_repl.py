@@ -91,7 +91,7 @@ def loopback_address(text: str) -> str:
 
 def _at(call: Call, address: str) -> Repl | None:
     repls = call.state.repls.values()
-    return next((repl for repl in repls if repl.address == address and not repl.origin.is_merely_found), None)
+    return next((repl for repl in repls if repl.address == address and not repl.origin.is_discovered_only), None)
 
 
 def _objection(address: str) -> str | None:

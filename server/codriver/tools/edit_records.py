@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.core import caller_names
-from codriver.core.actions import Say
+from codriver.core.actions import AddServerLine
 from codriver.log import facts
 
 if TYPE_CHECKING:
@@ -35,4 +35,4 @@ def record_edits(
             call.services.ledger.notebooks.forget(who, one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
         diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets, job)
-        call.dispatch(Say(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))
+        call.dispatch(AddServerLine(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from pydantic import Field
 
-from codriver.core.values import HELD, Evaluation, PrintLimits, ValuePart
+from codriver.core.values import OCCUPYING, Evaluation, PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -89,7 +89,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return await one_image(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
-    if arguments.part == "stacks" and current.status in HELD and not current.is_job:
+    if arguments.part == "stacks" and current.status in OCCUPYING and not current.is_job:
         return await _stacks_now(call, current, arguments, max_bytes)
     asked = await _asked_part(call, current.id, arguments, max_bytes)
     if asked is not None:
@@ -136,8 +136,8 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
         arguments.length or settings.max_length,
         arguments.depth or settings.max_depth,
         max_bytes,
-        length_is_asked=arguments.length is not None,
-        depth_is_asked=arguments.depth is not None,
+        is_length_explicit=arguments.length is not None,
+        is_depth_explicit=arguments.depth is not None,
     )
     start = arguments.start or 0
     part = ValuePart(tuple(arguments.path or ()), start, limits)

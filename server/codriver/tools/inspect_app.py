@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field
 
 from codriver.core import app_streams, evaluation_queue
-from codriver.core.actions import AppStreamBegan, AppStreamEnded
+from codriver.core.actions import AppStreamStarted, AppStreamStopped
 from codriver.core.state import AppStream
 from codriver.core.values import NO_LIMITS, Request
 from codriver.log.logbook import near
@@ -324,7 +324,7 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
     if not told["ok"]:
         return refused(call, told)
     stream = AppStream(str(told["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
-    call.dispatch(AppStreamBegan(stream))
+    call.dispatch(AppStreamStarted(stream))
     kind = app_streams.OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
     captured = {"lines": [near(_captured(told["capture"]), call.services.workspace)]} if "capture" in told else {}
@@ -345,7 +345,7 @@ async def _stop(call: Call, identity: str) -> Answer:
     for stream in found:
         told = await _ask(call, stream.repl, "unsubscribe", {"subId": stream.id})
         existed = existed or bool(told.get("existed"))
-        call.dispatch(AppStreamEnded(stream))
+        call.dispatch(AppStreamStopped(stream))
     return Answer({"subId": identity, "existed": existed})
 
 

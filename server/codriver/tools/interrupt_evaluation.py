@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from codriver.core.values import HELD, MAIN_SESSION, TEST_JOBS, Evaluation
+from codriver.core.values import MAIN_SESSION, OCCUPYING, TEST_JOBS, Evaluation
 from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
@@ -42,7 +42,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         evaluation = job.id
     elif arguments.repl_session_key is not None:
         target = resolve(call.state, arguments.repl_session_key, may_leave=True)
-        held = [e for e in call.state.unfinished() if e.status in HELD and _is_in(e, target)]
+        held = [e for e in call.state.unfinished() if e.status in OCCUPYING and _is_in(e, target)]
         running = [e.id for e in sorted(held, key=lambda e: e.is_others)]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
@@ -73,7 +73,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
 def _job_of(call: Call, session_key: str | None) -> Evaluation | None:
     """The running test run of a session's interpreter, if nothing else runs in the session; `tests` names any."""
     state = call.state
-    held = [one for one in state.unfinished() if one.status in HELD]
+    held = [one for one in state.unfinished() if one.status in OCCUPYING]
     if session_key is None or any(state.key_of(one) == session_key and not one.is_job for one in held):
         return None
     for one in held:
@@ -91,9 +91,9 @@ def _only_own(call: Call, who: str) -> str:
     """
     unfinished = call.state.unfinished()
     mine = [one for one in unfinished if call.is_own(one, who)]
-    own = [one.id for one in mine if one.status in HELD] or [one.id for one in mine]
+    own = [one.id for one in mine if one.status in OCCUPYING] or [one.id for one in mine]
     if len(own) != 1:
-        others = [f"{one.id} of {one.who}" for one in unfinished if one.status in HELD and one not in mine]
+        others = [f"{one.id} of {one.who}" for one in unfinished if one.status in OCCUPYING and one not in mine]
         beside = f"; of others: {', '.join(others)}" if others else ""
         raise refused(
             "bad-arguments",
@@ -118,7 +118,7 @@ def _beside(state: State, target: Target) -> str:
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}
-    held = [one for one in state.unfinished() if one.status in HELD and one.repl == target.repl.id]
+    held = [one for one in state.unfinished() if one.status in OCCUPYING and one.repl == target.repl.id]
     told = [f"{one.id} of {one.who} in {state.key_of(one)}" for one in held if one.session in lanes]
     return f"; in lanes: {', '.join(told)}" if told else ""
 

@@ -69,7 +69,7 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
         known.add("origin")
     if repl.owned:
         known |= {"kind", "address", "processId", "capabilities"}
-        usual = {"origin": repl.dialect, "projectRoot": state.life.workspace}
+        usual = {"origin": repl.dialect, "projectRoot": state.lifecycle.workspace}
         known |= {name for name, value in usual.items() if row.get(name) == value}
     lean = {name: value for name, value in row.items() if name not in known}
     if isinstance(able := lean.get("capabilities"), dict):

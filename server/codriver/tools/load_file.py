@@ -109,7 +109,7 @@ class _Loads:
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
         """Evaluate forms in a namespace; the evaluation at its end, or when the time is over."""
-        code = "\n".join([form.said for form in forms])
+        code = "\n".join([form.log_text for form in forms])
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
 
     async def _run(self, asked: Request) -> Evaluation:

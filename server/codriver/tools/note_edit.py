@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from codriver.core.actions import Say
+from codriver.core.actions import AddServerLine
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.log.facts import EDIT, edit_facts
 from codriver.tools.acts.affected_tests import failures
@@ -168,7 +168,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         services.ledger.edits.add(who, path)
         services.ledger.notebooks.forget(who, path)
         facts = edit_facts([(shown, _diff(file, arguments.before))], services.log.without_secrets)
-        call.dispatch(Say(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
+        call.dispatch(AddServerLine(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
         said += await notes_of_edits(call, [written_file(call, who, path, shown)])
         said.append(await _fault(call, path, shown))
     return "\n".join(filter(None, said))[:FAULT_CHARACTERS]

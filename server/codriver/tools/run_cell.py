@@ -286,7 +286,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
         if not _runs_cells(target.repl):
             raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
         return target
-    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_merely_found]
+    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_discovered_only]
     if len(free) != 1:
         raise _no_kernel(call.state, path.name, notebook.kernel, keys, "")
     return resolve(call.state, free[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.core.state import awaits_acceptance, cautions
-from codriver.core.values import HELD
+from codriver.core.values import OCCUPYING
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
@@ -23,7 +23,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
     """The server's own state. Changes nothing."""
     del arguments
     state, services = call.state, call.services
-    life, log = state.life, services.log
+    life, log = state.lifecycle, services.log
     clients = services.client_counters()
     repls = [_repl_health(state, repl) for repl in state.repls.values()]
     fields: dict[str, object] = {
@@ -52,7 +52,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         "evaluations": {
             "accepted": state.evaluated,
             "queued": sum(e.status == "queued" for e in state.unfinished()),
-            "running": sum(e.status in HELD for e in state.unfinished()),
+            "running": sum(e.status in OCCUPYING for e in state.unfinished()),
             **services.transcripts.store.usage(),
             **({"unfinished": _unfinished(call)} if traits_of(call.client_name).wants_detail else {}),
         },

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from codriver.core.state import cautions, stray
-from codriver.core.values import HELD
+from codriver.core.values import OCCUPYING
 from codriver.repls.contract.adapter_values import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     """A session, with the abilities of its REPL and those that cannot be had."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
-        row["notebook"] = _shown_path(repl.notebook, state.life.workspace)
+        row["notebook"] = _shown_path(repl.notebook, state.lifecycle.workspace)
     if session.namespace:
         row["ns"] = session.namespace
     if session.last_activity:
@@ -102,6 +102,6 @@ def _shown_path(path: str, workspace: str) -> str:
 def running_evaluation(state: State, repl: Repl, session: Session) -> Evaluation | None:
     """Return the evaluation that runs in a session, if any."""
     for evaluation in state.unfinished():
-        if evaluation.status in HELD and (evaluation.repl, evaluation.session) == (repl.id, session.name):
+        if evaluation.status in OCCUPYING and (evaluation.repl, evaluation.session) == (repl.id, session.name):
             return evaluation
     return None

@@ -158,7 +158,7 @@ def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
     """The caller whose code failed, and how long ago that was."""
     if failed is None:
         return {}
-    ago = max(0, call.services.now() - (failed.ended_at or 0))
+    ago = max(0, call.services.now() - (failed.finished_at or 0))
     return {"evaluationId": failed.id, "who": failed.who, "agoMs": ago}
 
 

@@ -163,7 +163,7 @@ def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
     }
     if one.started_at is not None:
         row["started"] = shown_time(one.started_at, now_ms)
-        row["seconds"] = round(((one.ended_at or now_ms) - one.started_at) / 1000, 1)
+        row["seconds"] = round(((one.finished_at or now_ms) - one.started_at) / 1000, 1)
     if one.is_background:
         row["background"] = True
     return row

@@ -154,7 +154,7 @@ class _Wait:
 
     @property
     def _stopping(self) -> bool:
-        return self._call.state.life.phase == "stopping"
+        return self._call.state.lifecycle.phase == "stopping"
 
     async def _gained(self) -> tuple[list[object], Cut | None]:
         """The new rows, if the log grew since the query was last asked."""

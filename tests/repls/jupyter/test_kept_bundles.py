@@ -26,7 +26,7 @@ def test_a_type_is_read_by_its_name():
 
 def test_a_part_says_where_it_is():
     kept = kept_of({"text/html": "0123456789"})
-    asked = read(kept, "text/html", start=2, max_length=3, length_is_asked=True)
+    asked = read(kept, "text/html", start=2, max_length=3, is_length_explicit=True)
     assert asked == Value("234", cut="characters 2 to 5 of 10")
     assert read(kept, "text/html", max_value_bytes=4) == Value("0123", cut="characters 0 to 4 of 10")
 

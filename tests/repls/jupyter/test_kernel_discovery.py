@@ -17,7 +17,7 @@ from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
 from codriver.repls.jupyter import kernel_discovery
 from codriver.repls.jupyter.connection_files import NotebookServer
@@ -137,7 +137,7 @@ def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(room):
     room.kernel("2", jupyter_session="/elsewhere/b.ipynb")
     (found,) = room.search.look().kernels
     assert (found.key, found.notebook) == ("a-ipynb", str(room.workspace / "sub" / "a.ipynb"))
-    assert (found.origin.kind, found.origin.is_merely_found) == ("kernel", True)
+    assert (found.origin.kind, found.origin.is_discovered_only) == ("kernel", True)
     assert found.address == f"jupyter://{room.runtime}/kernel-1.json"
     assert room.scanned == 0
 
@@ -351,7 +351,7 @@ class Discovered:
     def __init__(self, room, protocols=("jupyter",), named_ids=frozenset):
         self.effects = []
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="a")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="a")),
             settings=SimpleNamespace(max_run_ms=1, max_length=1, max_depth=1),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -380,7 +380,7 @@ def test_a_kernel_that_is_found_becomes_a_repl_and_is_forgotten_with_its_file(ro
     discovered = Discovered(room)
     repl = discovered.look()["a-ipynb"]
     assert (repl.phase, repl.origin, repl.notebook) == (
-        "connecting", Origin("kernel", str(path), is_merely_found=True), str(room.workspace / "a.ipynb"),
+        "connecting", Origin("kernel", str(path), is_discovered_only=True), str(room.workspace / "a.ipynb"),
     )  # fmt: skip
     assert discovered.look()
     assert not discovered.effects

@@ -19,7 +19,7 @@ from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Life, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile
 from codriver.repls.launch import recipes
 from codriver.repls.launch.discovery import Choice, Discovery, choose
@@ -37,7 +37,7 @@ class Shell:
         self.performed = []
         remember = dict.fromkeys(dispatch.EFFECTS, self.performed.append)
         self.core = Core(
-            state=State(life=Life(phase="started", session_id="abcdef")),
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
@@ -106,11 +106,11 @@ async def test_a_file_that_may_be_that_of_a_starting_repl_is_reported_as_unread_
     )  # fmt: skip
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(discovery.run)
-        await until(lambda: shell.core.state.life.has_unread_port_files)
+        await until(lambda: shell.core.state.lifecycle.has_unread_port_files)
         assert shell.connections() == []
         shell.do(ReplLost("process:python", "it ended"))
         await until(shell.connections)
-        assert not shell.core.state.life.has_unread_port_files
+        assert not shell.core.state.lifecycle.has_unread_port_files
         tasks.cancel_scope.cancel()
 
 
@@ -224,12 +224,12 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
         recipe_of=partial(recipe, workspace=tmp_path, environ=os.environ),
     )
     finder.begin()
-    assert shell.core.state.life.is_searching
+    assert shell.core.state.lifecycle.is_searching
     assert "evaluate" in shell.core.state.capabilities()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(finder.run)
         with anyio.fail_after(30):
-            while shell.core.state.life.is_searching:
+            while shell.core.state.lifecycle.is_searching:
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert list(shell.core.state.repls) == default

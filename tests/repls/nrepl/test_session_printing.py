@@ -57,7 +57,7 @@ async def test_a_session_is_told_its_limits_once():
 
 async def test_other_limits_are_told_anew_and_those_of_one_call_are_not_kept():
     async with jvm() as (opened, told, sent):
-        asked = PrintLimits(max_length=2, max_value_bytes=1000, length_is_asked=True)
+        asked = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=True)
         three = PrintLimits(max_length=3, max_value_bytes=1000)
         steps = [
             (FIVE, "(0 1 2 3 4 ...)", True), (asked, "(0 1 ...)", True), (FIVE, "(0 1 2 3 4 ...)", False),

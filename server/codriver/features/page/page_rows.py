@@ -264,14 +264,14 @@ def _standing_of(evaluation: Evaluation | None) -> Row:
         row["kind"] = "load"
     if evaluation.started_at is not None:
         row["began"] = evaluation.started_at
-        if evaluation.ended_at is not None:
-            row["ms"] = max(0, evaluation.ended_at - evaluation.started_at)
+        if evaluation.finished_at is not None:
+            row["ms"] = max(0, evaluation.finished_at - evaluation.started_at)
     failure = evaluation.failure
     if failure is not None:
         kind = failure.type.rpartition(".")[2]
         row["error"] = _head(f"{kind}: {failure.message}" if kind else failure.message, ERROR_BYTES)
     elif evaluation.status == "interrupted":
-        row["error"] = _head(evaluation.stop_asked or "; ".join(evaluation.notes), ERROR_BYTES)
+        row["error"] = _head(evaluation.stop_requested or "; ".join(evaluation.notes), ERROR_BYTES)
     if evaluation.notes:
         row["notes"] = len(evaluation.notes)
     return row
@@ -303,7 +303,7 @@ def header(services: Services) -> dict[str, object]:
     return {
         "repls": [_repl(state, repl) for repl in state.repls.values()],
         "clients": [_head(name, SHORT_BYTES) for name in clients if not name.startswith("codriver-")][:32],
-        "isSearching": state.life.is_searching,
+        "isSearching": state.lifecycle.is_searching,
         "evicted": services.log.evicted,
         "problems": [_head(latch.text, SHORT_BYTES * 3) for latch in state.latches.values()][:4],
     }

@@ -209,7 +209,7 @@ class PageServer:
             client.has_left = True
 
     async def _stream(self, http: HttpConnection, reader: RowReader) -> None:
-        life = self._services.core.state.life
+        life = self._services.core.state.lifecycle
         about = {
             "workspace": life.workspace,
             "version": life.version,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from codriver.core.actions import Say
+from codriver.core.actions import AddServerLine
 from codriver.core.values import PYTHON
 from codriver.editing import Wanted
 from codriver.errors import RefusedError
@@ -113,7 +113,7 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     tried |= await judge(call, trial, who, outcomes)
     ordered = [tried[one.label] for one in arguments.candidates]
     for one in ordered:
-        call.dispatch(Say(f"{who} tried {one.label}: {one.outcome}", who=who), who=who)
+        call.dispatch(AddServerLine(f"{who} tried {one.label}: {one.outcome}", who=who), who=who)
     fields: dict[str, object] = {"candidates": [one.json() for one in ordered]}
     if differs := differences(ordered):
         fields["differs"] = differs

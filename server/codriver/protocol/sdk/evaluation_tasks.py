@@ -27,7 +27,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from codriver.core.values import HELD, Evaluation
+from codriver.core.values import OCCUPYING, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import Answered, Caller, result_of
@@ -524,7 +524,7 @@ class Task:
                 self.question += 1
                 self._become("input_required", f"evaluation {evaluation.id} waits for input")
         elif self.status == "input_required" or not self.words:
-            state = "is running" if evaluation.status in HELD else "is queued"
+            state = "is running" if evaluation.status in OCCUPYING else "is queued"
             self._become("working", f"evaluation {evaluation.id} {state}: get_evaluation tells more")
 
     def say(self, words: str) -> None:

@@ -145,8 +145,8 @@ class Dialect:
         if self.print_limits is None:
             return {}
         knows_defaults = knows_defaults or self.printer is not None
-        length = "print" if bounds.length_is_asked or not knows_defaults else "default"
-        depth = "print" if bounds.depth_is_asked or not knows_defaults else "default"
+        length = "print" if bounds.is_length_explicit or not knows_defaults else "default"
+        depth = "print" if bounds.is_depth_explicit or not knows_defaults else "default"
         limits = {f"{length}-length": bounds.max_length, f"{depth}-level": bounds.max_depth}
         options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
         fields: dict[str, Value] = {}

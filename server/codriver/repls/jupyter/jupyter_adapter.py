@@ -294,7 +294,7 @@ class KeptBundles:
             return f"it has no {name}, or no more: {has}"
         text = data_of(found[-1], name)
         limits = part.limits
-        length = limits.max_length if limits.length_is_asked and limits.max_length else PART_CHARACTERS
+        length = limits.max_length if limits.is_length_explicit and limits.max_length else PART_CHARACTERS
         shown = text[part.start : part.start + length]
         most = limits.max_value_bytes
         if most is not None and len(encoded := shown.encode()) > most:
@@ -355,7 +355,7 @@ async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[s
         reads_itself=information.quirks.gate != "none",
         isolation="none",
         is_serial=True,
-        runs_beside=has_subshells(kernel),
+        runs_concurrently=has_subshells(kernel),
         process_id=process,
         project_root=KernelProcess(process, leads=False).folder if process else None,
         notebook=channel.notebook,
@@ -479,7 +479,7 @@ class KernelIntrospection:
         """The code that loads a file: in Python under its path, so that its places are told; else the file's text."""
         if self.python is None:
             return request.code
-        return load(request.file or "<file>", request.code, request.lines, request.hold, request.how)
+        return load(request.file or "<file>", request.code, request.lines, request.undo_id, request.how)
 
     def frame_code(self, request: Request) -> str:
         """The code that evaluates in a frame."""

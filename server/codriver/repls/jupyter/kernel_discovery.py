@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from codriver.core.actions import Action, ReplForgotten, ReplFound, Say
+from codriver.core.actions import Action, AddServerLine, ReplForgotten, ReplFound
 from codriver.core.state import Origin
 from codriver.errors import CodriverError, install_extra
 from codriver.files.polling import PORT_FILES_S, Poller
@@ -409,14 +409,14 @@ def _notebook(path: str) -> str | None:
 
 def _of_file(file: ConnectionFile, notebook: str | None) -> FoundKernel:
     key = (key_of_notebook(notebook) if notebook else None) or key_of_kernel(file.kernel_name)
-    origin = Origin("kernel", str(file.path), is_merely_found=True)
+    origin = Origin("kernel", str(file.path), is_discovered_only=True)
     return FoundKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
 
 
 def _of_session(session: NotebookSession) -> FoundKernel:
     notebook = _notebook(str(session.path))
     key = (key_of_notebook(notebook) if notebook else None) or key_of_kernel(session.kernel_name)
-    origin = Origin("server", session.url, is_merely_found=True)
+    origin = Origin("server", session.url, is_discovered_only=True)
     return FoundKernel(
         f"server:{session.kernel_id}", origin, f"jupyter+{session.url}", key, session.kernel_id, notebook
     )
@@ -461,12 +461,12 @@ class KernelDiscovery:
         """True if the finding differs from the last, or has kernels, whose fate the state decides. In a thread."""
         before, self._seen = self._seen, found
         repls = self._core.state.repls.values()
-        return found != before or bool(found.kernels) or any(repl.origin.is_merely_found for repl in repls)
+        return found != before or bool(found.kernels) or any(repl.origin.is_discovered_only for repl in repls)
 
     def _reconcile(self, found: Found) -> None:
         """Give the core the present kernels that it does not know by another way as its found kernels."""
         repls = self._core.state.repls.values()
-        known = {repl.id: repl for repl in repls if repl.origin.is_merely_found}
+        known = {repl.id: repl for repl in repls if repl.origin.is_discovered_only}
         taken = {
             _kernel_id(repl.address): repl.id
             for repl in repls
@@ -498,7 +498,7 @@ class KernelDiscovery:
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         """Tell each problem, once while it lasts."""
-        says = [Say(sentence) for what, sentence in problems.items() if self._told.get(what) != sentence]
+        says = [AddServerLine(sentence) for what, sentence in problems.items() if self._told.get(what) != sentence]
         self._told = problems
         if says:
             self._core.report(*says)
@@ -514,5 +514,5 @@ def _as_found(found: FoundKernel, *, rewritten: bool) -> ReplFound:
     problem = MISSING if find_spec("jupyter_client") is None else None
     return ReplFound(
         found.identity, found.key, found.origin, found.address, rewritten=rewritten, notebook=found.notebook,
-        problem=problem,
+        error=problem,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.actions import PortFilesSeen, ProgramsSeen, ReplForgotten, ReplFound, Say, Searching
+from codriver.core.actions import AddServerLine, PortFilesSeen, ProgramsSeen, ReplForgotten, ReplFound, Searching
 from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.core.values import ListeningProgram
@@ -138,7 +138,9 @@ class Discovery:
         try:
             choice = await anyio.to_thread.run_sync(choose, self._workspace, self._recipe_of)
         except OSError as error:
-            self._dispatch(Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True))
+            self._dispatch(
+                AddServerLine(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True)
+            )
             return
         self._tell(choice)
 
@@ -148,11 +150,11 @@ class Discovery:
             return
         found = _asked_command(choice.repl)
         found = replace(
-            found, problem=choice.problem, origin=replace(found.origin, stands_in=choice.stands_in, is_unasked=True)
+            found, error=choice.problem, origin=replace(found.origin, stand_in_note=choice.stands_in, is_unasked=True)
         )
         does = "codriver starts its own" if choice.problem is None else "codriver would start, and cannot,"
         words = f"no REPL was found and none asked for, so {does} {choice.title} REPL (key {found.key})"
-        self._dispatch(Say(words), found)
+        self._dispatch(AddServerLine(words), found)
 
     def _reconcile(self) -> bool:
         """Give the core the REPLs of all present port files, except files of our own REPLs.
@@ -198,11 +200,11 @@ class Discovery:
             if identity not in wanted and repl.phase != "connected"
         ]
         actions += [
-            Say(f"the port file {path} cannot be used: {problem}", error=True)
+            AddServerLine(f"the port file {path} cannot be used: {problem}", error=True)
             for path, problem in problems.items()
             if self._problems.get(path) != problem
         ]
-        if are_unread != state.life.has_unread_port_files:
+        if are_unread != state.lifecycle.has_unread_port_files:
             actions.append(PortFilesSeen(are_unread))
         self._problems = problems
         self._written = {f"file:{found.path}": found.written_ns for found in self._found}

@@ -248,7 +248,8 @@ async def probe(
         outside=outside,
         application=application.name if application else "",
         shares=dialect.shares,
-        runs_beside=BESIDE in ops or (isolation == "session" and not dialect.is_serial and "interrupt" in support),
+        runs_concurrently=BESIDE in ops
+        or (isolation == "session" and not dialect.is_serial and "interrupt" in support),
         is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
@@ -340,7 +341,7 @@ async def _probe_print_limits(
         return False, False
     knows_defaults = KEEPS_VALUES in ops
     keeper = "clone" in ops and (knows_defaults or dialect.printer is not None)
-    limits = PrintLimits(max_length=2, max_value_bytes=1000, length_is_asked=not keeper)
+    limits = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=not keeper)
     fields = dialect.print_fields(limits, knows_defaults=knows_defaults, for_session=keeper)
     honours = keeps = False
     with suppress(OpTimedOutError):

@@ -242,8 +242,8 @@ def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> st
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     own = replace(
         limits,
-        max_length=limits.max_length if limits.length_is_asked or length is None else length,
-        max_depth=limits.max_depth if limits.depth_is_asked or depth is None else depth,
+        max_length=limits.max_length if limits.is_length_explicit or length is None else length,
+        max_depth=limits.max_depth if limits.is_depth_explicit or depth is None else depth,
     )
     seen = f"levels below {own.max_depth}" if seen.startswith("levels") else f"more than {own.max_length}"
     return elements_cut(as_int(fields.get("count")), seen, own)

@@ -142,7 +142,7 @@ class EditLoads:
             file=str(path),
             kind="load-file" if is_of_python else "load-forms",
             lines=tuple(form.line for form in file.forms) if is_of_python else None,
-            hold=self._hold,
+            undo_id=self._hold,
             description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         self.repls[repl.id] = repl.key, repl.generation

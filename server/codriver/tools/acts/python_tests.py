@@ -12,7 +12,7 @@ import anyio
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
-from codriver.core.values import HELD, MAIN_SESSION, Request
+from codriver.core.values import MAIN_SESSION, OCCUPYING, Request
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
@@ -170,7 +170,7 @@ def command_words(spec: RunSpec) -> str:
 async def _end_outdated(call: Call, who: str) -> None:
     """End the caller's own run if files changed since it began: its outcome is of no use."""
     for one in call.state.unfinished():
-        if not (one.is_test_job and one.status in HELD and call.is_own(one, who)):
+        if not (one.is_test_job and one.status in OCCUPYING and call.is_own(one, who)):
             continue
         if await call.services.tests.changed_since(one.started_at or 0):
             await stop(call, one.id, "files changed since it began, and its caller started a new run")
@@ -197,7 +197,7 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
     fields = report_fields(call, kept, whole=whole, sources=sources)
     is_detailed = whole or wants_detail(call, asked)
     if is_detailed:
-        fields["elapsedMs"] = max(0, (job.ended_at or call.services.now()) - (job.started_at or 0))
+        fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
     if not job.over:
         about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
         printed = _output(call, job, Telling(call, None, asked), whole=True) if whole else {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
-from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
+from codriver.core.values import NO_LIMITS, OCCUPYING, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
@@ -94,7 +94,7 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
     place = place_of(kind, target.session.name)
     queue = queue_at(state, target.repl.id, place)
     for one in state.unfinished():
-        if one.is_answered and one.status in HELD and queue_of(state, one) == queue and call.is_own(one, who):
+        if one.is_answered and one.status in OCCUPYING and queue_of(state, one) == queue and call.is_own(one, who):
             since_s = max(0, call.services.now() - (one.started_at or 0)) // 1000
             how = "waits for input" if one.status == "needs-input" else "runs"
             raise refused(
@@ -145,7 +145,7 @@ def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evalu
     ]
     # The error whose frames are looked at stays the last one.
     failed = [one for one in failed if not one.is_in_frame]
-    return max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
+    return max(failed, key=lambda one: (one.finished_at or 0, one.number), default=None)
 
 
 def keeps_test(state: State, run: Evaluation) -> bool:

@@ -39,7 +39,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
         )
 
     failed = [one for one in call.state.evaluations.values() if is_candidate(one)]
-    last = max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
+    last = max(failed, key=lambda one: (one.finished_at or 0, one.number), default=None)
     return last if last is not None and last.is_job else None
 
 

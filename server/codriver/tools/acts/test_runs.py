@@ -261,7 +261,7 @@ async def _describe_in_repl(
     fields.update(telling.begins())
     notes = await notes_of_tests(call, repl) if repl is not None and repl.dialect != PYTHON else ()
     fields = with_notes(with_outside(fields, repl), notes)
-    elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
+    elapsed = max(0, (evaluation.finished_at or 0) - (evaluation.started_at or 0))
     session = call.state.key_of(evaluation)
     fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
     if stopped:

@@ -247,7 +247,7 @@ class Images:
             self.taken.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
         if self._way is None:
-            return picture(mime_type, data).mark
+            return image(mime_type, data).mark
         kilobytes = -(-len(data) * 3 // 4 // 1024)
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.core import caller_names, lanes, reported_evaluations
-from codriver.core.actions import ClientTold
+from codriver.core.actions import EvaluationsReported
 from codriver.core.state import cautions
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut
@@ -73,7 +73,7 @@ def notes_of_others(asking: Asking) -> list[str]:
     told = reported_evaluations.knowledge_of(state, call.client, who)
     theirs = reported_evaluations.unreported_evaluations(state, told, call.client, who) if told else []
     if told is None or theirs or not reported_evaluations.is_up_to_date(state, told, session, stands):
-        call.dispatch(ClientTold(session=session, seen=stands), who=who)
+        call.dispatch(EvaluationsReported(session=session, seen=stands), who=who)
     if not theirs:
         return []
     lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
@@ -126,7 +126,9 @@ def notes_of_generation(asking: Asking) -> list[str]:
     call, repl, places = asking.call, asking.repl, asking.call.services.told.places
     if repl is None or repl.phase != "connected" or not places.is_renewed(call.client, asking.who, repl):
         return []
-    why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""
+    why = (
+        call.services.transcripts.beginning(repl.end_reason, CAUSE_CHARACTERS, is_whole=True) if repl.end_reason else ""
+    )
     since = f"since your last answer ({why})" if why else "since your last answer"
     if repl.owned:
         return [f"{repl.key} was restarted {since}: what was defined in it is gone"]

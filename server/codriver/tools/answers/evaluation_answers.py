@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
 
 from codriver.core import caller_names, evaluation_queue
-from codriver.core.actions import RunningTold
+from codriver.core.actions import RunningReported
 from codriver.core.state import Seen
-from codriver.core.values import HELD, LIVE, NOT_LISP, EvaluationStatus
+from codriver.core.values import LIVE, NOT_LISP, OCCUPYING, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
@@ -138,8 +138,8 @@ async def _described(
     repl = call.services.core.state.repls.get(evaluation.repl)
     asking = Asking(call, evaluation, repl, who, session, stands, telling, tuple(left_out), cell, notes)
     fields["notes"] = await notes_for(asking)
-    if evaluation.status in HELD and not evaluation.is_answered and call.is_own(evaluation, who):
-        call.dispatch(RunningTold(evaluation.id))
+    if evaluation.status in OCCUPYING and not evaluation.is_answered and call.is_own(evaluation, who):
+        call.dispatch(RunningReported(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
@@ -283,7 +283,7 @@ def hint_again(call: Call, evaluation: Evaluation) -> str:
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
     if evaluation.started_at is None:
         return 0
-    return max(0, (evaluation.ended_at or call.services.now()) - evaluation.started_at)
+    return max(0, (evaluation.finished_at or call.services.now()) - evaluation.started_at)
 
 
 def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
@@ -349,7 +349,7 @@ def _of_standing(asking: Asking) -> Notes:
         ends = way_to_end(call, evaluation)
         way = f"it goes on: get_evaluation waits, {ends} ends it"
         profile = asking.repl.profile if asking.repl is not None else None
-        way += ", background: true runs code beside it" if profile is not None and profile.runs_beside else ""
+        way += ", background: true runs code beside it" if profile is not None and profile.runs_concurrently else ""
         return asking.telling.news([way])
     return asking.telling.news([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()
 

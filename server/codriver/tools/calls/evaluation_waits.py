@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core import caller_names
-from codriver.core.actions import CancelQueued, InputGiven, InputWanted
+from codriver.core.actions import CancelQueued, InputGiven, InputRequested
 from codriver.core.state import holder
 from codriver.errors import RefusedError, refused
 
@@ -96,14 +96,14 @@ def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
     An evaluation whose client is gone, or whose end was asked for, does not wait for long.
     """
     ahead = holder(call.state, evaluation)
-    if ahead is None or ahead.status != "needs-input" or ahead.stop_asked:
+    if ahead is None or ahead.status != "needs-input" or ahead.stop_requested:
         return False
     return ahead.client is None or ahead.client in call.state.clients
 
 
 def _why_cancelled(call: Call) -> str:
     client = f"its client {call.client_name}" if call.client_name else "its client"
-    if call.state.life.phase != "started":
+    if call.state.lifecycle.phase != "started":
         return "the server stops"
     return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
 
@@ -117,13 +117,13 @@ async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
     """
     _tell(call, InputGiven(evaluation.id))
     try:
-        await call.services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.place)
+        await call.services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.execution_session)
     except RefusedError:
-        _tell(call, InputWanted(evaluation.id))
+        _tell(call, InputRequested(evaluation.id))
         raise
 
 
-def _tell(call: Call, action: InputGiven | InputWanted) -> None:
+def _tell(call: Call, action: InputGiven | InputRequested) -> None:
     """Dispatch an action, and tell the call's follower before the evaluation changes again."""
     call.dispatch(action)
     if call.lasting is not None:
@@ -217,6 +217,6 @@ def ways_out(call: Call, ahead: Evaluation) -> list[str]:
     profile = repl.profile if repl is not None else None
     if profile is not None and not profile.is_serial and profile.isolation != "none":
         ways.append("evaluate with isolate: true")
-    if profile is not None and profile.runs_beside:
+    if profile is not None and profile.runs_concurrently:
         ways.append("run other code beside it with background: true")
     return ways

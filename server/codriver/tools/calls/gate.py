@@ -76,7 +76,7 @@ async def await_languages(core: Core) -> None:
 async def await_search(core: Core) -> None:
     """Wait until the first search for REPLs is over: only then the usable tools are known."""
     with anyio.move_on_after(SEARCH_S):
-        while core.state.life.is_searching:
+        while core.state.lifecycle.is_searching:
             await anyio.sleep(LOOK_S)
 
 
@@ -85,7 +85,7 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
     with anyio.move_on_after(most_s):
         while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
             is_coming = any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values())
-            if not (is_coming or core.state.life.has_unread_port_files):
+            if not (is_coming or core.state.lifecycle.has_unread_port_files):
                 break
             await anyio.sleep(LOOK_S)
     return obstacle
@@ -209,7 +209,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         RefusedError: the tool cannot be used now, or refuses.
     """
     core = call.services.core
-    if tool.needs and core.state.life.is_searching:
+    if tool.needs and core.state.lifecycle.is_searching:
         await await_search(core)
     if tool.added and not tool.own_names.issuperset(arguments):
         call, arguments = with_added(tool, call, arguments)

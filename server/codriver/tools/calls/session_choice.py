@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core import lanes, recent_repls
-from codriver.core.actions import LaneWanted, SessionOpened
+from codriver.core.actions import LaneRequested, SessionOpened
 from codriver.core.records import dataclass
 from codriver.core.state import Session, free_name
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
@@ -53,7 +53,7 @@ class Target:
 
 def _no_repl(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
     """There is no REPL at all."""
-    found = [repl.key for repl in repls if repl.origin.is_merely_found and repl.phase == "connected"]
+    found = [repl.key for repl in repls if repl.origin.is_discovered_only and repl.phase == "connected"]
     waiting = [repl for repl in repls if repl.key not in found]
     tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
     return refused(
@@ -199,7 +199,9 @@ def resolve(
         reachable = [
             one
             for one in repls
-            if one.phase != "stopped" and (one.phase != "waiting" or one.generation) and not one.origin.is_merely_found
+            if one.phase != "stopped"
+            and (one.phase != "waiting" or one.generation)
+            and not one.origin.is_discovered_only
         ]
         if not reachable:
             raise _no_repl(tuple(repls), to_name_one(state))
@@ -235,7 +237,7 @@ def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
         other.phase == "connected"
         and not other.is_stand_in
         and other.other_tree is None
-        and (bool(repl.origin.stands_in) or other.dialect == repl.dialect)
+        and (bool(repl.origin.stand_in_note) or other.dialect == repl.dialect)
         for other in others
     )
 
@@ -275,7 +277,7 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
         return replace(target, repl=repl, lane=lane)
     found = lanes.find_lane(call.state, repl, lane, call.client)
     if found is None or found.client != call.client:
-        call.dispatch(LaneWanted(repl.id, lane))
+        call.dispatch(LaneRequested(repl.id, lane))
         repl = call.state.repls[repl.id]
         found = lanes.find_lane(call.state, repl, lane, call.client)
     session = target.session if found is None else found
@@ -313,7 +315,7 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
     speaking = [
         repl
         for repl in repls
-        if repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_merely_found
+        if repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_discovered_only
     ]
     able = [repl for repl in speaking if repl.other_tree is None]
     if not able:
@@ -421,7 +423,7 @@ async def in_background(call: Call, target: Target, who: str, wait_s: float) -> 
             repl = call.state.repls.get(repl.id, repl)
     if repl.profile is None:
         raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet: call again when it is")
-    if not repl.profile.runs_beside:
+    if not repl.profile.runs_concurrently:
         raise CapabilityMissingError(
             "background", f"the REPL {repl.key} runs one evaluation at a time: leave background out, and it queues"
         )

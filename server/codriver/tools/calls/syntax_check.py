@@ -107,7 +107,7 @@ def meant(state: State, key: str | None, target: Target | None = None) -> list[R
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
-        return [repl for repl in repls if not repl.origin.is_merely_found] or repls
+        return [repl for repl in repls if not repl.origin.is_discovered_only] or repls
     # For an unknown session any of them may be meant: the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 

@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.pictures import marked, pictures_in, without_data
+from codriver.core.pictures import images_in, marked, without_data
 from codriver_lisp.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codriver.core.pictures import Picture
+    from codriver.core.pictures import ImageFacts
     from codriver_lisp.reader import Form
 
 
@@ -73,7 +73,7 @@ def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match 
     beside it.
     """
     recorded, fresh = without_data(recorded), without_data(fresh)
-    before, now = pictures_in(recorded), pictures_in(fresh)
+    before, now = images_in(recorded), images_in(fresh)
     if not (before or now):
         return _compare_texts(recorded, fresh, dialect, time_ms)
     note = compare_pictures(before, now)
@@ -82,7 +82,7 @@ def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match 
     return None if note is None or match is None else replace(match, note=note)
 
 
-def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> str | None:
+def compare_pictures(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) -> str | None:
     """A note on the pictures that are alike and not the same, blank if all are the same; None if some are not alike."""
     if len(recorded) != len(fresh):
         return None
@@ -91,12 +91,12 @@ def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> s
         if not one.digest or one.digest != other.digest:
             if (one.kind, one.size) != (other.kind, other.size):
                 return None
-            notes.append(f"the picture differs ({one.words}; in a fresh REPL: {other.words})")
+            notes.append(f"the picture differs ({one.description}; in a fresh REPL: {other.description})")
     return "; ".join(notes)
 
 
 def match_pictures(
-    recorded: Sequence[Picture], shown: Sequence[Sequence[Picture]], *, is_again: bool = False
+    recorded: Sequence[ImageFacts], shown: Sequence[Sequence[ImageFacts]], *, is_again: bool = False
 ) -> list[tuple[int | None, str]]:
     """For each recorded picture the place of the shown one that is most like it, None for no such one, and a note.
 
@@ -115,7 +115,7 @@ def match_pictures(
             like = None if place in found else next((one for one in notes if not (is_same and one[1])), None)
             found |= {place: like} if like else {}
     missing = "recorded: {}; in a fresh REPL: no such picture"
-    return [found.get(place, (None, missing.format(one.words))) for place, one in enumerate(recorded)]
+    return [found.get(place, (None, missing.format(one.description))) for place, one in enumerate(recorded)]
 
 
 def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:

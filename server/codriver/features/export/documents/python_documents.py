@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core.pictures import DATA, pictures_in, without_data
+from codriver.core.pictures import DATA, images_in, without_data
 from codriver.features.export.documents.comparison import HOME, opened, python_literal
 from codriver.features.export.documents.layout import Page, commented, header, test_names, write_left_out
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
@@ -197,8 +197,8 @@ def _asserted(one: Checked) -> str:
 
     Another version of a library draws other pictures.
     """
-    pictures = pictures_in(without_data("\n".join((*one.shown, one.drawn))))
-    told = [f"# shows a picture, which is left out: {picture.words}" for picture in pictures]
+    pictures = images_in(without_data("\n".join((*one.shown, one.drawn))))
+    told = [f"# shows a picture, which is left out: {picture.description}" for picture in pictures]
     return "\n".join([one.step.text if one.drawn else _asserted_value(one), *told])
 
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.pictures import pictures_in, without_data
+from codriver.core.pictures import images_in, without_data
 from codriver.features.export.documents.comparison import compare, match_pictures, opened
 from codriver.features.export.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.core.pictures import Picture
+    from codriver.core.pictures import ImageFacts
     from codriver.features.export.documents.recordings import Recorded
 
 
@@ -402,7 +402,7 @@ def _came(
     note = "cut when it was recorded: what is beyond came once" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
     came = Checked(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
-    return replace(came, is_alike=bool(match.note), drawn=observed.value if pictures_in(fresh) else "")
+    return replace(came, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
 
 
 def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
@@ -424,14 +424,14 @@ def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
     Figures are shown when they were drawn on, so that any number of them may stand between the values of statements.
     """
     count = next((place for place, value in enumerate(values) if not _pictures(value)), len(values))
-    if pictures := pictures_in(fresh):
+    if pictures := images_in(fresh):
         count = next((place for place in range(count) if _pictures(values[place]) == pictures), 0)
     aside += values[:count]
     del values[:count]
 
 
-def _pictures(value: str) -> tuple[Picture, ...]:
-    return pictures_in(without_data(value))
+def _pictures(value: str) -> tuple[ImageFacts, ...]:
+    return images_in(without_data(value))
 
 
 def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
