@@ -25,7 +25,7 @@ from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
 from codriver.features.page import page_redirect
 from codriver.files import own_folders
-from codriver.log.output_log import OWN_SOURCES, Category
+from codriver.log.output_log import LOG_SOURCES, Category
 from codriver.protocol import prompts, resources
 from codriver.repls import kinds
 from codriver.repls.contract import adapter_values
@@ -37,7 +37,7 @@ from codriver.tools.calls.arguments import Given
 from codriver_relay import command_line, hook, own_files
 
 FILE = Path(__file__).with_name("frozen_names.toml")
-ASKED = OWN_SOURCES.with_sources([(source, None) for hooks in server_hooks() for source, _ in hooks.query_sources])
+ASKED = LOG_SOURCES.with_sources([(source, None) for hooks in server_hooks() for source, _ in hooks.query_sources])
 ROOT = Path(__file__).parents[1]
 SERVER, SEAM, RELAY = ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"
 Names = Mapping[str, frozenset[str]]

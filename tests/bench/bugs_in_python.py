@@ -314,7 +314,7 @@ class Hunt:
             answer = self.run(test, passed=True, report=True, detail=True, onTimeout="interrupt", **given)
             for row in answer.get("results", ()):
                 ended[row["test"]] = ended.get(row["test"], True) and row["outcome"] == "pass"
-        return {name for name, is_green in ended.items() if is_green}
+        return {name for name, is_passed in ended.items() if is_passed}
 
     def named_after(self, test, name):
         """The selection of the tests named after a function, else of all of the file; those that are green."""

@@ -101,8 +101,8 @@ async def printed(kernel):
     async with connect(kernel.address, listen) as adapter:
         began = time.perf_counter()
         await evaluate(adapter, Request("p", f"for i in range({PRINTS}): print(i, flush=True)"))
-        took_s = time.perf_counter() - began
-    return "".join(texts).splitlines(), took_s
+        elapsed_s = time.perf_counter() - began
+    return "".join(texts).splitlines(), elapsed_s
 
 
 async def large_value(kernel):
@@ -116,8 +116,8 @@ async def large_value(kernel):
     async with connect(kernel.address, listen) as adapter:
         began = time.perf_counter()
         await evaluate(adapter, Request("v", f"'x' * {VALUE_CHARACTERS}"))
-        took_s = time.perf_counter() - began
-    return len(values[0]), took_s
+        elapsed_s = time.perf_counter() - began
+    return len(values[0]), elapsed_s
 
 
 def memory(report):
@@ -180,13 +180,13 @@ def measure(report):
     kernel, worker = real_kernels.kernel("ipykernel"), real_repls.repl("python")
     samples = anyio.run(compare, kernel, worker, report.rounds(ROUNDS))
     report.table(title, "ms", samples, base="jupyter_client by hand", at_most={"adapter, kernel": 1.3})
-    lines, took_s = anyio.run(printed, kernel)
+    lines, elapsed_s = anyio.run(printed, kernel)
     title = "20,000 flushed prints"
     report.fact(title, "lines missing", PRINTS - len([line for line in lines if line.isdecimal()]), "", at_most=0)
-    report.fact(title, "time", took_s, "s")
-    arrived, took_s = anyio.run(large_value, kernel)
+    report.fact(title, "time", elapsed_s, "s")
+    arrived, elapsed_s = anyio.run(large_value, kernel)
     report.fact("a value of 10 MB", "characters missing", VALUE_CHARACTERS + 2 - arrived, "", at_most=0)
-    report.fact("a value of 10 MB", "time", took_s, "s")
+    report.fact("a value of 10 MB", "time", elapsed_s, "s")
     starts(report)
     memory(report)
 

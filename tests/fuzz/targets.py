@@ -25,7 +25,7 @@ from codriver.log.transit_format import (
     NewerFormatError,
     UnreadableError,
     check_version,
-    file_pieces,
+    file_chunks,
 )
 from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
@@ -196,7 +196,7 @@ def transit(data):
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
-    again = EntityLines(file_pieces(entries))
+    again = EntityLines(file_chunks(entries))
     assert [_whole(entry) for entry in again.entities()] == [_whole(entry) for entry in entries]
     assert not again.broken
 

@@ -21,7 +21,7 @@ from codriver.log.history import History, UnreadableError, read_history
 from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
 from codriver.log.newest_entries import size_of
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.log.transit_format import HEADER, EntityLines, file_pieces, line_of
+from codriver.log.transit_format import HEADER, EntityLines, file_chunks, line_of
 
 pytestmark = pytest.mark.anyio
 
@@ -166,7 +166,7 @@ def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
 
 def test_a_file_cut_at_any_length_gives_every_whole_line_and_is_gone_on_with(path):
     entries = [code(1, "1"), code(2, "ü")]
-    whole = b"".join(file_pieces(entries))
+    whole = b"".join(file_chunks(entries))
     path.parent.mkdir()
     for length in (len(HEADER) - 1, len(HEADER), *range(len(whole) - len(line_of(entries[1])) - 1, len(whole) + 1)):
         path.write_bytes(whole[:length])
@@ -305,7 +305,7 @@ def test_an_entry_that_leaves_before_the_disk_takes_it_was_never_recorded(path):
 
 def test_a_start_writes_a_file_anew_that_is_far_too_long_and_no_other(path):
     path.parent.mkdir()
-    path.write_bytes(b"".join(file_pieces([code(line, "x" * 10_000) for line in range(1, 101)])))
+    path.write_bytes(b"".join(file_chunks([code(line, "x" * 10_000) for line in range(1, 101)])))
     inode = path.stat().st_ino
     started(path)
     assert path.stat().st_ino == inode
@@ -326,7 +326,7 @@ def test_a_broken_line_takes_no_other_with_it_and_the_file_is_set_aside(path):
 
 def test_of_two_entries_with_one_line_the_later_counts(path):
     path.parent.mkdir()
-    path.write_bytes(b"".join(file_pieces([code(1), code(2), code(2, "later")])))
+    path.write_bytes(b"".join(file_chunks([code(1), code(2), code(2, "later")])))
     assert started(path)[1].entities == (code(1), code(2, "later"))
 
 
@@ -545,7 +545,7 @@ def peak_of(work):
 def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path):
     path.parent.mkdir()
     with path.open("wb") as file:
-        file.writelines(file_pieces(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
+        file.writelines(file_chunks(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
     path.parent.chmod(0o700)
     (_, loaded), peak = peak_of(lambda: started(path, max_bytes=2**20))
     assert [entry.line for entry in loaded.entities] == list(range(45, 61))

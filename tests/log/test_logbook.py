@@ -9,7 +9,7 @@ from codriver.core.dispatch import Append
 from codriver.log.history import History
 from codriver.log.logbook import AppEvent, Logbook
 from codriver.log.memory import Memory, RunRecorder
-from codriver.log.output_log import NO_LINE, Entry, Question
+from codriver.log.output_log import NO_LINE, Entry, LogQuery
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 
@@ -20,7 +20,7 @@ redactor = Redactor({"TRIP_TOKEN": SECRET})
 
 @pytest.fixture
 def transcripts():
-    return Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    return Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_events_of_applications_are_queried_with_the_rest_and_lose_their_secrets
     logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
     logbook.app.record(AppEvent(f"1 fx {SECRET}", 2, evaluation="e1"))
     query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
-    assert logbook.query(Question(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
+    assert logbook.query(LogQuery(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
     assert history.usage()["entities"] == 1
 
 
@@ -153,7 +153,7 @@ async def test_nothing_is_told_when_nobody_runs_the_news_any_more(logbook):
 
 def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
     memory = Memory(tmp_path / "memory")
-    recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, keep=lambda: 5)
+    recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
     logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
     recorder._write_run(None)
     memory.forget_runs(memory.run_ids())

@@ -20,7 +20,7 @@ def recorded(folder, number, *texts, keep=5, next_line=None, ended=99):
     """A run that began `number` minutes after the epoch and said these texts."""
     log = OutputLog(next_line=next_line or number * 100)
     recorder = RunRecorder(
-        Memory(folder), log, session=f"s{number}", started_ms=number * 60_000, keep=lambda: keep
+        Memory(folder), log, session=f"s{number}", started_ms=number * 60_000, max_runs=lambda: keep
     )  # fmt: skip
     for text in texts:
         log.append(Entry(NO_LINE, OUT, text, number, who="ann"))
@@ -41,7 +41,7 @@ def test_a_run_is_remembered_as_it_was_with_its_name_on_every_entity(tmp_path):
     memory = Memory(tmp_path)
     assert run == "1970-01-01T00-01-00-000"
     (found,) = memory.runs()
-    assert (found.id, found.session, found.started, found.ended, found.entries) == (run, "s1", 60_000, 99, 2)
+    assert (found.id, found.session, found.started, found.finished, found.entries) == (run, "s1", 60_000, 99, 2)
     assert [(e.line, e.text, e.who, e.run) for e in memory.entries(run)] == [
         (100, "one", "ann", run), (101, "two", "ann", run),
     ]  # fmt: skip
@@ -220,7 +220,7 @@ def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
     (tmp_path / "state").write_text("no folder")
     log = OutputLog()
     log.append(Entry(NO_LINE, OUT, "x", 0))
-    recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, keep=lambda: 5)
+    recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, max_runs=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     recorder.close(1)
     assert caplog.text.count("the memory of runs cannot be written") == 1
@@ -228,14 +228,14 @@ def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
     recorder.close(2)
     assert caplog.text.count("the memory of runs can be written") == 1
     assert Memory(tmp_path / "state").documents() == (Document("a", "x", 1),)
-    assert [run.ended for run in Memory(tmp_path / "state").runs()] == [2]
+    assert [run.finished for run in Memory(tmp_path / "state").runs()] == [2]
 
 
 @pytest.mark.anyio
 async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.05)
     log = OutputLog()
-    recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
+    recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.run)
         for number in range(3):
@@ -254,7 +254,7 @@ async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_
     monkeypatch.setattr(memory, "REST_TIMES", 0)
     log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
     call_later = loop.call_later
-    recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
+    recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.run)
         log.append(Entry(NO_LINE, OUT, "said", 0))
@@ -271,7 +271,7 @@ async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_
 def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp_path, caplog, monkeypatch):
     log, memory = OutputLog(), Memory(tmp_path)
     monkeypatch.setattr(memory, "remember", lambda _: (tmp_path / "gone" / "lock").touch())
-    recorder = RunRecorder(memory, log, session="s", started_ms=0, keep=lambda: 5)
+    recorder = RunRecorder(memory, log, session="s", started_ms=0, max_runs=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     for number in range(3):
         log.append(Entry(NO_LINE, OUT, f"line {number}", number))
@@ -282,9 +282,9 @@ def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp
     assert texts_in(Memory(tmp_path)) == ["line 0", "line 1", "line 2"]
 
 
-@pytest.mark.parametrize(("took_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
-def test_a_run_that_takes_long_to_write_is_written_less_often(took_s, rests_s):
-    assert memory.rest_s(took_s) == rests_s
+@pytest.mark.parametrize(("elapsed_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
+def test_a_run_that_takes_long_to_write_is_written_less_often(elapsed_s, rests_s):
+    assert memory.rest_s(elapsed_s) == rests_s
 
 
 def said_by(live, *arguments):

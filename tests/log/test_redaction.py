@@ -315,7 +315,7 @@ def test_what_was_told_is_shown_to_whoever_may_see_it_and_the_environment_s_secr
     redactor.learn_sensitive("py", [("shop token", "hunter-2-hunter")])
     redactor.learn("B_TOKEN", "t0ken-of-a-server")
     told = {"value": "hunter-2-hunter t0ken-of-the-environment t0ken-of-a-server"}
-    shown = redactor.redact_json(told, shows_told=True)
+    shown = redactor.redact_json(told, shows_sensitive=True)
     assert shown == {"value": "hunter-2-hunter <<redacted:A_TOKEN>> <<redacted:B_TOKEN>>"}
     assert "hunter" not in str(redactor.redact_json(told))
 

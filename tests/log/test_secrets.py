@@ -68,7 +68,7 @@ def test_not_even_the_part_before_a_cut_is_seen(cut, room):
 
 
 def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
-    transcripts = Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1")
     transcript.out.append("x" * 10 + SECRET)
     transcript.out.end()
@@ -76,17 +76,17 @@ def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
 
 
 def test_a_transcript_takes_in_no_secret_whichever_way_it_comes():
-    transcripts = Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1", code=f"(log {SECRET})")
-    transcript.keep_stacks(f"main: {SECRET}\n own: {SECRET}", f"own: {SECRET}")
+    transcript.retain_stacks(f"main: {SECRET}\n own: {SECRET}", f"own: {SECRET}")
     assert transcript.add_value(f"[{SECRET}]") == transcript.result.all() == f"[{MARK}]"
     assert transcript.head == f"(log {MARK})"
-    assert (transcript.stacks, transcript.own_stacks) == (f"main: {MARK}\n own: {MARK}", f"own: {MARK}")
+    assert (transcript.stacks, transcript.user_stacks) == (f"main: {MARK}\n own: {MARK}", f"own: {MARK}")
 
 
 @pytest.mark.parametrize("before", range(180, 201))
 def test_the_head_of_a_transcript_is_cut_only_after_its_secrets_are_out(before):
-    transcripts = Transcripts(kept=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
+    transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1", code="#" * before + SECRET)
     assert transcript.head == ("#" * before + MARK)[:200]
 

@@ -20,8 +20,8 @@ from codriver.files.own_folders import try_lock
 from codriver.log import growing_text as texts
 from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor
-from codriver.log.spill import SpillFile, SpillFolder
-from codriver.log.transcripts import SpillRoom, Store, Text, Transcripts
+from codriver.log.spill import SpillDirectory, SpillFile
+from codriver.log.transcripts import SpillCapacity, Store, Text, Transcripts
 from codriver.tools.answers.text_parts import difference, excerpt, matching
 
 MIB = 2**20
@@ -53,7 +53,7 @@ def made(tmp_path):
     stores = []
 
     def make(max_held=32 * MIB, max_bytes=64 * MIB, root=tmp_path / "spill"):
-        stores.append(Store(max_held, SpillRoom(root, max_bytes)))
+        stores.append(Store(max_held, SpillCapacity(root, max_bytes)))
         return stores[-1]
 
     yield make
@@ -132,7 +132,7 @@ ALPHABET = "ab\né€𝄞\ud800\r\x85"
 def test_every_range_of_a_text_is_as_it_was_printed_wherever_it_lies(tmp_path_factory, chunks, data):
     with pytest.MonkeyPatch.context() as patch:
         make_parts_small(patch)
-        store = Store(MIB, SpillRoom(tmp_path_factory.mktemp("store"), MIB))
+        store = Store(MIB, SpillCapacity(tmp_path_factory.mktemp("store"), MIB))
         text = Text(store, "e1.stdout", 1)
         for chunk in chunks:
             text.add(chunk)
@@ -220,7 +220,7 @@ def test_beyond_its_part_of_the_disk_a_text_loses_its_oldest_and_says_how_much(m
     assert 0 < text.dropped <= len(whole) - 1500
     assert text.all() == whole[text.dropped :]
     assert text.total == len(whole)
-    assert text.read(0, text.dropped + 5) == texts.Piece(
+    assert text.read(0, text.dropped + 5) == texts.Chunk(
         whole[text.dropped : text.dropped + 5], text.dropped, len(whole), text.dropped
     )
 
@@ -374,8 +374,8 @@ def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made, tm
 
 def long_transcripts(tmp_path, **room):
     return Transcripts(
-        kept=10, max_bytes=64 * MIB, max_stream_bytes=32 * MIB, redactor=NOTHING_SECRET,
-        room=SpillRoom(tmp_path / "spill", room.get("max_bytes", 256 * MIB)),
+        stored=10, max_bytes=64 * MIB, max_stream_bytes=32 * MIB, redactor=NOTHING_SECRET,
+        capacity=SpillCapacity(tmp_path / "spill", room.get("max_bytes", 256 * MIB)),
     )  # fmt: skip
 
 
@@ -404,7 +404,7 @@ LINES = st.text("ab\n\r\x0b\u2028", max_size=200)
 
 @given(LINES, st.sampled_from(["a", "ab", "aba", "bbbb"]), st.integers(1, 9))
 def test_lines_are_found_as_if_the_text_were_searched_whole(said, wanted, at_once):
-    transcript = Transcripts(kept=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
+    transcript = Transcripts(stored=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
     transcript.out.append(said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "PART_CHARACTERS", at_once)
@@ -457,7 +457,7 @@ def test_a_difference_in_the_first_lines_of_long_texts_is_shown(held):
 
 
 def spilled(root):
-    store = Store(MIB, SpillRoom(root, 64 * MIB))
+    store = Store(MIB, SpillCapacity(root, 64 * MIB))
     text = Text(store, "e1.stdout", 1)
     text.add("x" * MIB)
     written(store, text)
@@ -482,7 +482,7 @@ def test_a_sweep_takes_what_is_left_and_nothing_of_who_lives(tmp_path):
     (tmp_path / "0123456789ab.lock").touch()
     (tmp_path / "of-others").mkdir()
     (tmp_path / "of-others.lock").touch()
-    SpillFolder(tmp_path).sweep()
+    SpillDirectory(tmp_path).sweep()
     left = {path.name for path in tmp_path.iterdir()}
     assert len(left) == 4
     assert {"of-others", "of-others.lock"} < left
@@ -508,11 +508,11 @@ def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_pat
     def beaten(descriptor):
         if not swept:
             swept.append(1)
-            SpillFolder(tmp_path).sweep()
+            SpillDirectory(tmp_path).sweep()
         return lock(descriptor)
 
     monkeypatch.setattr(spill_files, "try_lock", beaten)
-    folder = SpillFolder(tmp_path)
+    folder = SpillDirectory(tmp_path)
     assert folder.path() == tmp_path / ("2" * 12)
     folder.remove()
 
@@ -534,7 +534,7 @@ def test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept(t
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
-    folder = SpillFolder(tmp_path / "spill")
+    folder = SpillDirectory(tmp_path / "spill")
     target = tmp_path / "target"
     target.write_text("of somebody else")
     posix_only.make_link(folder.path() / "e1.stdout.1", target)
@@ -547,7 +547,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_or_a_link_in_the_place_of_a_file_holds_up_no_reader(tmp_path):
-    folder = SpillFolder(tmp_path / "spill")
+    folder = SpillDirectory(tmp_path / "spill")
     file = SpillFile(folder, "e1.stdout.1", 0)
     file.append(["mine"])
     file.rest()

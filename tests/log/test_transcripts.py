@@ -22,7 +22,7 @@ MIB = 2**20
 
 
 def transcripts(kept=10, max_bytes=1000, max_stream_bytes=100):
-    return Transcripts(kept=kept, max_bytes=max_bytes, max_stream_bytes=max_stream_bytes, redactor=NOTHING_SECRET)
+    return Transcripts(stored=kept, max_bytes=max_bytes, max_stream_bytes=max_stream_bytes, redactor=NOTHING_SECRET)
 
 
 @given(st.lists(st.text("ab\n", max_size=30), max_size=30), st.integers(1, 40), st.integers(0, 300), st.integers(0, 99))

@@ -19,7 +19,7 @@ from codriver.log.transit_format import (
     NewerFormatError,
     UnreadableError,
     check_version,
-    file_pieces,
+    file_chunks,
     line_of,
 )
 
@@ -65,7 +65,7 @@ def cut(content, places):
 
 @given(ENTRIES, st.data())
 def test_what_is_written_is_read_however_it_is_cut(entries, data):
-    content = b"".join(file_pieces(entries))
+    content = b"".join(file_chunks(entries))
     places = data.draw(st.sets(st.integers(0, len(content)), max_size=20))
     assert read(*cut(content, places)) == (entries, 0, False)
     assert read(*(content[place : place + 1] for place in range(len(content)))) == (entries, 0, False)
@@ -85,7 +85,7 @@ def test_each_line_is_what_the_transit_library_reads_and_writes(entries):
 
 def test_a_long_file_is_written_in_pieces():
     entries = [Entry(number, "evaluatedCode", "x" * 100_000, 1) for number in range(10)]
-    pieces = list(file_pieces(entries))
+    pieces = list(file_chunks(entries))
     assert 3 <= len(pieces) <= 5
     assert read(*pieces) == (entries, 0, False)
 

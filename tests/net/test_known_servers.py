@@ -11,7 +11,7 @@ import pytest
 from live_server import WAIT_S, environ, until
 
 from codriver.files.own_folders import workspace_state_folder
-from codriver.net.known_servers import NOTE, ask_all, forget, note, noted_workspaces
+from codriver.net.known_servers import NOTE, forget, health_of_all, note, noted_workspaces
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_a_note_that_is_not_what_a_server_writes_counts_for_nothing(workspace, t
 
 def test_a_workspace_whose_server_was_killed_is_told_as_left_over(workspace):
     note(workspace)
-    (known,) = ask_all("codriver-status")
+    (known,) = health_of_all("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
     assert known.why == "its server ended without a word"
 

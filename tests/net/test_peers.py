@@ -22,12 +22,12 @@ from codriver.net.kernel_sockets import (
     TABLES,
     KernelSilentError,
     Peer,
-    _ask_who_listens,
-    _look_up_who_listens,
-    ask_kernel,
+    _query_listeners,
+    _read_listeners,
     listening_hosts,
     listening_sockets,
     look_up,
+    query_kernel,
 )
 from codriver_relay.peer import holder_of, try_lock
 
@@ -160,9 +160,9 @@ def test_both_ways_to_ask_say_the_same(host):
     with pair(host) as (accepted, connecting):
         there, here = accepted.getpeername()[:2], accepted.getsockname()[:2]
         expected = Peer(posix_only.user(), os.fstat(connecting.fileno()).st_ino)
-        assert ask_kernel(there, here) == expected
+        assert query_kernel(there, here) == expected
         assert look_up(there, here) == expected
-        assert ask_kernel(there, (here[0], 9)) is None
+        assert query_kernel(there, (here[0], 9)) is None
         assert look_up(there, (here[0], 9)) is None
 
 
@@ -242,9 +242,9 @@ async def test_ones_own_connection_that_hung_up_is_not_said_to_be_another_users(
 
 def test_a_system_without_tables_is_told_from_one_without_the_peer(tmp_path):
     with pytest.raises(FileNotFoundError):
-        look_up(("127.0.0.1", 1), ("127.0.0.1", 2), folder=tmp_path)
+        look_up(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
     (tmp_path / "tcp").write_text("  sl  local_address rem_address\n")
-    assert look_up(("127.0.0.1", 1), ("127.0.0.1", 2), folder=tmp_path) is None
+    assert look_up(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path) is None
 
 
 # The door of a real server
@@ -373,10 +373,10 @@ def test_the_addresses_at_which_a_port_is_listened_on_are_in_the_kernels_tables(
         "   2: 00000000:1EC8 00000000:0000 01 0\n"
         "   3: 00000000:1EC9 00000000:0000 0A 0\n"
     )
-    assert listening_hosts(7880, folder=tmp_path) == ["127.0.0.1", "0.0.0.0"]
+    assert listening_hosts(7880, directory=tmp_path) == ["127.0.0.1", "0.0.0.0"]
     zero = "0" * 32
     (tmp_path / "tcp6").write_text(f"{head}   4: {'0' * 24}01000000:1EC8 {zero}:0000 0A 0\n")
-    assert listening_hosts(7880, folder=tmp_path) == ["127.0.0.1", "0.0.0.0", "::1"]
+    assert listening_hosts(7880, directory=tmp_path) == ["127.0.0.1", "0.0.0.0", "::1"]
 
 
 @linux
@@ -392,14 +392,14 @@ def test_who_listens_is_told_the_same_by_a_question_and_by_the_tables():
         opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         opened.enter_context(socket.socket()).bind(("127.0.0.1", 0))
         mine = {(posix_only.user(), inode, *address) for inode, address in own.items()}
-        told = [{row for row in rows if row[1] in own} for rows in (_ask_who_listens(), _look_up_who_listens(TABLES))]
+        told = [{row for row in rows if row[1] in own} for rows in (_query_listeners(), _read_listeners(TABLES))]
         assert told == [mine, mine]
         assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"
 
 
 def test_a_system_without_such_tables_is_told_apart_from_one_where_nobody_listens(tmp_path):
     with pytest.raises(KernelSilentError):
-        listening_hosts(7880, folder=tmp_path)
+        listening_hosts(7880, directory=tmp_path)
 
 
 def as_nobody(code, live, data):

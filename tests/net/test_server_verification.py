@@ -8,7 +8,7 @@ import sys
 import pytest
 from live_server import RELAY, WAIT_S, Live, Relayed, serving
 
-from codriver.net.client import StrangeServerError, ask_to_stop
+from codriver.net.client import StrangeServerError, request_stop
 from codriver.net.server_record import NotTheServerError, read_record
 
 WHERE = "import os\nos.getcwd()"
@@ -109,7 +109,7 @@ def test_what_only_begins_like_an_introduction_is_answered(tmp_path):
 
 def test_a_server_stops_by_its_socket_where_no_signal_can_ask_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
-        ask_to_stop(live.workspace, read_record(live.port_file.parent))
+        request_stop(live.workspace, read_record(live.port_file.parent))
         assert live.process.wait(WAIT_S) == 0
         assert not live.port_file.exists()
 
@@ -117,5 +117,5 @@ def test_a_server_stops_by_its_socket_where_no_signal_can_ask_it(tmp_path):
 def test_the_server_of_another_workspace_is_not_asked_to_stop(workspaces):
     killed, other = workspaces
     with pytest.raises((NotTheServerError, StrangeServerError)):
-        ask_to_stop(killed.workspace, read_record(killed.port_file.parent))
+        request_stop(killed.workspace, read_record(killed.port_file.parent))
     assert other.run("status").returncode == 0

@@ -108,7 +108,7 @@ async def test_what_is_taken_at_once_is_not_given_and_what_is_not_taken_keeps_it
             is_taken.set()
         return data.startswith(b"take")
 
-    session.take_at_once = take
+    session.read_immediately = take
     receive, given = receiving(stream, b"", session), []
 
     async def read():

@@ -41,7 +41,7 @@ class UnexpectedError(Exception):
 async def served(workspace, handlers=HANDLERS, ops=OPS):
     """A core and the REPLs that it has performed, connected to a scripted server."""
     redactor = Redactor({})
-    transcripts = Transcripts(kept=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=redactor)
+    transcripts = Transcripts(stored=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=redactor)
     history = History(workspace / "history.json")
     logbook = Logbook(history, transcripts, history, next_line=1, max_entities=1000, max_bytes=10**6, redactor=redactor)
     said = []

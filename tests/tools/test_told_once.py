@@ -5,7 +5,7 @@ import json
 import pytest
 from tools_in_memory import serving
 
-from codriver.log.transcripts import MOST_CALLERS, ToldPlaces
+from codriver.log.transcripts import MOST_CALLERS, ReportedPositions
 
 READING = "the code reads from standard input"
 NOTHING_NEW = "nothing new was printed"
@@ -267,14 +267,14 @@ def test_nine_looks_at_a_loop_of_ninety_lines_read_four_thousand_bytes(client):
 
 
 def test_of_many_callers_who_was_told_longest_ago_begins_again():
-    told = ToldPlaces()
+    told = ReportedPositions()
     for caller in range(MOST_CALLERS + 1):
         told.move(caller, {"stdout": 5})
     assert (dict(told.of(0)), dict(told.of(1))) == ({}, {"stdout": 5})
 
 
 def test_no_place_moves_back():
-    told = ToldPlaces()
+    told = ReportedPositions()
     told.move("ann", {"stdout": 5})
     told.move("ann", {"stdout": 3, "stderr": 2})
     assert told.of("ann") == {"stdout": 5, "stderr": 2}

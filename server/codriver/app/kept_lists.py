@@ -20,7 +20,7 @@ import codriver
 from codriver import files
 from codriver.files.own_folders import state_folder
 from codriver.net.background_writes import BackgroundWrites
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.settings import layers, machine_policy, trust
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class KeptLists:
 
     def keep(self, client_name: str, protocol: str, takes_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
         """Keep the list that this client got, with the greeting that holds while its server starts."""
-        if not client_name or client_name.startswith(OWN_NAMES):
+        if not client_name or client_name.startswith(COMMAND_NAME_PREFIX):
             return
         who = {"name": client_name, "protocol": protocol, **({} if takes_skills else {"withoutSkills": True})}
         kept: Answer = {**who, "greeting": greeting, "tools": tools}

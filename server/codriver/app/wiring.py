@@ -31,10 +31,10 @@ from codriver.files.own_folders import history_file, workspace_state_folder
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
-from codriver.log.picture_files import PictureFiles
+from codriver.log.picture_files import ImageFiles
 from codriver.log.redaction import Redactor
 from codriver.log.remarks import Remarks
-from codriver.log.transcripts import SpillRoom, Transcripts
+from codriver.log.transcripts import SpillCapacity, Transcripts
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
@@ -145,7 +145,7 @@ def build(
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, selection(live.settings))
-    server_kernels = ServerKernels(os.environ, redactor.learn, transcripts.store.keep_up)
+    server_kernels = ServerKernels(os.environ, redactor.learn, transcripts.store.retain_up)
     server_kernels.name(named_kernels(live.settings.kernels, os.environ))
     parts: Parts
 
@@ -269,7 +269,7 @@ def _log(
         redactor=redactor,
     )
     recorder = RunRecorder(
-        memory, logbook.log, session=session_id, started_ms=started_ms, keep=lambda: live.settings.remember_runs
+        memory, logbook.log, session=session_id, started_ms=started_ms, max_runs=lambda: live.settings.remember_runs
     )
     return history, report, transcripts, logbook, recorder
 
@@ -294,7 +294,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     durations: Durations,
 ) -> Services:
     editor = Editor(workspace, BatchRecords(workspace_state_folder(workspace) / "edits", workspace))
-    pictures = PictureFiles(workspace_state_folder(workspace) / "pictures", logbook.log)
+    pictures = ImageFiles(workspace_state_folder(workspace) / "pictures", logbook.log)
     pictures.clear()
     logbook.on_left = pictures.drop
     notebooks = NotebookReads()
@@ -327,11 +327,11 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
 
 def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transcripts:
     return Transcripts(
-        kept=evaluation_queue.MAX_FINISHED,
+        stored=evaluation_queue.MAX_FINISHED,
         max_bytes=MAX_TRANSCRIPT_BYTES,
         max_stream_bytes=MAX_STREAM_BYTES,
         redactor=redactor,
-        room=SpillRoom(folder, settings.spill_max_bytes),
+        capacity=SpillCapacity(folder, settings.spill_max_bytes),
     )
 
 

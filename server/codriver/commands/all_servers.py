@@ -18,9 +18,9 @@ NAME = "codriver-status"
 
 def show_all(*, as_json: bool) -> None:
     """Print the standing of each server of this user, of all workspaces and working trees, dead servers included."""
-    from codriver.net.known_servers import ask_all  # noqa: PLC0415  # only for this list
+    from codriver.net.known_servers import health_of_all  # noqa: PLC0415  # only for this list
 
-    known = ask_all(NAME)
+    known = health_of_all(NAME)
     servers = [server.health for server in known if server.health is not None]
     gone = [server for server in known if server.health is None]
     if as_json:

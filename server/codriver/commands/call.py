@@ -220,7 +220,7 @@ def connected(workspace: Path, *, start: bool) -> client.Connection:
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
     with patience(lambda: f"a server is started for {workspace}"):
-        return client.connect(workspace, start=True, is_asked=False)
+        return client.connect(workspace, start=True, is_explicit=False)
 
 
 def _evaluate(

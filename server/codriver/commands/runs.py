@@ -35,7 +35,7 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
     numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
     for number, run in zip(numbers, [*earlier, *current], strict=True):
         if as_json:
-            say_json({"run": run.id, "startedAt": run.started, "endedAt": run.ended, "entries": run.entries})
+            say_json({"run": run.id, "startedAt": run.started, "endedAt": run.finished, "entries": run.entries})
         else:
             say(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
     if not numbers and not as_json:
@@ -79,7 +79,7 @@ def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
 def _length(run: Run, *, is_running: bool) -> str:
     if is_running:
         return f"{day(run.started)}, still running"
-    return f"{day(run.started)} to {day(run.ended)}" if run.ended else f"{day(run.started)}, did not end properly"
+    return f"{day(run.started)} to {day(run.finished)}" if run.finished else f"{day(run.started)}, did not end properly"
 
 
 def day(epoch_ms: int) -> str:

@@ -18,7 +18,7 @@ from codriver.errors import CodriverError, StartError
 from codriver.files.own_folders import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
-from codriver.net.client import ask_to_stop, connect, process_of
+from codriver.net.client import connect, process_of, request_stop
 from codriver.systems.other_processes import HAS_SIGNALS, is_running
 from codriver.systems.programs import to_end, to_name_holder
 
@@ -96,7 +96,7 @@ def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
         os.kill(process, signal.SIGTERM)
         return
     with suppress(CodriverError, OSError, ValueError):  # the server ends just now, or is waited for
-        ask_to_stop(workspace, claimed)
+        request_stop(workspace, claimed)
 
 
 def _say_nobody(folder: Path, claimed: ServerRecord) -> None:

@@ -1,8 +1,8 @@
-r"""Control characters made visible, so that strangers' text can be shown to a person.
+r"""Makes control characters visible, so that untrusted text can be printed safely.
 
 A terminal obeys the characters sent to it: text can set the clipboard, the window's title or the cursor, hide itself,
-or turn the direction of the text behind it. Here such characters become their escapes in source code, `\x1b` or
-`\u202e`.
+or change the direction of the text after it. This module replaces such characters by their escapes in source code,
+`\x1b` or `\u202e`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ BREAKS = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 
 def visible(text: str) -> str:
-    """The text with its lines and tabs unchanged, and every other control character spelt out."""
+    """Return the text with its lines and tabs unchanged, and every other control character spelt out."""
     return OBEYED.sub(_spelt, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """The text on one line, line ends and tabs spelt out, too: for names, which must not look like lines of ours."""
+    """Return the text on one line, with line ends escaped: for names, which must not look like separate lines."""
     return OBEYED.sub(_spelt, text).translate(BREAKS)
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON: readable, and harmless to a terminal, as JSON's own escapes mean the same characters."""
+    """Return the value as readable JSON. Control characters become JSON's own escapes, harmless to a terminal."""
     return OBEYED.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
 
 

@@ -1,7 +1,7 @@
-"""The files of a history: read in pieces, whole whenever the process or the machine ends, never through a link.
+"""The files of a history: read in chunks, never through a link, and whole even if the process or the machine stops.
 
-Everything here blocks, and raises `OSError` if the disk refuses, or if anything but a regular file of this user lies in
-a file's place. Disk trouble, a store whose files cannot be written, is told at its begin and end and not at each try.
+Everything in this module blocks, and raises `OSError` if the disk refuses, or if a path is anything but a regular file
+of this user. A store whose files cannot be written is reported when that begins and when it ends, not at each attempt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(path: Path, most_bytes: int) -> Iterator[bytes]:
-    """The file, in pieces; nothing for a missing file.
+    """Yield the file, in chunks; nothing for a missing file.
 
     Raises:
         UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
@@ -38,8 +38,8 @@ def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes,
         UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
     """
     rules = Rules(Links.NEVER, most_bytes, is_granting=True)
-    with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as place:
-        descriptor = place.open(rules)
+    with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:
+        descriptor = position.open(rules)
         try:
             size = os.fstat(descriptor).st_size
             if size > most_bytes:
@@ -54,15 +54,15 @@ def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes,
 
 def _read_whole(descriptor: int, count: int) -> bytes:
     read = bytearray()
-    while len(read) < count and (piece := os.read(descriptor, count - len(read))):
-        read += piece
+    while len(read) < count and (chunk := os.read(descriptor, count - len(read))):
+        read += chunk
     return bytes(read)
 
 
 def last_byte(path: Path, size: int) -> bytes:
     """Return the last byte of a file of this size."""
-    with files.locate(path, Links.NEVER, root=path.parent) as place:
-        descriptor = place.open(Rules(Links.NEVER, size))
+    with files.locate(path, Links.NEVER, root=path.parent) as position:
+        descriptor = position.open(Rules(Links.NEVER, size))
         try:
             os.lseek(descriptor, size - 1, os.SEEK_SET)
             return os.read(descriptor, 1)
@@ -76,7 +76,7 @@ def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = 
 
 
 def sweep(path: Path) -> None:
-    """Remove the rests that a crash left of replacements for this file, or for files with longer names beside it."""
+    """Remove the rests that a crash left of replacements for this file, or for files with longer names next to it."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
             files.remove(leftover)
@@ -99,30 +99,30 @@ logger = logging.getLogger(__name__)
 FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
 
 
-class DiskTrouble:
-    """Trouble in writing the files of one store, for the store's life.
+class DiskErrorReporter:
+    """Reports errors in writing the files of one store.
 
-    `name`: the store's, in words. `place`: the folder of its files. `meanwhile`: the place and the fate of its content
-    while the files cannot be written.
+    `name` describes the store, `directory` is where its files are, and `consequence` says where its content goes while
+    the files cannot be written.
     """
 
-    def __init__(self, name: str, place: Path | None, meanwhile: str) -> None:
+    def __init__(self, name: str, directory: Path | None, consequence: str) -> None:
         self.why: str | None = None
         """The reason why nothing can be written now; None while writing works."""
-        self.tell: Callable[[str | None], None] | None = None
-        """The function that is told of a trouble that begins, in words, and of its end by None; in the thread that met
-        it."""
+        self.report: Callable[[str | None], None] | None = None
+        """The function that receives a message when errors begin, and None when they end, in the thread that noticed.
+        """
         self._name = name
-        self._place = place
-        self._meanwhile = meanwhile
+        self._directory = directory
+        self._consequence = consequence
 
     def met(self, error: OSError) -> None:
         """Note that writing failed."""
-        is_news, self.why = self.why is None, error.strerror or str(error)
-        if is_news:
-            mend = "make room on its disk" if error.errno in FULL else "make that a place that you can write"
-            self._say(
-                f"{self._name} cannot be written to {self._place} ({self.why}); {self._meanwhile}: {mend}, or set "
+        is_new, self.why = self.why is None, error.strerror or str(error)
+        if is_new:
+            fix = "make room on its disk" if error.errno in FULL else "make that a place that you can write"
+            self._notify(
+                f"{self._name} cannot be written to {self._directory} ({self.why}); {self._consequence}: {fix}, or set "
                 "XDG_STATE_HOME and start the server anew"
             )
 
@@ -130,9 +130,9 @@ class DiskTrouble:
         """Note that writing worked."""
         if self.why is not None:
             self.why = None
-            self._say(None)
+            self._notify(None)
 
-    def _say(self, words: str | None) -> None:
-        logger.warning("%s", words or f"{self._name} can be written to {self._place} again")
-        if self.tell is not None:
-            self.tell(words)
+    def _notify(self, words: str | None) -> None:
+        logger.warning("%s", words or f"{self._name} can be written to {self._directory} again")
+        if self.report is not None:
+            self.report(words)

@@ -1,4 +1,4 @@
-"""The facts behind a log entry of the server's own: a `kind`, and `data` as a JSON object.
+"""The facts after a log entry of the server's own: a `kind`, and `data` as a JSON object.
 
 Readers of the log use these and never parse the entry's text, which is for people.
 """
@@ -41,9 +41,9 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
     rows: list[dict[str, str]] = []
     left = DIFF_CHARACTERS
     for file, diff in diffs:
-        kept = cut(without_secrets(diff), min(FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
-        left -= len(kept)
-        rows.append({"file": file, "diff": kept} if kept else {"file": file})
+        stored = cut(without_secrets(diff), min(FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
+        left -= len(stored)
+        rows.append({"file": file, "diff": stored} if stored else {"file": file})
     return json.dumps({"files": rows, "job": job} if job else {"files": rows}, ensure_ascii=False)
 
 

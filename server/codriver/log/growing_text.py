@@ -1,4 +1,4 @@
-"""Texts that grow, of any length: the newest part in memory, the part before it in files, and the oldest dropped."""
+"""Strings that grow, of any length: the newest part in memory, the part before it in files, and the oldest dropped."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART_CHARACTERS = 256 * 2**10
-"""The length at which a text in memory goes to the disk. Smaller parts cost more time: a MiB takes 0.2 ms like this,
-0.9 ms in parts of 64 KiB. Larger parts cost memory for every evaluation with a shorter text."""
+"""The length at which a string in memory goes to the disk.
+
+Smaller parts cost more time: a MiB takes 0.2 ms like this, 0.9 ms in parts of 64 KiB. Larger parts cost memory for
+every evaluation with a shorter text.
+"""
 WRITTEN_CHARACTERS = 4 * 2**20
-"""The most that is written at a time. While others compute, each use of the disk costs the thread some 5 ms of waiting
-for its turn: parts of 256 KiB would allow 20 MiB a second, and a program prints twenty times as fast."""
+"""Maximum number of characters written at a time.
+
+While other threads compute, each use of the disk waits some 5 ms for its turn: parts of 256 KiB would allow 20 MiB a
+second, and a program prints twenty times as fast.
+"""
 TAIL_CHARACTERS = 64 * 2**10
-"""The end of a text on disk that stays in memory too: answers show the end of output, a few KB as a rule."""
+"""The end of a string on disk that stays in memory too: answers usually show the end of output, a few KB."""
 
 
 # Whole blocks are read: this many characters take 0.05 ms, and an index of them 100 bytes.
@@ -29,8 +35,8 @@ BLOCK_CHARACTERS = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of a text. In characters: its place, the length of the whole, and the length of the dropped part."""
+class Chunk:
+    """A chunk of a string: its position, the length of the whole, and of the dropped part, in characters."""
 
     text: str
     start: int
@@ -38,53 +44,69 @@ class Piece:
     dropped: int
 
 
-NOTHING = Piece("", 0, 0, 0)
+NOTHING = Chunk("", 0, 0, 0)
 
 
 def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-    """The characters of these strings, each from a place to before another, in blocks for a file."""
+    """Yield the characters of these strings, each from a place to before another, in blocks for a file."""
     found: list[str] = []
-    room = BLOCK_CHARACTERS
+    capacity = BLOCK_CHARACTERS
     for string, start, end in spans:
-        place = start
-        while place < end:
-            found.append(string[place : min(end, place + room)])
-            place += len(found[-1])
-            room -= len(found[-1])
-            if not room:
+        position = start
+        while position < end:
+            found.append(string[position : min(end, position + capacity)])
+            position += len(found[-1])
+            capacity -= len(found[-1])
+            if not capacity:
                 yield "".join(found)
-                found, room = [], BLOCK_CHARACTERS
+                found, capacity = [], BLOCK_CHARACTERS
     if found:
         yield "".join(found)
 
 
 class Text:
-    """A text that grows at its end. Places in it count from its beginning, also when that beginning is dropped.
+    """A string that grows at its end. Positions count from its beginning, even after that beginning is dropped.
 
-    If the text cannot go to the disk, at most `store.max_held` characters are held, or one whole piece: the oldest is
+    If the text cannot go to the disk, at most `store.max_held` characters are stored, or one whole chunk: the oldest is
     dropped. Everything but `move` and `drop_file` may be called from any thread.
     """
 
     __slots__ = (
-        "_files", "_is_forgotten", "_is_moving", "_moving", "_name", "_offset", "_pieces", "_sizes", "_store", "_tail",
-        "_try_at", "_unwritten", "_written", "age", "total",
+        "_chunks",
+        "_files",
+        "_is_forgotten",
+        "_is_moving",
+        "_moving",
+        "_name",
+        "_offset",
+        "_sizes",
+        "_store",
+        "_tail",
+        "_try_at",
+        "_unwritten",
+        "_written",
+        "age",
+        "total",
     )  # fmt: skip
 
     def __init__(self, store: Store, name: str, age: int) -> None:
-        """`name`: for the files, and a part of a file's name. `age`: texts of a lower age lose their files earlier."""
+        """`name`: for the files, and a part of a file's name.
+
+        `age`: strings of a lower age lose their files earlier.
+        """
         self.age = age
         self.total = 0
         """The length in characters, with the dropped part."""
         self._store = store
         self._name = name
-        # In order: the part in files, whose end `_tail` repeats, then the unwritten part, in pieces.
+        # In order: the part in files, whose end `_tail` repeats, then the unwritten part, in chunks.
         self._files: list[SpillFile] = []
         self._sizes: list[int] = []
         self._written = 0
         self._tail = ""
-        self._pieces: list[str] = []
+        self._chunks: list[str] = []
         self._offset = 0
-        """How many characters of the first piece are written."""
+        """How many characters of the first chunk are written."""
         self._unwritten = 0
         self._moving = 0
         self._is_moving = False
@@ -94,33 +116,33 @@ class Text:
 
     @property
     def dropped(self) -> int:
-        """The number of characters, the oldest, that are not held any more."""
+        """Return the number of oldest characters that were dropped."""
         if not self._written:
             return 0
         with self._store.lock:
-            return self._first_place()
+            return self._first_position()
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the whole text can be read without the disk."""
+        """Return whether the whole text can be read without the disk."""
         return not self._files
 
     def add(self, text: str) -> None:
-        """Add a piece at the end. Never waits for the disk."""
+        """Add a chunk at the end. Never waits for the disk."""
         store, size = self._store, len(text)
         if not size:
             return
         with store.lock:
             if self._is_forgotten:
                 return
-            if self._pieces and len(self._pieces[-1]) + size <= store.small_characters:
-                self._pieces[-1] += text
+            if self._chunks and len(self._chunks[-1]) + size <= store.small_characters:
+                self._chunks[-1] += text
             else:
-                self._pieces.append(text)
+                self._chunks.append(text)
             self._unwritten += size
             self.total += size
-            store.held += size
-            if len(self._pieces) > 1:
+            store.stored += size
+            if len(self._chunks) > 1:
                 self._drop_excess()
             is_due = self._unwritten >= PART_CHARACTERS and self.total >= self._try_at
             if is_due and not self._is_moving and store.spills:
@@ -130,13 +152,13 @@ class Text:
                 store.moving += self._moving
                 store.submit(self.move)
 
-    def read(self, start: int, end: int) -> Piece:
-        """The characters from `start` to before `end`, as far as held. A place far from the end needs the disk."""
+    def read(self, start: int, end: int) -> Chunk:
+        """Return the stored characters from `start` to before `end`. A position far from the end needs the disk."""
         while True:
             with self._store.lock:
                 if not self._written and start <= 0 and end >= self.total:
-                    return Piece("".join(self._pieces), 0, self.total, 0)
-                dropped, total = self._first_place(), self.total
+                    return Chunk("".join(self._chunks), 0, self.total, 0)
+                dropped, total = self._first_position(), self.total
                 begin = max(0, start, dropped)
                 end = max(begin, min(end, total))
                 near = self._written - len(self._tail)
@@ -151,92 +173,92 @@ class Text:
             except OSError as error:
                 self._lose(file, error)
                 continue
-            found += [tail, *(piece[start:stop] for piece, start, stop in spans)]
-            return Piece("".join(found), begin, total, dropped)
+            found += [tail, *(chunk[start:stop] for chunk, start, stop in spans)]
+            return Chunk("".join(found), begin, total, dropped)
 
-    def last(self, count: int) -> Piece:
-        """The last `count` characters, or as many as are held."""
+    def last(self, count: int) -> Chunk:
+        """Return the last `count` characters, or as many as are stored."""
         total = self.total
         return self.read(max(0, total - count), total) if total else NOTHING
 
     def all(self) -> str:
-        """The whole text, as far as held, as one string: for texts that are known to be short."""
+        """Return the whole stored text as one string; only for strings that are known to be short."""
         with self._store.lock:
             if not self._written:
-                return "".join(self._pieces)
+                return "".join(self._chunks)
         return self.read(0, self.total).text
 
     def chunks(self) -> Iterator[str]:
-        """The whole text, as far as held now, in pieces of bounded length."""
-        place, total = 0, self.total
-        while place < total:
-            piece = self.read(place, min(total, max(place, self.dropped) + PART_CHARACTERS))
-            if not piece.text:
+        """Yield the whole text, as far as held now, in chunks of bounded length."""
+        position, total = 0, self.total
+        while position < total:
+            chunk = self.read(position, min(total, max(position, self.dropped) + PART_CHARACTERS))
+            if not chunk.text:
                 return
-            yield piece.text
-            place = piece.start + len(piece.text)
+            yield chunk.text
+            position = chunk.start + len(chunk.text)
 
     def forget(self) -> None:
-        """Drop the text, in memory and on disk, and take no more."""
+        """Drop the text, in memory and on disk, and accept no more."""
         with self._store.lock:
             self._is_forgotten = True
             self._drop_files()
-            self._store.held -= self._unwritten + len(self._tail)
+            self._store.stored -= self._unwritten + len(self._tail)
             self._written += self._unwritten
             self._unwritten = self._offset = 0
             self._tail = ""
-            self._pieces.clear()
+            self._chunks.clear()
 
     # Called with the lock held
 
-    def _first_place(self) -> int:
+    def _first_position(self) -> int:
         near = self._written - len(self._tail)
         return min(self._files[0].start, near) if self._files else near
 
     def _spans(self, skipped: int, most: int) -> list[tuple[str, int, int]]:
-        """The pieces of characters that are not written, each from a place to another.
+        """Return the chunks of characters that are not written, each from a place to another.
 
         The first `skipped` are left out, then come at most `most`.
         """
         found: list[tuple[str, int, int]] = []
         start = self._offset + skipped
-        for piece in self._pieces:
+        for chunk in self._chunks:
             if most <= 0:
                 break
-            if start < len(piece):
-                end = min(len(piece), start + most)
-                found.append((piece, start, end))
+            if start < len(chunk):
+                end = min(len(chunk), start + most)
+                found.append((chunk, start, end))
                 most -= end - start
-            start = max(0, start - len(piece))
+            start = max(0, start - len(chunk))
         return found
 
-    def _take(self, count: int) -> None:
+    def _mark_written(self, count: int) -> None:
         """Count so many characters as written."""
         self._written += count
         self._unwritten -= count
-        self._store.held -= count
+        self._store.stored -= count
         self._offset += count
-        taken = 0
-        for piece in self._pieces:
-            if self._offset < len(piece):
+        used = 0
+        for chunk in self._chunks:
+            if self._offset < len(chunk):
                 break
-            self._offset -= len(piece)
-            taken += 1
-        del self._pieces[:taken]
+            self._offset -= len(chunk)
+            used += 1
+        del self._chunks[:used]
 
     def _drop_excess(self) -> None:
-        """Drop the oldest pieces in memory while there are too many, and with them all text before them."""
-        while len(self._pieces) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
+        """Drop the oldest chunks in memory while there are too many, and with them all text before them."""
+        while len(self._chunks) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
             self._drop_files()
-            self._keep_tail("")
-            self._take(len(self._pieces[0]) - self._offset)
+            self._retain_tail("")
+            self._mark_written(len(self._chunks[0]) - self._offset)
 
-    def _keep_tail(self, tail: str) -> None:
-        self._store.held += len(tail) - len(self._tail)
+    def _retain_tail(self, tail: str) -> None:
+        self._store.stored += len(tail) - len(self._tail)
         self._tail = tail
 
     def drop_file(self) -> SpillFile:
-        """Drop the text in the oldest file, and give the file to be removed. With the store's lock held."""
+        """Drop the text in the oldest file, and return the file to be removed. The caller holds the store's lock."""
         self._store.dropped(self._sizes.pop(0))
         if len(self._files) == 1:
             self._store.emptied(self)
@@ -249,7 +271,7 @@ class Text:
     def _lose(self, file: SpillFile, error: OSError) -> None:
         """Count the text in an unreadable file, and all text before it, as dropped. Takes the lock itself."""
         with self._store.lock:
-            if file in self._files:  # else the file was dropped meanwhile
+            if file in self._files:  # else the file was dropped in the meantime
                 logger.warning("a part of a long text is lost: %s", error)
                 while file in self._files:
                     self._store.submit(self.drop_file().remove)
@@ -273,7 +295,7 @@ class Text:
             self._store.trim()
 
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
-        """The next part to write, its place, and the file for it; None when there is no such part."""
+        """Return the next part to write, its place, and the file for it; None when there is no such part."""
         with self._store.lock:
             if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
                 self._end_moving()
@@ -298,8 +320,8 @@ class Text:
                     self._files.append(file)
                     self._sizes.append(0)
                 self._sizes[-1] += size
-                self._take(length)
-                self._keep_tail((self._tail + end)[-TAIL_CHARACTERS:])
+                self._mark_written(length)
+                self._retain_tail((self._tail + end)[-TAIL_CHARACTERS:])
                 moved = min(length, self._moving)
                 self._moving -= moved
                 store.moving -= moved
@@ -317,8 +339,8 @@ class Text:
             self._end_moving()
 
     def _end_moving(self) -> None:
-        if self._offset:  # the rest of a piece would hold the whole piece
-            self._pieces[0] = self._pieces[0][self._offset :]
+        if self._offset:  # the rest of a chunk would hold the whole chunk
+            self._chunks[0] = self._chunks[0][self._offset :]
             self._offset = 0
         self._is_moving = False
         self._store.movers -= 1
@@ -328,7 +350,7 @@ class Text:
 
 
 class Stream(Text):
-    """A text without secrets. A possible beginning of a secret is kept back until more text comes, or the end."""
+    """A string without secrets. A possible beginning of a secret is withheld until more text arrives, or the end."""
 
     __slots__ = ("_redactor", "_within")
 
@@ -339,7 +361,7 @@ class Stream(Text):
         """The redactor of this stream, from its first text on: most evaluations print nothing."""
 
     def append(self, text: str) -> str:
-        """Add `text` at the end; the part of it, and of the text kept back, that may be seen."""
+        """Add `text` at the end, and return the part of it, and of withheld text, that may be displayed."""
         if self._within is None:
             self._within = self._redactor.stream()
         seen = self._within.feed(text)
@@ -347,7 +369,7 @@ class Stream(Text):
         return seen
 
     def end(self) -> str:
-        """Add the text kept back, and give it: no more text comes that could make it a secret."""
+        """Add the withheld text, and return it: no more text can make it a secret."""
         if self._within is None:
             return ""
         rest = self._within.flush()

@@ -1,13 +1,13 @@
-"""The history: the code evaluated in this workspace, over all runs of its servers.
+"""The history: the code evaluated in this workspace, across all runs of its servers.
 
-The history is kept in a file of lines, each a value of transit, to which new entries are appended. When the file is
-twice as long as its newest entries need, it is replaced by a compacted one. A small file next to it holds the line up
-to which the log may count, ahead of the lines that it has given.
+The history is stored in a file of lines, each a transit value, to which new entries are appended. When the file is
+twice as long as its newest entries need, it is replaced by a compacted one. A small file next to it stores the line up
+to which the log may count, ahead of the lines given so far.
 
-The promise: an evaluation whose answer does not say `recorded: false` survives `kill -9`, as its entry was written
-before the answer was sent. A loss of power costs what was not synced yet, the last `FLUSH_EVERY_S` and what the disk
-takes for it. No line number is ever given twice. The entities held are bounded in number and in bytes, in memory, on
-disk, and while a larger file is read.
+An evaluation whose answer does not say `recorded: false` survives `kill -9`, because its entry was written before the
+answer was sent. A power failure costs what was not synced yet: the last `FLUSH_EVERY_S` and the time that the disk
+needs. No line number is ever reused. The stored entities are limited in number and in bytes, in memory, on disk, and
+while a larger file is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import anyio
 from codriver import files
 from codriver.files.own_folders import make_private_folder
 from codriver.log import durable_files
-from codriver.log.durable_files import DiskTrouble, set_aside
+from codriver.log.durable_files import DiskErrorReporter, set_aside
 from codriver.log.history_file import HistoryFile, most_read_bytes, open_existing, read_newest
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.newest_entries import cut, size_of
@@ -55,7 +55,7 @@ RECORDED_WITHIN_S = 0.1
 PREPARED_WITHIN_S = 5.0
 """The longest wait of a first answer for the library that writes lines."""
 LINE_BYTES = 200
-"""The bytes of a line beside its entity's texts, at most in nearly all."""
+"""The bytes of a line next to its entity's strings, at most in nearly all."""
 SMALL_BYTES = 64 * 2**10
 """The bytes by which a file may always be longer than needed."""
 EVALUATED_CODE = "evaluatedCode"
@@ -63,7 +63,7 @@ EVALUATED_CODE = "evaluatedCode"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Entries restored at the start, and the line to go on with.
+    """Entries restored at the start, and the line to continue with.
 
     `report` names the faults of the files in words, None for none.
     """
@@ -74,7 +74,7 @@ class Loaded:
 
 
 class History:
-    """The history of one workspace, for the life of one server, which holds the workspace's lock.
+    """The history of one workspace, for the lifetime of one server, which holds the workspace's lock.
 
     `start` comes first, and `read` reads the entries in a thread. A reader of the entries waits for that. `add` and
     `saw_line` may come from any thread and never wait for the disk. While `run` runs, one thread writes their entries
@@ -87,7 +87,7 @@ class History:
         self._line_numbers = LineNumbers(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
-        self._held = BoundedStore(SCHEMA, max_entities, max_bytes)
+        self._stored = BoundedStore(SCHEMA, max_entities, max_bytes)
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
         self._pending: list[Entry] = []
@@ -95,7 +95,7 @@ class History:
         self._unrecorded: dict[str, float] = {}
         """The evaluations whose code is not written yet, with their lines; infinite for one that never will be."""
         lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
-        self._trouble = DiskTrouble("the history", path, lost)
+        self._disk_errors = DiskErrorReporter("the history", path, lost)
         self._is_refused = False
         """Whether the disk refused what was written last."""
         self._is_writable = False
@@ -122,17 +122,17 @@ class History:
         next_line, report = self.start()
         reports = [report, self.read()]
         with self._lock:
-            entities = tuple(map(Entry.from_record, self._held.records))
+            entities = tuple(map(Entry.from_record, self._stored.records))
         return Loaded(entities, next_line, "; ".join(filter(None, reports)) or None)
 
     def start(self) -> tuple[int, str | None]:
         """Check the file by its beginning and its end, and reserve lines for the log.
 
-        Returns the line to go on with, and the faults of the files in words. A file that holds no history is set aside
-        under a dated name. A file of a newer format stays untouched, and then nothing is written: this run's history is
-        only in memory.
+        Returns the line to continue with, and a message for each error in the files. A file that holds no history is
+        set aside under a dated name. A file of a newer format stays untouched, and then nothing is written: this run's
+        history is only in memory.
         """
-        problems: list[str] = []
+        errors: list[str] = []
         self._is_writable, last = True, 0
         try:
             make_private_folder(self._path.parent)
@@ -140,18 +140,18 @@ class History:
             self._file.size, last = open_existing(self._path, self._max_bytes)
         except NewerFormatError as error:
             self._is_writable = False
-            problems.append(f"{self._path} {error}: it stays untouched, and this run's history is kept in memory only")
+            errors.append(f"{self._path} {error}: it stays untouched, and this run's history is kept in memory only")
         except UnreadableError as error:
-            self._set_aside(f"{self._path} could not be read ({error})", problems)
+            self._set_aside(f"{self._path} could not be read ({error})", errors)
         except OSError as error:
-            self._refuse(error, problems)
-        self._line_numbers.load(last, problems if self._is_writable else [])
+            self._refuse(error, errors)
+        self._line_numbers.load(last, errors if self._is_writable else [])
         self._earlier_bytes = self._file.size
         self._is_prepared.clear()
         if self._file.size:
             self._is_read.clear()
         self._first_line = self._line_numbers.next_line
-        return self._first_line, "; ".join(problems) or None
+        return self._first_line, "; ".join(errors) or None
 
     def read(self) -> str | None:
         """Read the entries of earlier runs, and return the faults of the file in words. Blocks.
@@ -159,93 +159,98 @@ class History:
         A file with broken lines is set aside under a dated name, and written again with what could be read. Of a file
         with too many entities, only as many as may be held are in memory at any time, and on disk afterwards.
         """
-        problems: list[str] = []
+        errors: list[str] = []
         try:
             EntityWriter().prepare()
             self._is_prepared.set()
             if not self._is_read.is_set():
-                self._read(problems)
+                self._read(errors)
         finally:
             self._is_prepared.set()
             self._is_read.set()
-        return "; ".join(problems) or None
+        return "; ".join(errors) or None
 
-    def _read(self, problems: list[str]) -> None:
+    def _read(self, errors: list[str]) -> None:
         fault, is_whole = "", True
-        kept: list[tuple[Entry, int]] = []
+        retained: list[tuple[Entry, int]] = []
         try:
             reading = read_newest(self._path, self._max_entities, self._max_bytes, self._earlier_bytes)
             found = reading.newest.with_sizes()
             # The line number of an entry from elsewhere may be one that this run gives.
-            kept = [(entry, size) for entry, size in found if entry.line < self._first_line]
+            retained = [(entry, size) for entry, size in found if entry.line < self._first_line]
             is_whole = reading.newest.is_complete and not reading.is_torn
-            if broken := reading.broken + len(found) - len(kept):
+            if broken := reading.broken + len(found) - len(retained):
                 fault = f"{broken} lines of {self._path} could not be read"
         except (UnreadableError, NewerFormatError) as error:
             fault = f"{self._path} could not be read ({error})"
         except OSError as error:
-            self._refuse(error, problems)
+            self._refuse(error, errors)
         with self._lock:
-            since, self._held = self._held.records, BoundedStore(SCHEMA, self._max_entities, self._max_bytes)
-            for entry, size in kept:
-                self._held.insert(tuple(entry), size)
+            since, self._stored = self._stored.records, BoundedStore(SCHEMA, self._max_entities, self._max_bytes)
+            for entry, size in retained:
+                self._stored.insert(tuple(entry), size)
             for record in since:
                 self._insert(Entry.from_record(record))
             self._is_read.set()
-        if self._is_closed or not self._is_writable or not (fault or (kept and (not is_whole or self._is_too_long()))):
+        if (
+            self._is_closed
+            or not self._is_writable
+            or not (fault or (retained and (not is_whole or self._is_too_long())))
+        ):
             return
         with self._file.writing:
             if fault:
                 self._file.close()
-                self._set_aside(fault, problems)
+                self._set_aside(fault, errors)
             try:
                 self._file.write_whole(self._written())
             except OSError as error:
                 logger.warning("the history's file could not be written again: %s", error)
                 self._file.size = 0  # the next entry tries again
 
-    def _set_aside(self, fault: str, problems: list[str]) -> None:
-        """Rename the file, which has this fault, and go on without it."""
+    def _set_aside(self, fault: str, errors: list[str]) -> None:
+        """Rename the file, which has this fault, and continue without it."""
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
-                problems.append(f"{fault}; it is now {set_aside(self._path)}")
+                errors.append(f"{fault}; it is now {set_aside(self._path)}")
         except OSError as error:
-            self._refuse(error, problems)
+            self._refuse(error, errors)
 
-    def _refuse(self, error: OSError, problems: list[str]) -> None:
+    def _refuse(self, error: OSError, errors: list[str]) -> None:
         """Keep this run's history in memory only, as the file cannot be used."""
         self._is_writable, self._file.size = False, 0
         why = f"the history {self._path} cannot be used ({error.strerror or error}); this run's is in memory only"
-        problems.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
+        errors.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
         """Return the entities now, for a query: those of earlier runs, once they are read, and those of this run."""
         self._is_read.wait()
         with self._lock:
-            return self._held.snapshot()
+            return self._stored.snapshot()
 
     def usage(self) -> dict[str, int]:
-        """The size of the history: entities, bytes in memory and on disk, and the most that it may hold."""
+        """Return the size of the history: entities, bytes in memory and on disk, and the limits."""
         with self._lock:
             return {
-                "entities": len(self._held),
-                "bytes": self._held.bytes,
+                "entities": len(self._stored),
+                "bytes": self._stored.bytes,
                 "maxBytes": self._max_bytes,
                 "diskBytes": self._file.size,
             }
 
     def add(self, *entries: Entry) -> None:
-        """Keep entries of the log, their lines rising: evaluated code alone, in memory now, in the file soon.
+        """Add entries of the log, their lines ascending: evaluated code alone, in memory now, in the file soon.
 
-        A text of more than 64 KiB keeps its head and its tail. Entries beyond the bounds leave, the oldest first.
+        A string of more than 64 KiB retains its head and its tail. Entries beyond the limits are dropped, the oldest
+        first.
         """
         self.saw_line(entries[-1].line)
         for entry in entries:
             if entry.category == EVALUATED_CODE:
-                self._keep(cut(entry))
+                self._retain(cut(entry))
 
-    def _keep(self, entry: Entry) -> None:
+    def _retain(self, entry: Entry) -> None:
         with self._lock:
             evicted = self._insert(entry)
             if self._is_closed:
@@ -256,14 +261,14 @@ class History:
                     del self._unrecorded[next(iter(self._unrecorded))]
             if self._is_writable:
                 self._pending.append(entry)
-                # While the disk is behind, the entries waiting for it must not hold them either.
+                # While the disk is after, the entries waiting for it must not hold them either.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._give_up(evicted[-1])
         self._wake()
 
     def _insert(self, entry: Entry) -> Sequence[int]:
         """Hold an entry, and return the lines of those that leave for it."""
-        return self._held.insert(tuple(entry), size_of(entry))
+        return self._stored.insert(tuple(entry), size_of(entry))
 
     def _give_up(self, line: int) -> None:
         """Drop the pending entries up to a line, which are never written."""
@@ -271,7 +276,7 @@ class History:
         self._pending = [e for e in self._pending if e.line > line]
 
     def saw_line(self, line: int) -> None:
-        """Note a line that the log has given: no later run gives it again."""
+        """Record a line that the log has given, so that no later run gives it again."""
         if self._line_numbers.note(line):
             self._wake()
             if self._line_numbers.is_used_up:
@@ -288,7 +293,7 @@ class History:
             wake()
 
     def is_recorded(self, evaluations: Collection[str]) -> bool:
-        """Whether the code of these evaluations, as far as it was sent, is in the file."""
+        """Return whether the code of these evaluations, as far as it was sent, is in the file."""
         return not self._unrecorded or self._unrecorded.keys().isdisjoint(evaluations)
 
     async def await_recorded(self, evaluations: Collection[str]) -> bool:
@@ -317,12 +322,12 @@ class History:
     def _lines_of(self, evaluations: Collection[str]) -> list[float]:
         return [self._unrecorded.get(evaluation, 0) for evaluation in evaluations]
 
-    async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
+    async def run(self, report: Callable[[str | None], None] | None = None) -> None:
         """Write added entries as they come and make them durable, until cancelled; if the disk fails, try again.
 
         `tell` learns that entries cannot be written, in words, and by None that they can be again.
         """
-        self._trouble.tell = tell
+        self._disk_errors.report = report
         self._writer = _Writer(self._write)
         self._writer.wake()
         try:
@@ -353,7 +358,7 @@ class History:
         try:
             self._write_pending()
         except OSError as error:
-            self._trouble.met(error)
+            self._disk_errors.met(error)
         finally:
             if self._waiting:
                 self._wake_waiting()
@@ -398,11 +403,11 @@ class History:
                     self._compact()
                 self._file.sync()
             except OSError as error:
-                self._trouble.met(error)
+                self._disk_errors.met(error)
                 raise
             finally:
                 self._wake_waiting()
-            self._trouble.over()
+            self._disk_errors.over()
 
     def _compact(self) -> None:
         try:
@@ -411,27 +416,27 @@ class History:
             logger.warning("the history's file could not be compacted: %s", error)
 
     def _is_too_long(self) -> bool:
-        """Whether the file is twice as long as its entities need."""
+        """Return whether the file is twice as long as its entities need."""
         if not self._is_read.is_set():
             return False
         with self._lock:
-            needed = self._held.bytes + LINE_BYTES * len(self._held)
+            needed = self._stored.bytes + LINE_BYTES * len(self._stored)
         return self._file.size > 2 * needed + SMALL_BYTES
 
     def _entries(self) -> list[Entry]:
-        """All entries held."""
+        """Return all entries held."""
         self._is_read.wait()
         with self._lock:
-            return list(map(Entry.from_record, self._held.records))
+            return list(map(Entry.from_record, self._stored.records))
 
     def _written(self) -> list[Entry]:
-        """The entries held that are in the file, while `self._file.writing` is held."""
+        """Return the entries held that are in the file, while `self._file.writing` is held."""
         with self._lock:
-            records, pending = self._held.records, {entry.line for entry in self._pending}
+            records, pending = self._stored.records, {entry.line for entry in self._pending}
         return [entry for entry in map(Entry.from_record, records) if entry.line not in pending]
 
     def close(self) -> None:
-        """Write everything, and the exact line to go on with. Blocks; a second call is harmless."""
+        """Write everything, and the exact line to continue with. Blocks; a second call is harmless."""
         if self._is_closed:
             return
         try:
@@ -439,7 +444,7 @@ class History:
         except OSError as error:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
-        self._is_read.set()  # nobody has to wait any longer
+        self._is_read.set()  # no one has to wait any longer
         self._file.close()
         self._line_numbers.close()
 
@@ -452,7 +457,7 @@ def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) 
 class _Writer:
     """A thread that calls `write` after each `wake`, until its end.
 
-    A thread of its own, as it must not wait for one behind a sync: a lock wakes it within some microseconds.
+    A thread of its own, as it must not wait for one after a sync: a lock wakes it within some microseconds.
     """
 
     def __init__(self, write: Callable[[], None]) -> None:
@@ -461,24 +466,24 @@ class _Writer:
         self._has_work.acquire()
         self._guard = threading.Lock()
         self._is_awake = False
-        self._is_ended = False
+        self._is_finished = False
         self._busy_since: float | None = None
         threading.Thread(target=self._run, name="history", daemon=True).start()
 
     def wake(self) -> None:
-        """Have everything written that was added before."""
+        """Write everything that was added so far."""
         with self._guard:
             if not self._is_awake:
                 self._is_awake = True
                 self._has_work.release()
 
     def end(self) -> None:
-        """Have the thread end after its present work; nobody waits for that, as the disk may block."""
-        self._is_ended = True
+        """Let the thread finish its current work and end. No one waits for that, because the disk may block."""
+        self._is_finished = True
         self.wake()
 
     def patience_s(self) -> float:
-        """How long to wait at most for the present work."""
+        """Return how long to wait at most for the present work."""
         since = self._busy_since
         return RECORDED_WITHIN_S if since is None else since + RECORDED_WITHIN_S - monotonic()
 
@@ -487,7 +492,7 @@ class _Writer:
             self._has_work.acquire()
             with self._guard:
                 self._is_awake = False
-            if self._is_ended:
+            if self._is_finished:
                 return
             self._busy_since = monotonic()
             try:
@@ -498,7 +503,7 @@ class _Writer:
 
 
 def forget_history(path: Path) -> None:
-    """Remove the entities on disk, while no server holds them. Harmless for none.
+    """Remove the entities on disk while no server uses them. Harmless if there are none.
 
     Raises:
         OSError: the entities cannot be removed.
@@ -508,7 +513,7 @@ def forget_history(path: Path) -> None:
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:
-    """The entities on disk, while no server holds them. Blocks; changes nothing.
+    """Return the entities on disk while no server uses them. Blocks; changes nothing.
 
     Raises:
         UnreadableError: the file holds no history.

@@ -1,7 +1,7 @@
-"""The file of a history: lines are appended by one thread, and put on disk and compacted by another.
+"""The file of a history: one thread appends lines, and another syncs and compacts them.
 
-A line survives the process from the moment `append` returns, and the machine from the next `sync` on. The two wait for
-each other only while a compacted file takes the place of the old one.
+A line survives the process once `append` returns, and the machine from the next `sync` on. The two threads wait for
+each other only while a compacted file replaces the old one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codriver.log.transit_format import (
     EntityWriter,
     UnreadableError,
     check_version,
-    file_pieces,
+    file_chunks,
     last_number,
 )
 
@@ -39,7 +39,7 @@ MAX_READ_BYTES = 256 * 2**20
 """The longest file that is read at all, in some 5 s; or four times the most bytes held, if more."""
 HEAD_BYTES = 4096
 TAIL_BYTES = 2**20
-"""The end of the file in which a start looks for the last line. If it has none, a longer end is read."""
+"""The end of the file in which a start searches for the last line. If it has none, a longer end is read."""
 
 
 class HistoryFile:
@@ -65,12 +65,12 @@ class HistoryFile:
         self._is_new = False
         """Whether the directory may not have the file on disk yet."""
         self._appended: list[bytes] | None = None
-        """The lines that were appended since a compaction began; None while there is none, or it was given up."""
+        """The lines that were appended since a compaction started; None while there is none, or it was given up."""
         self._appended_bytes = 0
 
     @property
     def has_unsynced(self) -> bool:
-        """Whether anything was written since the last `sync` began."""
+        """Return whether anything was written since the last `sync` started."""
         return self._has_unsynced
 
     def append(self, added: Iterable[Entry], entries: Callable[[], Iterable[Entry]]) -> None:
@@ -102,7 +102,7 @@ class HistoryFile:
                 self._note_appended(content)
 
     def _note_appended(self, content: bytes) -> None:
-        """Keep lines for the compacted file; give up a compaction during which too many come."""
+        """Store lines for the compacted file; give up a compaction during which too many arrive."""
         assert self._appended is not None  # noqa: S101  # the caller has checked
         self._appended.append(content)
         self._appended_bytes += len(content)
@@ -110,7 +110,7 @@ class HistoryFile:
             self._appended = None
 
     def check(self) -> None:
-        """Have the file opened again before the next append if another program has changed or replaced it."""
+        """Reopen the file before the next append if another program has changed or replaced it."""
         with self.writing:
             if self._descriptor is None:
                 return
@@ -121,7 +121,7 @@ class HistoryFile:
             self._close()
 
     def sync(self) -> None:
-        """Wait until everything appended before is on disk. Appends go on meanwhile."""
+        """Wait until everything appended before is on disk. Appends continue in the meantime."""
         with self.writing:
             if not self._has_unsynced:
                 return
@@ -144,35 +144,35 @@ class HistoryFile:
             os.close(descriptor)
 
     def _sync_directory(self) -> None:
-        with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as place:
-            place.sync()
+        with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as path:
+            path.sync()
 
     def write_whole(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
         """Replace the file by one with these entries."""
         with self.writing:
             self._close()
             sizes: list[int] = []
-            durable_files.replace(self._path, _noting(sizes, file_pieces(entries)), is_durable=is_durable)
+            durable_files.replace(self._path, _noting(sizes, file_chunks(entries)), is_durable=is_durable)
             self._replaced(sum(sizes))
             self._has_unsynced = self._is_new = not is_durable
 
     def compact(self, entries: Callable[[], Iterable[Entry]]) -> None:
-        """Replace the file by one with the `entries` that it holds, and with what is appended meanwhile.
+        """Replace the file by one with the `entries` that it holds, and with what is appended in the meantime.
 
-        Appends go on: each is on disk when its `sync` has returned, in the old file or in the compacted one.
+        Appends continue: each is on disk when its `sync` has returned, in the old file or in the compacted one.
         """
         with self.writing:
-            held = entries()
+            entities = entries()
             self._appended, self._appended_bytes = [], 0
         sizes: list[int] = []
         try:
-            durable_files.replace(self._compacted, _noting(sizes, file_pieces(held)))
+            durable_files.replace(self._compacted, _noting(sizes, file_chunks(entities)))
             descriptor = files.open_for_writing(self._compacted, links=files.Links.NEVER, root=self._path.parent)
             try:
-                _write(descriptor, appended := self._take_appended())
+                _write(descriptor, appended := self._appended_content())
                 files.put_on_disk(descriptor)  # the entries that were on disk before are on disk again
                 with self.writing:
-                    _write(descriptor, last := self._take_appended())
+                    _write(descriptor, last := self._appended_content())
                     os.close(descriptor)
                     descriptor = -1
                     self._close()
@@ -190,7 +190,7 @@ class HistoryFile:
             self._appended = None
         self._sync_directory()
 
-    def _take_appended(self) -> bytes:
+    def _appended_content(self) -> bytes:
         with self.writing:
             if self._appended is None:
                 raise OSError(errno.EAGAIN, "too much was appended while the file was compacted")
@@ -207,7 +207,7 @@ class HistoryFile:
         self._ends_line = True
 
     def _open(self) -> int | None:
-        """The descriptor of the file to append to; None for a file that is gone."""
+        """Return the descriptor of the file to append to; None for a file that is gone."""
         if self._descriptor is not None:
             return self._descriptor
         descriptor = files.open_for_writing(self._path, links=files.Links.NEVER, root=self._path.parent)
@@ -286,39 +286,39 @@ def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None 
         OSError: the file cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
-    with closing(_pieces(path, max_bytes)) as read:  # some systems rename no open file
-        pieces = iter(read if most is None else _first(most, read))
-        head = next(pieces, b"")
+    with closing(_chunks(path, max_bytes)) as read:  # some systems rename no open file
+        chunks = iter(read if most is None else _first(most, read))
+        head = next(chunks, b"")
         check_version(head)
-        lines = EntityLines(chain([head], pieces))
+        lines = EntityLines(chain([head], chunks))
         for entity in lines.entities():
             newest.add(entity)
     return Reading(newest, lines.broken, lines.is_torn)
 
 
 def most_read_bytes(max_bytes: int) -> int:
-    """The longest file that is read for a history of so many bytes."""
+    """Return the size of the longest file that is read for a history limited to `max_bytes`."""
     return max(MAX_READ_BYTES, 4 * max_bytes)
 
 
-def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces, while the length of each is noted."""
-    for piece in pieces:
-        sizes.append(len(piece))
-        yield piece
+def _noting(sizes: list[int], chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks, while the length of each is noted."""
+    for chunk in chunks:
+        sizes.append(len(chunk))
+        yield chunk
 
 
-def _first(most: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Return the first bytes of some pieces."""
-    for piece in pieces:
-        yield piece[:most]
-        most -= len(piece)
+def _first(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the first bytes of some chunks."""
+    for chunk in chunks:
+        yield chunk[:most]
+        most -= len(chunk)
         if most <= 0:
             return
 
 
-def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
-    """The file, in pieces; nothing for a missing file.
+def _chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
+    """Yield the file, in chunks; nothing for a missing file.
 
     Raises:
         UnreadableError: anything but a file of this user lies there, or the file is too large.

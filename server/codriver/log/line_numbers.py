@@ -56,11 +56,14 @@ class LineNumbers:
         """Whether a wait for more lines was in vain since the last extension."""
         self._is_closed = False
 
-    def load(self, last_known: int, problems: list[str]) -> None:
-        """Read the line to go on with, behind `last_known` in any case, and reserve lines. Faults go to `problems`."""
-        self.next_line = max(self._read(last_known, problems), last_known + 1)
+    def load(self, last_known: int, errors: list[str]) -> None:
+        """Read the line to continue with, after `last_known` in any case, and reserve lines.
+
+        Faults go to `problems`.
+        """
+        self.next_line = max(self._read(last_known, errors), last_known + 1)
         if not self._reserve(self.next_line + RESERVED_LINES):
-            problems.append(f"line numbers cannot be reserved in {self._file}: they may repeat after a crash")
+            errors.append(f"line numbers cannot be reserved in {self._file}: they may repeat after a crash")
         self._sync()
         self._low_from = self._reserved - self._amount // 2
 
@@ -72,12 +75,12 @@ class LineNumbers:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the log may be about to give a line that is not reserved."""
+        """Return whether the log may be about to give a line that is not reserved."""
         return self.next_line + MOST_UNTOLD > self._reserved and not self._is_closed
 
     @property
     def needs_extension(self) -> bool:
-        """Whether half of the reserved lines are used, durable or not."""
+        """Return whether half of the reserved lines are used, durable or not."""
         return self.next_line > self._reserved - self._amount // 2 and not self._is_closed
 
     def extend(self) -> None:
@@ -101,7 +104,7 @@ class LineNumbers:
 
     @property
     def is_low(self) -> bool:
-        """Whether half of the reserved lines are used."""
+        """Return whether half of the reserved lines are used."""
         return self.next_line > self._low_from
 
     def renew(self) -> None:
@@ -113,12 +116,12 @@ class LineNumbers:
             self._low_from = max(self._low_from, line - self._amount // 2)
 
     def close(self) -> None:
-        """Keep the exact line to go on with."""
+        """Store the exact line to continue with."""
         self._is_closed = True
         self._reserve(self.next_line)
         self._sync()
 
-    def _read(self, last_known: int, problems: list[str]) -> int:
+    def _read(self, last_known: int, errors: list[str]) -> int:
         content = b""
         try:
             content = b"".join(durable_files.read(self._file, MAX_LINE_FILE_BYTES))
@@ -131,7 +134,7 @@ class LineNumbers:
             logger.debug("%s cannot be read: %s", self._file, error)
         if LINE_NUMBER.fullmatch(content):
             return int(content)
-        problems.append(f"{self._file} held no line number; {LOST_LINES} lines after the last known are skipped")
+        errors.append(f"{self._file} held no line number; {LOST_LINES} lines after the last known are skipped")
         return last_known + LOST_LINES + 1
 
     def _reserve(self, line: int) -> bool:
@@ -158,7 +161,7 @@ class LineNumbers:
                 files.put_on_disk(descriptor)
             finally:
                 os.close(descriptor)
-            with files.locate(self._file, files.Links.NEVER, root=self._file.parent) as place:
-                place.sync()
+            with files.locate(self._file, files.Links.NEVER, root=self._file.parent) as position:
+                position.sync()
         except OSError as error:
             logger.debug("the reserved lines could not be put on disk: %s", error)

@@ -1,8 +1,8 @@
-"""The writer of the output log: the one way in for all words of REPLs, the server, and applications by their seams.
+"""The writer of the output log: the only entry point for text of REPLs, of the server, and of applications.
 
-The history, the transcripts and the subscribers learn of each entry. Events of applications come by the thousand, and
+The history, the transcripts and the subscribers receive each entry. Applications send events by the thousand, which
 would push all evaluations out of the output log. So they have a store of their own, Datalog's source `$app`, and share
-only the counter of lines: the earlier entry has the lower line, in whichever of the two stores.
+only the counter of lines: the earlier entry has the lower line, in whichever store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Append
     from codriver.log.history import History
-    from codriver.log.output_log import Queryable, Question, Report
+    from codriver.log.output_log import LogQuery, Queryable, Report
     from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.transcripts import Transcripts
     from codriver_datalog.entity_store import Record, Value
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 NOTIFY_S = 0.05
-"""The longest time until subscribers are told that the log grew, and the shortest between two times."""
+"""The longest time until subscribers are notified that the log grew, and the shortest between two times."""
 
 
 class Logbook:
-    """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
+    """Writer of the log, for the lifetime of one server: the history and the transcripts receive each entry.
 
-    `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in. `app` has the
-    events of applications, which neither history nor transcripts hold.
+    `log` is for reading and querying; only `record` appends to it. Secrets are redacted on the way in. `app` has the
+    events of applications, which neither history nor transcripts store.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Logbook:
         )
         self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
         self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
-        """The function that is told the lines that have left the log."""
+        """The function that receives the lines that have left the log."""
 
     def perform(self, effect: Append) -> None:
         """Record the entry of an effect of the core."""
@@ -96,7 +96,7 @@ class Logbook:
         )
 
     def record(self, entry: Entry) -> int:
-        """Append to the log, tell the transcript of the evaluation the entry's line, and give that line."""
+        """Append to the log, pass the entry's line to the evaluation's transcript, and return that line."""
         is_code = entry.category == EVALUATED_CODE
         with self._recording_code if is_code else nullcontext():
             line = self.log.append(entry, may_wait=self._notification is not None)
@@ -110,7 +110,7 @@ class Logbook:
         return line
 
     def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
-        """A chunk of a REPL's stream, to be recorded for no evaluation: without any possible beginning of a secret.
+        """Return a chunk of a REPL's stream, to be recorded for no evaluation, without the beginning of a secret.
 
         The beginning waits for the next chunk of the stream, or for `flush_chunks`.
         """
@@ -120,32 +120,32 @@ class Logbook:
         return redactor.feed(chunk)
 
     def flush_chunks(self, repl: str) -> list[tuple[str, str]]:
-        """The streams of a REPL that says no more, each with its waiting text, to be recorded."""
-        ended = [key for key in self._chunk_redactors if key[0] == repl]
-        return [(key[1], self._chunk_redactors.pop(key).flush()) for key in ended]
+        """Return the streams of a REPL that prints no more, each with its waiting text, to be recorded."""
+        finished = [key for key in self._chunk_redactors if key[0] == repl]
+        return [(key[1], self._chunk_redactors.pop(key).flush()) for key in finished]
 
-    def learn_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
-        """Take these texts, each with a name, for secrets: the application in a REPL calls them sensitive."""
+    def learn_sensitive(self, repl: str, strings: Iterable[tuple[str, str]]) -> None:
+        """Treat these strings, each with a name, as secrets: the application in a REPL declared them sensitive."""
         self.log.add_waiting()  # new secrets may push out older ones
-        self._redactor.learn_sensitive(repl, texts)
+        self._redactor.learn_sensitive(repl, strings)
 
     def forget_sensitive(self, repl: str) -> None:
-        """Forget the texts that the application in a REPL called sensitive: it is gone."""
+        """Forget the strings that the application in a REPL declared sensitive, because it is gone."""
         self.log.add_waiting()
         self._redactor.forget(repl)
 
     def remembered(self) -> tuple[Entry, ...]:
-        """The entities that earlier runs left: see `earlier_runs`. Blocks."""
+        """Return the entities that earlier runs left: see `earlier_runs`. Blocks."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)
         return earlier_runs(known, (entry for entry in code if entry.line < first))
 
-    def query(self, asked: Question) -> QueryAnswer:
-        """The answer to a Datalog query over all its sources. Meant for a thread: it takes up to two seconds.
+    def query(self, asked: LogQuery) -> QueryAnswer:
+        """Answer a Datalog query over all its sources. Run it in a thread: it takes up to two seconds.
 
         Raises:
-            RefusedError: the query cannot be read, or asks for too much.
+            RefusedError: the query cannot be read, or requests too much.
         """
         return self.log.query(
             asked.text,
@@ -158,12 +158,12 @@ class Logbook:
             every_row=asked.every_row,
         )
 
-    async def run(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the log has grown, until cancelled: at most once in a while, however fast it grows."""
+    async def run(self, report: Callable[[], None]) -> None:
+        """Call `report` when the log has grown, until cancelled. Calls are coalesced if it grows fast."""
 
         def grown() -> None:
             self.log.add_waiting()
-            tell()
+            report()
 
         self._notification = _CoalescedNotification(grown)
         self._notification.schedule()  # for the entries before
@@ -186,8 +186,8 @@ class _CoalescedNotification:
     A timer gives it, as a task would take three turns of the event loop, and nearly every evaluation schedules one.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -203,7 +203,7 @@ class _CoalescedNotification:
 
     def _due(self) -> None:
         self._timer = None
-        self._tell()
+        self._notify()
 
 
 APP_EVENT: Final = "appEvent"
@@ -214,7 +214,7 @@ MAX_TEXT_CHARACTERS: Final = 4000
 """Twice the longest text that a seam shows; a longer line keeps its head."""
 MAX_NAME_CHARACTERS: Final = 300
 RECORD_BYTES: Final = 400
-"""The rough size of an event beside its texts."""
+"""The rough size of an event next to its strings."""
 LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
 WHO: Final = APP_SCHEMA.attributes.index("who")
 
@@ -240,14 +240,14 @@ class AppEvent:
     session_key: str | None = None
 
     def to_record(self, line: int) -> Record:
-        """The event as a record of the store, in the order of `APP_SCHEMA`."""
+        """Return the event as a record of the store, in the order of `APP_SCHEMA`."""
         known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
         # `ns`, `run`, `notebook`, `file`, `kind` and `data` belong to other entities.
         return (*known, None, None, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
 
 
 def near(text: str, workspace: object) -> str:
-    """A line with the workspace's places named from the workspace, and those of libraries from their folders."""
+    """Return a line with paths of the workspace shortened to relative ones, and those of libraries to their package."""
     return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
 
 
@@ -271,22 +271,22 @@ class AppLog(BoundedLog):
         self._followers = (follower,) if follower else ()
         self._next_line = next_line
         self._redact = redact
-        self.kept = 0
+        self.stored = 0
         """The number of events recorded since the start."""
         self.dropped = 0
-        """The number of events that were told of and never recorded, as they came too fast: see `drop`."""
+        """The number of events that arrived too fast and were never recorded: see `drop`."""
         self.last_evicted_line = 0
         """The highest line that has left."""
 
     def record(self, event: AppEvent) -> int:
-        """Add an event and give its line; events beyond the caps leave. Its texts lose secrets and line ends."""
+        """Add an event and return its line; events beyond the limits are dropped. Secrets and line ends are removed."""
         event = self._clean(event)
         size = RECORD_BYTES + sum([len(text) for text in (event.text, event.op, event.name, event.frame) if text])
         with self._lock, self._next_line() as line:
             retracted = self._store.insert(event.to_record(line), size)
             self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line
-            self.kept += 1
-        self._tell(line)
+            self.stored += 1
+        self._notify(line)
         return line
 
     def drop(self, count: int) -> None:
@@ -295,7 +295,7 @@ class AppLog(BoundedLog):
             self.dropped += count
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """The number of events held behind a line and of one caller."""
+        """Return the number of events held after a line and of one caller."""
         return len(self._found(since, who))
 
     def entries(
@@ -316,7 +316,7 @@ class AppLog(BoundedLog):
         return [record for record in records if since is None or cast("int", record[0]) > since]
 
     def _clean(self, event: AppEvent) -> AppEvent:
-        """The event without secrets, each text on one line and not too long."""
+        """Return the event without secrets, each text on one line and not too long."""
 
         def name(text: str | None) -> str | None:
             return text and self._text(text, MAX_NAME_CHARACTERS)

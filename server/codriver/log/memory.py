@@ -1,9 +1,9 @@
-"""Memory of a workspace: the output logs of its last runs, this one's as it grows, and documents that outlive a server.
+"""Memory of a workspace: the output logs of its last runs, and documents that outlive a server.
 
-TinyDB databases lie in the workspace's state folder, beside the history: `runs/RUN.json` for each run, `memory.json`
-for the documents. Each is one file, private to the user, capped, and only ever replaced as a whole. Nothing is read
-before it is asked for. While a run goes on, its log is written from time to time, and queries find the earlier runs
-under `$memory`. This is the only door to tinydb.
+TinyDB databases are in the workspace's state directory, next to the history: `runs/RUN.json` for each run,
+`memory.json` for the documents. Each is one file, private to the user, limited in size, and only ever replaced as a
+whole. Nothing is read before it is requested. While a run continues, its log is written from time to time, and queries
+find the earlier runs under `$memory`. No other module imports tinydb.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tinydb.storages import Storage
 from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
 from codriver.files.own_folders import make_private_folder, try_lock
-from codriver.log.durable_files import DiskTrouble, set_aside
+from codriver.log.durable_files import DiskErrorReporter, set_aside
 from codriver.log.newest_entries import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
 
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 MAX_RUN_BYTES = 2 * MEBIBYTE
 MAX_DOCUMENTS_BYTES = 8 * MEBIBYTE
-"""The bytes of the documents' file: more than the most documents of the longest texts take."""
+"""Maximum size of the documents' file: more than the largest set of the longest strings needs."""
 MAX_DOCUMENTS = 500
 MAX_NAME_CHARACTERS = 200
 MAX_TEXT_CHARACTERS = 2000
@@ -84,12 +84,12 @@ class Run:
     id: str
     session: str
     started: int
-    ended: int | None
+    finished: int | None
     entries: int
 
 
 def run_id(started_ms: int) -> str:
-    """The id of a run with this start: the time in UTC, sortable, to the millisecond."""
+    """Return the id of a run with this start: the time in UTC, sortable, to the millisecond."""
     seconds, milliseconds = divmod(started_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime(seconds))}-{milliseconds:03}"
 
@@ -103,10 +103,10 @@ class ReplacedFile(Storage):
         self._max_bytes = max_bytes
 
     def read(self) -> Tables | None:
-        """All tables; None for a missing file.
+        """Return all tables, or None for a missing file.
 
         Raises:
-            BrokenMemoryError: anything else lies there, or the file is too large.
+            BrokenMemoryError: the path is anything but a file, or the file is too large.
         """
         rules = Rules(Links.NEVER, self._max_bytes, is_granting=True)
         try:
@@ -144,21 +144,21 @@ def _encoded(value: object) -> bytes:
 
 
 class Memory:
-    """The memory of one workspace, in its state folder. Any thread may call, and may have to wait for the disk.
+    """The memory of one workspace, in its state directory. Any thread may call, and may have to wait for the disk.
 
-    `redact` is applied to documents on their way in; runs come redacted from the log. With `is_repairing` a broken file
-    is set aside under a dated name; in any case `report` is told, and the rest is read.
+    `redact` is applied to documents on their way in; runs are already redacted. With `is_repairing` a broken file is
+    set aside under a dated name. In any case `report` is called, and the rest is read.
     """
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         redact: Callable[[str], str] = str,
         is_repairing: bool = True,
         report: Callable[[str], None] = logger.warning,
     ) -> None:
-        self.folder = folder
+        self.directory = directory
         self._redact = redact
         self._is_repairing = is_repairing
         self._report = report
@@ -166,7 +166,7 @@ class Memory:
         self._loaded: tuple[object, EntityStore] | None = None
 
     def remember(self, document: Document) -> None:
-        """Keep a document in place of the one with its kind and name; the oldest beyond the bound leave.
+        """Store a document in place of the one with its kind and name; the oldest beyond the limit are dropped.
 
         Raises:
             OSError: the document cannot be written.
@@ -183,7 +183,7 @@ class Memory:
                 database.table(old.kind).remove(where("name") == old.name)
 
     def documents(self, kind: str | None = None) -> tuple[Document, ...]:
-        """The documents, or those of a kind, the oldest first."""
+        """Return the documents, or those of a kind, the oldest first."""
         read = self._read(self._documents_file, MAX_DOCUMENTS_BYTES, lambda database: _sorted(_documents_in(database)))
         return tuple([document for document in read or () if kind in (None, document.kind)])
 
@@ -197,21 +197,21 @@ class Memory:
             database.drop_table(kind)
 
     def run_ids(self) -> tuple[str, ...]:
-        """The runs that are remembered, the oldest first; no run is read."""
-        return tuple(sorted([path.stem for path in self._runs_folder.glob("*.json")]))
+        """Return the runs that are remembered, the oldest first; no run is read."""
+        return tuple(sorted([path.stem for path in self._runs_directory.glob("*.json")]))
 
     def runs(self) -> tuple[Run, ...]:
-        """The runs that can be read, the oldest first."""
+        """Return the runs that can be read, the oldest first."""
         found = (self._read_run(run) for run in self.run_ids())
         return tuple([read[0] for read in found if read is not None])
 
     def entries(self, run: str) -> tuple[Entry, ...]:
-        """The remembered entries of a run's output log, in line order; empty for a log that cannot be read."""
+        """Return the remembered entries of a run's output log, in line order; empty for a log that cannot be read."""
         read = self._read_run(run)
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 
     def write_run(self, run: Run, records: Iterable[Record]) -> None:
-        """Keep a run, with as many of its records as fit; they come newest first.
+        """Store a run, with as many of its records as fit; they are given newest first.
 
         Raises:
             OSError: the file cannot be written.
@@ -224,7 +224,7 @@ class Memory:
             if left < 0:
                 break
             output[str(record[0])] = document
-        make_private_folder(self.folder)
+        make_private_folder(self.directory)
         head = {**asdict(run), "entries": len(output)}
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
@@ -236,23 +236,23 @@ class Memory:
         """
         for run in runs:
             with contextlib.suppress(FileNotFoundError):
-                files.remove(self._runs_folder / f"{run}.json")
+                files.remove(self._runs_directory / f"{run}.json")
 
     def sweep(self) -> None:
         """Remove the rests that a crash left of files being written."""
-        for folder, pattern in ((self._runs_folder, ".*.tmp"), (self.folder, ".memory.json*.tmp")):
-            for leftover in folder.glob(pattern):
+        for directory, pattern in ((self._runs_directory, ".*.tmp"), (self.directory, ".memory.json*.tmp")):
+            for leftover in directory.glob(pattern):
                 with contextlib.suppress(OSError):
                     files.remove(leftover)
 
     def snapshot(self, *, without: str | None = None) -> Snapshot:
-        """The whole memory as entities: of all runs but one, each with its `run`, and after those the documents.
+        """Return the whole memory as entities: of all runs but one, each with its `run`, and after those the documents.
 
         A document's category is its kind; its text is its name, followed by any further text.
         """
         with self._lock:
             runs = [run for run in self.run_ids() if run != without]
-            paths = (*(self._runs_folder / f"{run}.json" for run in runs), self._documents_file)
+            paths = (*(self._runs_directory / f"{run}.json" for run in runs), self._documents_file)
             stamp = tuple([_stamp(path) for path in paths])
             if self._loaded is None or self._loaded[0] != stamp:
                 self._loaded = stamp, self._load(runs)
@@ -281,19 +281,19 @@ class Memory:
         return store
 
     @property
-    def _runs_folder(self) -> Path:
-        return self.folder / RUNS
+    def _runs_directory(self) -> Path:
+        return self.directory / RUNS
 
     @property
     def _documents_file(self) -> Path:
-        return self.folder / "memory.json"
+        return self.directory / "memory.json"
 
     def _run_storage(self, run: str) -> ReplacedFile:
-        return ReplacedFile(self._runs_folder / f"{run}.json", self.folder, MAX_RUN_BYTES)
+        return ReplacedFile(self._runs_directory / f"{run}.json", self.directory, MAX_RUN_BYTES)
 
     def _read_run(self, run: str) -> tuple[Run, list[Record]] | None:
-        """A run and its records in line order; None for a run that cannot be read."""
-        path = self._runs_folder / f"{run}.json"
+        """Return a run and its records in line order; None for a run that cannot be read."""
+        path = self._runs_directory / f"{run}.json"
 
         def read(database: TinyDB) -> tuple[Run, list[Record]]:
             try:
@@ -304,9 +304,9 @@ class Memory:
         return self._read(path, MAX_RUN_BYTES, read)
 
     def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
-        """A part of a database; None for a broken one."""
+        """Return a part of a database; None for a broken one."""
         try:
-            with TinyDB(path, self.folder, max_bytes, storage=ReplacedFile) as database:
+            with TinyDB(path, self.directory, max_bytes, storage=ReplacedFile) as database:
                 return read(database)
         except BrokenMemoryError as error:
             self._put_right(error)
@@ -315,16 +315,16 @@ class Memory:
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
         """The documents to be changed, by one process at a time."""
-        make_private_folder(self.folder)
-        with self._lock, _locked(self.folder / "memory.lock"):
-            storage = ReplacedFile(self._documents_file, self.folder, MAX_DOCUMENTS_BYTES)
+        make_private_folder(self.directory)
+        with self._lock, _locked(self.directory / "memory.lock"):
+            storage = ReplacedFile(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES)
             try:
                 storage.read()
             except BrokenMemoryError as error:
                 if not self._is_repairing:
                     raise
                 self._put_right(error)
-            with TinyDB(self._documents_file, self.folder, MAX_DOCUMENTS_BYTES, storage=ReplacedFile) as database:
+            with TinyDB(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES, storage=ReplacedFile) as database:
                 yield database
 
     def _put_right(self, error: BrokenMemoryError) -> None:
@@ -353,7 +353,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
-    """The stamp of a file, which differs after each replacement."""
+    """Return the stamp of a file, which differs after each replacement."""
     try:
         status = path.stat()
     except OSError:
@@ -374,7 +374,7 @@ def _sorted(documents: Iterable[Document]) -> list[Document]:
 
 
 def _run(database: TinyDB, run: str) -> Run:
-    """The run whose log a database holds.
+    """Return the run whose log a database holds.
 
     Raises:
         TypeError: the database holds no run.
@@ -387,7 +387,7 @@ def _run(database: TinyDB, run: str) -> Run:
 
 
 def _record(document: Mapping[str, Any], run: str) -> Record:
-    """The record of an entity of a run.
+    """Return the record of an entity of a run.
 
     Raises:
         KeyError: an attribute is missing or unknown.
@@ -404,42 +404,42 @@ def _line(record: Record) -> int:
 
 
 SHORTEST_REST_S = 2.0
-"""The rest after a short log, which takes some milliseconds to write; a crash loses no more than this time."""
+"""The rest after a short log, which takes some milliseconds to write; a crash loses at most this time."""
 LONGEST_REST_S = 30.0
 REST_TIMES = 50
 """To write takes 2 % of the time at most: the longest log, a second or so on a slow disk."""
 
 
-def rest_s(took_s: float) -> float:
-    """The rest in seconds until a changing run is written again, after a write that took so long."""
-    return min(max(SHORTEST_REST_S, REST_TIMES * took_s), LONGEST_REST_S)
+def rest_s(elapsed_s: float) -> float:
+    """Return the rest in seconds until a changing run is written again, after a write that took so long."""
+    return min(max(SHORTEST_REST_S, REST_TIMES * elapsed_s), LONGEST_REST_S)
 
 
 class EarlierRuns:
-    """Source `$memory` of queries while a run goes on: the whole memory except that run, which is in the log."""
+    """Source `$memory` of queries while a run continues: the whole memory except that run, which is in the log."""
 
     def __init__(self, memory: Memory, run: str) -> None:
         self._memory = memory
         self._run = run
 
     def snapshot(self) -> Snapshot:
-        """The entities now."""
+        """Return the entities now."""
         return self._memory.snapshot(without=self._run)
 
 
 class RunRecorder:
-    """Writer of one run's part of the memory, for the life of its server.
+    """Writer of one run's part of the memory, for the lifetime of its server.
 
-    `remember` never waits for the disk; `run` writes, off the loop, and `close` ends it. `keep`: the number of runs
-    kept, this one among them. A trouble of the disk is told at its begin and its end, and writing is tried again.
+    `remember` never waits for the disk; `run` writes, off the loop, and `close` ends it. `max_runs` is the number of
+    runs to retain, including this one. Disk errors are reported when they begin and end, and writing is retried.
     """
 
     def __init__(
-        self, memory: Memory, log: OutputLog, *, session: str, started_ms: int, keep: Callable[[], int]
+        self, memory: Memory, log: OutputLog, *, session: str, started_ms: int, max_runs: Callable[[], int]
     ) -> None:
         self._memory = memory
         self._log = log
-        self._keep = keep
+        self._max_runs = max_runs
         self.started = Run(run_id(started_ms), session, started_ms, None, 0)
         self._pending: list[Document] = []
         self._written_line = log.last_line
@@ -448,12 +448,12 @@ class RunRecorder:
         """True while all is written: only the log's growth wakes the writer."""
         self._writing = threading.Lock()
         lost = "what passes through the REPLs is in memory only, and later servers will not know it"
-        self._runs_trouble = DiskTrouble("the memory of runs", memory.folder, lost)
+        self._runs_errors = DiskErrorReporter("the memory of runs", memory.directory, lost)
         lost = "they are in memory only"
-        self._documents_trouble = DiskTrouble("checkpoints and REPLs that were given up", memory.folder, lost)
+        self._documents_errors = DiskErrorReporter("checkpoints and REPLs that were given up", memory.directory, lost)
 
     def remember(self, document: Document) -> None:
-        """Keep a document: on disk within a moment. Called in the thread of the loop."""
+        """Store a document: on disk within a moment. Call it in the loop's thread."""
         self._pending.append(document)
         self._woken.set()
 
@@ -462,15 +462,15 @@ class RunRecorder:
         if self._is_idle:
             self._woken.set()
 
-    async def run(self, tells: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
+    async def run(self, reporter_of: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
         """Write all changes, until cancelled. `tells`: gives `DiskTrouble.tell` by the code of an error."""
-        if tells is not None:
-            self._runs_trouble.tell = tells("runs-unwritable")
-            self._documents_trouble.tell = tells("checkpoints-unwritable")
+        if reporter_of is not None:
+            self._runs_errors.report = reporter_of("runs-unwritable")
+            self._documents_errors.report = reporter_of("checkpoints-unwritable")
         await anyio.to_thread.run_sync(self._begin)
         due_s = time.monotonic() + SHORTEST_REST_S
         while True:
-            self._is_idle = not self._has_news
+            self._is_idle = not self._has_changes
             timer = None if self._is_idle else self._wake_at(due_s)
             try:
                 await self._woken.wait()
@@ -480,29 +480,29 @@ class RunRecorder:
             self._woken = anyio.Event()
             if self._pending:
                 await anyio.to_thread.run_sync(self._write_documents)
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             if self._is_idle:
-                due_s = max(due_s, began_s + SHORTEST_REST_S)
-            elif began_s >= due_s:
+                due_s = max(due_s, started_s + SHORTEST_REST_S)
+            elif started_s >= due_s:
                 await anyio.to_thread.run_sync(self._write_run, None)
                 now_s = time.monotonic()
-                due_s = now_s + rest_s(now_s - began_s)
+                due_s = now_s + rest_s(now_s - started_s)
 
     @property
-    def _has_news(self) -> bool:
-        return self._log.last_line != self._written_line and self._keep() > 0
+    def _has_changes(self) -> bool:
+        return self._log.last_line != self._written_line and self._max_runs() > 0
 
     def _wake_at(self, due_s: float) -> asyncio.TimerHandle:
-        """A timer of the loop's own: a cancel scope costs three times as much."""
+        """Return a timer of the loop's own: a cancel scope costs three times as much."""
         return asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
 
-    def close(self, ended_ms: int) -> None:
+    def close(self, finished_ms: int) -> None:
         """Write all the rest, and the end of the run. Blocks; does not raise."""
         self._write_documents()
-        self._write_run(ended_ms)
+        self._write_run(finished_ms)
 
     def _begin(self) -> None:
-        _try(self._clear, self._runs_trouble)
+        _try(self._clear, self._runs_errors)
 
     def _clear(self) -> None:
         self._memory.sweep()
@@ -511,37 +511,37 @@ class RunRecorder:
     def _write_documents(self) -> None:
         with self._writing:
             while self._pending:
-                if not _try(partial(self._memory.remember, self._pending[0]), self._documents_trouble):
+                if not _try(partial(self._memory.remember, self._pending[0]), self._documents_errors):
                     return
                 del self._pending[0]
 
-    def _write_run(self, ended_ms: int | None) -> None:
+    def _write_run(self, finished_ms: int | None) -> None:
         """Write this run, if it has entries that have changed, and drop runs beyond the bound."""
         with self._writing:
             last_line = self._log.last_line
-            is_news = last_line != self._written_line or ended_ms is not None
-            if not is_news or not self._keep() or not self._log.entity_count:
+            has_changes = last_line != self._written_line or finished_ms is not None
+            if not has_changes or not self._max_runs() or not self._log.entity_count:
                 return
-            if _try(partial(self._replace_run, ended_ms), self._runs_trouble):
+            if _try(partial(self._replace_run, finished_ms), self._runs_errors):
                 self._written_line = last_line
 
-    def _replace_run(self, ended_ms: int | None) -> None:
+    def _replace_run(self, finished_ms: int | None) -> None:
         newest_first = reversed(self._log.snapshot().records)
-        self._memory.write_run(replace(self.started, ended=ended_ms), newest_first)
+        self._memory.write_run(replace(self.started, finished=finished_ms), newest_first)
         self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:
         """Drop the oldest runs beyond the number to keep, this run counted among them, written or not."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
-        self._memory.forget_runs(others[: max(0, len(others) - max(0, self._keep() - 1))])
+        self._memory.forget_runs(others[: max(0, len(others) - max(0, self._max_runs() - 1))])
 
 
-def _try(write: Callable[[], None], trouble: DiskTrouble) -> bool:
-    """Write the run; true if that worked. A trouble is told at its beginning and end."""
+def _try(write: Callable[[], None], errors: DiskErrorReporter) -> bool:
+    """Write the run, and return whether that worked. Errors are reported when they begin and end."""
     try:
         write()
     except OSError as error:
-        trouble.met(error)
+        errors.met(error)
         return False
-    trouble.over()
+    errors.over()
     return True

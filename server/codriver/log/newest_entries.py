@@ -1,4 +1,4 @@
-"""The newest entries within limits: long texts cut, sizes counted, entries read in any order."""
+"""The newest entries within limits: long strings truncated, sizes counted, entries read in any order."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 MAX_TEXT_BYTES = 64 * 2**10
 END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""The bytes kept of each end of a longer text; the words between the two fit into the rest."""
+"""Bytes retained of each end of a longer text; the mark between the two fits into the rest."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 def cut(entry: Entry) -> Entry:
-    """The entry; a text of more than 64 KiB keeps its head and tail, with words between them on the part left out."""
+    """Return the entry; a string of more than 64 KiB retains its head and tail, with a mark between them."""
     text = entry.text
     if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
         return entry
@@ -30,7 +30,7 @@ def cut(entry: Entry) -> Entry:
 
 
 def size_of(entry: Entry) -> int:
-    """The bytes that the entry's texts take, in memory or in the file, whichever are more."""
+    """Return the bytes that the entry's strings take, in memory or in the file, whichever are more."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
     names = [text for text in others if text]
     if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
@@ -44,10 +44,10 @@ def _written(text: str) -> int:
 
 
 class Newest:
-    """Bounded reading of entries in any order: the ones with the highest lines are kept, within the same limits.
+    """Limited collection of entries in any order: the ones with the highest lines are retained.
 
-    Of two entries with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete`
-    tells whether all that came are here, uncut.
+    Of two entries with one line the later counts. `last_line` is the highest line so far, or 0; `is_complete` says
+    whether all entries are stored untruncated.
     """
 
     def __init__(self, max_entities: int, max_bytes: int) -> None:
@@ -60,21 +60,21 @@ class Newest:
         self.is_complete = True
 
     def add(self, entry: Entry) -> None:
-        """Take an entry, and drop the lowest beyond the limits."""
-        kept = cut(entry)
-        self.is_complete &= kept is entry
+        """Add an entry, and drop the lowest beyond the limits."""
+        stored = cut(entry)
+        self.is_complete &= stored is entry
         self.last_line = max(self.last_line, entry.line)
-        size = size_of(kept)
+        size = size_of(stored)
         if entry.line in self._entries:
             self._bytes -= self._entries[entry.line][1]
         else:
             heapq.heappush(self._lines, entry.line)
-        self._entries[entry.line] = kept, size
+        self._entries[entry.line] = stored, size
         self._bytes += size
         while len(self._lines) > 1 and (len(self._lines) > self._max_entities or self._bytes > self._max_bytes):
             self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
             self.is_complete = False
 
     def with_sizes(self) -> list[tuple[Entry, int]]:
-        """The entries, their lines rising, each with its size in bytes."""
+        """Return the entries, their lines rising, each with its size in bytes."""
         return [self._entries[line] for line in sorted(self._entries)]

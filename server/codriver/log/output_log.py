@@ -31,9 +31,9 @@ __all__ = [
     "Category",
     "EntityStore",
     "Entry",
+    "LogQuery",
     "OutputLog",
     "Queryable",
-    "Question",
     "Report",
     "Snapshot",
     "Value",
@@ -81,7 +81,7 @@ APP_SCHEMA = replace(
 )
 """The attributes of an event of an application: see `codriver.log.logbook`."""
 
-OWN_SOURCES = QuerySources(
+LOG_SOURCES = QuerySources(
     replace(APP_SCHEMA, sources=(("$", "the log"), ("$app", ""), ("$history", ""), ("$memory", "")))
 )
 """The attributes and sources of queries without any feature."""
@@ -95,7 +95,7 @@ MAX_BYTES = 16 * 2**20
 MAX_ROWS = 10_000
 TIME_LIMIT_S = 2.0
 LIGHT_CHARACTERS = 2**12
-"""The characters of a text that may wait to be added."""
+"""The characters of a string that may wait to be added."""
 MOST_WAITING = 32
 """The entities that may wait: so many are added within a millisecond or two."""
 PARSED_QUERIES = 64  # kept for the next time, as most queries are asked again
@@ -107,7 +107,7 @@ NO_LINE = 0
 class Entry(NamedTuple):
     """One entity of the log. `timestamp` is epoch milliseconds; unknown fields are None.
 
-    Its fields stand in the order of `SCHEMA`: as a plain tuple the entity is the record in a store.
+    Its fields are in the order of `SCHEMA`: as a plain tuple the entity is the record in a store.
     """
 
     line: int
@@ -127,21 +127,21 @@ class Entry(NamedTuple):
     kind: str | None = None
     """What the server reports in this entity, such as `edit`; None for text of the REPLs."""
     data: str | None = None
-    """The facts behind the text of an entity with a `kind`, as a JSON object."""
+    """The facts after the text of an entity with a `kind`, as a JSON object."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
-        """The entity that a record of the store holds."""
+        """Return the entity that a record of the store holds."""
         return cls._make(cast("tuple[Any, ...]", record))
 
     def to_json(self) -> dict[str, Value]:
-        """The entity by its attributes' names without namespace; unknown ones have no key."""
+        """Return the entity by its attributes' names without namespace; unknown ones have no key."""
         return SCHEMA.document(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of one transaction: the entities added, the lines that left, and the lines the log holds now."""
+    """The report of one transaction: the entities added, the lines dropped, and the range of lines in the log."""
 
     added: tuple[Entry, ...]
     retracted: tuple[int, ...]
@@ -150,7 +150,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LogQuery:
     """A Datalog query over the log (`$`), applications, the history, the memory and recorded runs (`$app` …).
 
     `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: the last line that the
@@ -185,27 +185,27 @@ class BoundedLog:
 
     @property
     def first_line(self) -> int | None:
-        """The lowest line held."""
+        """Return the lowest line in the log."""
         return self._current_store().first_line
 
     @property
     def last_line(self) -> int | None:
-        """The highest line held."""
+        """Return the highest line in the log."""
         return self._current_store().last_line
 
     @property
     def entity_count(self) -> int:
-        """The number of entities held."""
+        """Return the number of entities."""
         return len(self._current_store())
 
     @property
     def text_bytes(self) -> int:
-        """The size of the entities held, in bytes."""
+        """Return the size of all entities, in bytes."""
         return self._current_store().bytes
 
     @contextmanager
     def followed_by(self, follower: Follower) -> Iterator[None]:
-        """Tell `follower` of all new entities, for the length of the context."""
+        """Call `follower` with all new entities, for the duration of the context."""
         with self._lock:
             self._followers = (*self._followers, follower)
         try:
@@ -215,16 +215,16 @@ class BoundedLog:
                 self._followers = tuple([known for known in self._followers if known is not follower])
 
     def snapshot(self) -> Snapshot:
-        """The entities now."""
+        """Return the entities now."""
         store = self._current_store()
         with self._lock:
             return store.snapshot()
 
     def _current_store(self) -> BoundedStore:
-        """The store, with all entities that came."""
+        """Return the store, with all entities that came."""
         return self._store
 
-    def _tell(self, line: int) -> None:
+    def _notify(self, line: int) -> None:
         for follower in self._followers:
             try:
                 follower(line)
@@ -233,11 +233,11 @@ class BoundedLog:
 
 
 class OutputLog(BoundedLog):
-    """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
+    """The log of one server run, limited by count and by bytes of text: the lowest line is dropped first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in, and to its caller and namespace. `listener` is given the report of every transaction, one after the other,
-    in the thread that made it; an exception in it is logged, and the entities stay.
+    way in, and to its caller and namespace. `listener` receives the report of every transaction in order, in the thread
+    that made it; an exception in it is logged, and the entities stay.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class OutputLog(BoundedLog):
         super().__init__(SCHEMA, max_entities, max_bytes)
         self._listener = listener
         self._redact = redact
-        self.sources = OWN_SOURCES
+        self.sources = LOG_SOURCES
         self._next_line = next_line
         self._last_evicted_line = next_line - 1
         self._evicted = 0
@@ -263,19 +263,19 @@ class OutputLog(BoundedLog):
 
     @property
     def next_line(self) -> int:
-        """The line that the next entity gets."""
+        """Return the line that the next entity gets."""
         return self._next_line
 
     @property
     def last_line(self) -> int | None:
-        """The highest line held."""
+        """Return the highest line in the log."""
         # Asked after each evaluation, so waiting entities are not hurried for the answer.
         waiting = self._waiting
         return waiting[-1].line if waiting else super().last_line
 
     @property
     def last_evicted_line(self) -> int:
-        """The highest line that has left, those of former runs among them."""
+        """Return the highest line that has left, those of previous runs among them."""
         self.add_waiting()
         return self._last_evicted_line
 
@@ -288,12 +288,12 @@ class OutputLog(BoundedLog):
 
     @property
     def evicted(self) -> int:
-        """The number of entities that have left since the start."""
+        """Return the number of entities that have left since the start."""
         self.add_waiting()
         return self._evicted
 
     def without_secrets(self, text: str) -> str:
-        """A text as the log would have it: redacted before it is cut, since a cut could leave half of a secret."""
+        """Return a string as the log would store it, redacted before it is truncated."""
         return self._redact(text)
 
     def cleared(self, entry: Entry) -> Entry:
@@ -301,10 +301,10 @@ class OutputLog(BoundedLog):
         return self._without_secrets(entry, {None: None})
 
     def append(self, entry: Entry, *, may_wait: bool = False) -> int:
-        """Add an entity without a line, and give the line that it gets; entities beyond the caps leave.
+        """Add an entity without a line, and return the line that it gets; entities beyond the limits are dropped.
 
-        An entity that `may_wait` has its line at once, and is added with later ones: by `add_waiting`, or at the next
-        read. That takes half of the time, and none of it while the caller waits.
+        An entity that `may_wait` gets its line immediately, and is added together with later ones, by `add_waiting` or
+        at the next read. That takes half of the time, and none of it while the caller waits.
         """
         with self._lock:
             line = self._next_line
@@ -312,12 +312,12 @@ class OutputLog(BoundedLog):
             self._waiting.append(Entry(line, *entry[1:]))
         if not may_wait or self._followers or len(entry.text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
             self.add_waiting()
-            self._tell(line)
+            self._notify(line)
         return line
 
     @property
     def sources(self) -> QuerySources:
-        """The attributes and sources that queries may name. Set once, before the server listens."""
+        """Return the attributes and sources that queries may name. Set once, before the server listens."""
         return self._sources
 
     @sources.setter
@@ -326,7 +326,7 @@ class OutputLog(BoundedLog):
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(sources.parse)
 
     def add_waiting(self) -> None:
-        """Add the waiting entities, and tell the listener of them, in the order of the lines, whoever calls."""
+        """Add the waiting entities in the order of their lines, and report them to the listener."""
         with self._adding:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
@@ -348,7 +348,10 @@ class OutputLog(BoundedLog):
                 logger.exception("the listener of the output log failed at line %d", last)
 
     def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
-        """The entity without secrets. `names`: callers and namespaces by their redacted texts; new ones are added."""
+        """Return the entity without secrets.
+
+        `names`: callers and namespaces by their redacted strings; new ones are added.
+        """
         line, category, text, timestamp, who, namespace, *others, data = entry
         for name in (who, namespace):
             if name not in names:
@@ -373,7 +376,7 @@ class OutputLog(BoundedLog):
         session_key: str | None = None,
         limit: int | None = None,
     ) -> tuple[Entry, ...]:
-        """The entities that pass every filter given, in line order.
+        """Return the entities that pass every filter given, in line order.
 
         `since`: lines after it. `until`: lines up to and with it. `limit`: the newest so many.
         """
@@ -389,8 +392,8 @@ class OutputLog(BoundedLog):
             line = cast("int", record[0])
             if line < low or (limit is not None and len(found) >= limit):
                 break
-            wanted = category is None or record[CATEGORY] in category
-            if wanted and line <= high and all(record[place] == value for place, value in equal):
+            matches = category is None or record[CATEGORY] in category
+            if matches and line <= high and all(record[position] == value for position, value in equal):
                 found.append(record)
         return tuple(Entry.from_record(record) for record in reversed(found))
 
@@ -407,7 +410,7 @@ class OutputLog(BoundedLog):
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """The answer of a Datalog query over `$`, the log, and the other sources, as they are now.
+        """Return the answer of a Datalog query over `$`, the log, and the other sources, as they are now.
 
         The memory and the sources of features are loaded only if the query names them. `inputs`: JSON values in the
         order of `:in`, without the sources; rules as an EDN string. `until`: the last line that the query sees.
@@ -463,7 +466,7 @@ class _Sources(Mapping[str, Snapshot]):
 
 
 def earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The entities that earlier runs left: logs, and code alone of runs without one, in line order; then documents.
+    """Return the entities of earlier runs: logs, and code alone of runs without a log, in line order; then documents.
 
     `remembered` comes from the memory, `code` from the history.
     """

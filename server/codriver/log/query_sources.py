@@ -1,4 +1,4 @@
-"""The sources of Datalog queries that features add to those of the log."""
+"""The attributes and sources that queries may name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Queryable(Protocol):
     """Another database that a query may look into, such as the history."""
 
     def snapshot(self) -> Snapshot:
-        """The database's entities now, with the log's attributes."""
+        """Return the database's entities now, with the log's attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class QuerySources:
         )
 
     def parse(self, text: str) -> Query:
-        """Return the query in a text.
+        """Return the query in a string.
 
         Raises:
             QueryError: the text is no query.
@@ -68,10 +68,10 @@ class QuerySources:
 
 
 @lru_cache(maxsize=4)
-def _rules(texts: tuple[str, ...], schema: Schema) -> Rules:
+def _rules(strings: tuple[str, ...], schema: Schema) -> Rules:
     from codriver_datalog.query import parse_rules  # noqa: PLC0415  # as above
 
     known: Rules = {}
-    for text in texts:
+    for text in strings:
         known = parse_rules(text, schema, known)
     return known

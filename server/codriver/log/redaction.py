@@ -1,17 +1,17 @@
-"""Redaction: secrets of the environment are taken out of text at its way into the log and out of it.
+"""Redaction: secrets of the environment are removed from text on its way into the log and out of it.
 
 A secret is the value, at least 8 characters long, of an environment variable whose name ends in `_KEY`, `_SECRET`,
 `_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also in the form in which languages print it within a string:
 with quotes, backslashes and non-ASCII characters escaped, once or twice, or percent-encoded, or encoded for HTML or a
-shell. Any other form, such as base64 or the text backwards, is not recognised.
+shell. Any other form, such as base64 or reversed text, is not recognised.
 
 A value of several lines, such as a PEM key, is often shown line by line, by a diff or by Python's `pprint`. So each of
 its lines of at least 20 characters is a secret too, except lines without a secret: a BEGIN or END mark, `key: word`, or
-`key: URL`. A shorter line from 8 characters on, such as the last of a key, is a secret unless it is a word alone, as
-names of a file's sections are; of `key: value` the value is, if it is as long.
+`key: URL`. A shorter line of at least 8 characters, such as the last of a key, is a secret unless it is a single word,
+such as the name of a section; of `key: value` the value is, if it is as long.
 
 An application in a REPL may declare values of its state sensitive. These are secrets too, from that moment until its
-REPL is gone; they are held here alone, in memory.
+REPL is gone. They are stored only in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ORDINARY = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may hold a secret
 
 NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
-"""The bounds of the names that stand for an application's texts."""
+"""The bounds of the names that stand for an application's strings."""
 
 _NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _QUOTES = ("", '"', "'", "`")
@@ -54,14 +54,14 @@ UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Text that no string escapes: ASCII without control characters, quotes, slash and backslash."""
 
 
-MOST_TOLD, MOST_TOLD_CHARACTERS = 1000, 256 * 1024
-"""Texts that a REPL called sensitive, and their characters together: the newest are held."""
+MAX_SENSITIVE, MAX_SENSITIVE_CHARACTERS = 1000, 256 * 1024
+"""Strings that a REPL called sensitive, and their characters together: the newest are held."""
 
 
 class _Secrets:
-    """The secrets to look for, each with the name that stands for it; never changed.
+    """The secrets to search for, each with the name that stands for it; never changed.
 
-    `groups`: for each secret a piece that all its forms have in common, and the forms.
+    `groups`: for each secret a chunk that all its forms have in common, and the forms.
     """
 
     def __init__(self, named: Sequence[tuple[str, str]], known: Mapping[str, _Group]) -> None:
@@ -87,12 +87,12 @@ class _Secrets:
         return _beginnings(sorted(self.marks, key=len, reverse=True))
 
     def forms_in(self, text: str) -> list[str]:
-        """The forms in the text, the longest first: far faster than a pattern, and nearly always none."""
-        found = [form for piece, forms in self.groups if piece in text for form in forms if form in text]
+        """Return the forms in the text, the longest first: far faster than a pattern, and nearly always none."""
+        found = [form for chunk, forms in self.groups if chunk in text for form in forms if form in text]
         return sorted(found, key=len, reverse=True) if found else found
 
     def out_of(self, text: str) -> str:
-        """The text with each form replaced by its mark."""
+        """Return the text with each form replaced by its mark."""
         forms = self.forms_in(text)
         return _any_of(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 
@@ -102,61 +102,65 @@ def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
 
 
 class Redactor:
-    """Takes secrets out of text: those of the environment at its making, and those learnt since. Safe in threads."""
+    """Redacts secrets in text: those of the environment at its creation, and those learned since. Thread-safe."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         """`secrets`: by variable name. Of two names for one value, the first in the alphabet stands for it."""
         self._by_name = dict(secrets)
-        self._told: dict[str, dict[str, str]] = {}
-        """By REPL: the texts that its application called sensitive, the newest last, each with the name that stands for
-        it."""
-        self._own = self._secrets = _Secrets(sorted(secrets.items()), {})
+        self._sensitive: dict[str, dict[str, str]] = {}
+        """By REPL: the strings that its application called sensitive, the newest last, each with the name that stands
+        for it.
+        """
+        self._from_environment = self._secrets = _Secrets(sorted(secrets.items()), {})
         """The secrets without those that applications called sensitive, and with them."""
 
     def learn(self, name: str, secret: str) -> None:
-        """Take this secret out too from now on, also of streams under way. A former one of this name is kept."""
+        """Also redact this secret from now on, including in streams that are open.
+
+        An earlier one of this name is retained.
+        """
         if len(secret) < MIN_CHARACTERS or secret in self._by_name.values():
             return
         names = chain((name,), (f"{name}_{number}" for number in count(2)))
         free = next(one for one in names if one not in self._by_name)
         self._by_name = {**self._by_name, free: secret}
-        self._own = _Secrets(sorted(self._by_name.items()), self._own.by_secret)
+        self._from_environment = _Secrets(sorted(self._by_name.items()), self._from_environment.by_secret)
         self._gather()
 
-    def learn_sensitive(self, repl: str, told: Iterable[tuple[str, str]]) -> None:
-        """Take out the names and texts that the application in a REPL calls sensitive, until `forget`."""
-        texts = dict(self._told.get(repl, {}))
-        for name, text in told:
+    def learn_sensitive(self, repl: str, sensitive: Iterable[tuple[str, str]]) -> None:
+        """Redact the strings that the application in a REPL declares sensitive, until `forget`."""
+        by_text = dict(self._sensitive.get(repl, {}))
+        for name, text in sensitive:
             if len(text) >= MIN_CHARACTERS and any(map(str.isalnum, text)):
-                texts.pop(text, None)
-                texts[text] = NOT_IN_NAMES.sub("", name)[:MOST_NAME]
-        size = sum(map(len, texts))
-        while len(texts) > MOST_TOLD or size > MOST_TOLD_CHARACTERS:
-            oldest = next(iter(texts))
+                by_text.pop(text, None)
+                by_text[text] = NOT_IN_NAMES.sub("", name)[:MOST_NAME]
+        size = sum(map(len, by_text))
+        while len(by_text) > MAX_SENSITIVE or size > MAX_SENSITIVE_CHARACTERS:
+            oldest = next(iter(by_text))
             size -= len(oldest)
-            del texts[oldest]
-        self._told = {**self._told, repl: texts}
+            del by_text[oldest]
+        self._sensitive = {**self._sensitive, repl: by_text}
         self._gather()
 
     def forget(self, repl: str) -> None:
-        """Forget the texts that the application in a REPL called sensitive: it is gone."""
-        if repl in self._told:
-            self._told = {name: texts for name, texts in self._told.items() if name != repl}
+        """Forget the strings that the application in a REPL declared sensitive, because it is gone."""
+        if repl in self._sensitive:
+            self._sensitive = {name: by_text for name, by_text in self._sensitive.items() if name != repl}
             self._gather()
 
     def _gather(self) -> None:
-        told = [(name, text) for texts in self._told.values() for text, name in texts.items()]
-        named = [*sorted(self._by_name.items()), *told]
-        self._secrets = _Secrets(named, self._secrets.by_secret) if told else self._own
+        sensitive = [(name, text) for by_text in self._sensitive.values() for text, name in by_text.items()]
+        named = [*sorted(self._by_name.items()), *sensitive]
+        self._secrets = _Secrets(named, self._secrets.by_secret) if sensitive else self._from_environment
 
     @property
     def secrets(self) -> _Secrets:
-        """The secrets now."""
+        """Return the secrets now."""
         return self._secrets
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """The redactor for the secrets in these environment variables."""
+        """Return the redactor for the secrets in these environment variables."""
         return cls(
             {
                 name: value
@@ -166,28 +170,31 @@ class Redactor:
         )
 
     def __call__(self, text: str) -> str:
-        """The text without secrets. Of two that overlap, the one that begins first goes, the longer one at a tie."""
-        for piece, _ in self._secrets.groups:
-            if piece in text:
+        """Return the text without secrets.
+
+        Of two that overlap, the one that begins first goes, or else the longer one.
+        """
+        for chunk, _ in self._secrets.groups:
+            if chunk in text:
                 return self._secrets.out_of(text)
         return text
 
-    def redact_json(self, value: object, *, shows_told: bool = False) -> object:
-        """A JSON value with every string in it redacted, keys included. Lists and tuples become lists.
+    def redact_json(self, value: object, *, shows_sensitive: bool = False) -> object:
+        """Return a JSON value with every string in it redacted, keys included. Lists and tuples become lists.
 
-        With `shows_told`, texts that applications called sensitive stay.
+        With `shows_sensitive`, strings that applications called sensitive stay.
         """
-        return _redacted(value, self._own if shows_told else self._secrets)
+        return _redacted(value, self._from_environment if shows_sensitive else self._secrets)
 
     def may_find(self, printed: str) -> bool:
-        """Whether values may hold a secret, judged by their print in some language; False is certain.
+        """Return whether values may hold a secret, judging by their printed form. False is certain.
 
-        All prints of a secret have a piece in common: one look at the print of a value saves one at each of its parts.
+        All printed forms of a secret share a chunk, so one check of a printed value saves one for each of its parts.
         """
-        return any(piece in printed for piece, _ in self._secrets.groups)
+        return any(chunk in printed for chunk, _ in self._secrets.groups)
 
     def stream(self) -> StreamRedactor:
-        """A redactor for one stream of text that comes in chunks."""
+        """Return a redactor for one stream of text that comes in chunks."""
         return StreamRedactor(self)
 
 
@@ -202,62 +209,62 @@ def _redacted(value: object, secrets: _Secrets) -> object:
 
 
 class StreamRedactor:
-    """Redacts a stream whose chunks may split a secret. Lives as long as the stream.
+    """Redacts a stream whose chunks may split a secret.
 
-    Only a chunk's end that could be the beginning of a secret is kept back, until the next chunk or `flush` decides;
-    all other text goes out at once. Ordinary text mostly keeps back nothing, and never more than the longest secret.
+    Only a chunk's end that could be the beginning of a secret is withheld, until the next chunk or `flush` decides; all
+    other text is passed on immediately. Ordinary text is rarely withheld, and never more than the longest secret.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._kept = ""
+        self._withheld = ""
 
     @property
     def _secrets(self) -> _Secrets:
         return self._redactor.secrets
 
     def feed(self, chunk: str) -> str:
-        """The text that can go out now, without secrets."""
-        text = self._kept + chunk if self._kept else chunk
+        """Return the text that can go out now, without secrets."""
+        text = self._withheld + chunk if self._withheld else chunk
         forms = self._secrets.forms_in(text)
         if not forms:
             undecided = self._beginning(text, 0)
-            self._kept = text[undecided:]
-            return text[:undecided] if self._kept else text
+            self._withheld = text[undecided:]
+            return text[:undecided] if self._withheld else text
         done: list[str] = []
-        place = 0
+        position = 0
         for match in _any_of(forms).finditer(text):
-            undecided = self._beginning(text, place)
+            undecided = self._beginning(text, position)
             if undecided <= match.start():  # the text may become a longer secret that begins no later
                 break
-            done += text[place : match.start()], self._secrets.marks[match[0]]
-            place = match.end()
-        undecided = self._beginning(text, place)
-        self._kept = text[undecided:]
-        done.append(text[place:undecided])
+            done += text[position : match.start()], self._secrets.marks[match[0]]
+            position = match.end()
+        undecided = self._beginning(text, position)
+        self._withheld = text[undecided:]
+        done.append(text[position:undecided])
         return "".join(done)
 
     def flush(self) -> str:
-        """The text kept back: call it when the stream ends, or pauses for longer than its reader should wait."""
-        kept, self._kept = self._kept, ""
-        return self._secrets.out_of(kept) if kept else ""
+        """Return the withheld text: call it when the stream ends, or pauses for longer than its reader should wait."""
+        withheld, self._withheld = self._withheld, ""
+        return self._secrets.out_of(withheld) if withheld else ""
 
     def _beginning(self, text: str, start: int) -> int:
-        """The first place from `start` on at which the rest of the text may begin a secret, or the text's end."""
+        """Return the first position from `start` on where the rest of the text may begin a secret, or its end."""
         first = len(text)
         for letter, longest, forms in self._secrets.beginnings.get(text[-1:], ()):
-            place = text.find(letter, max(start, len(text) - longest + 1), first)
-            while place >= 0:
-                rest = text[place:]
+            position = text.find(letter, max(start, len(text) - longest + 1), first)
+            while position >= 0:
+                rest = text[position:]
                 if any(form.startswith(rest) and len(form) > len(rest) for form in forms):
-                    first = place
+                    first = position
                     break
-                place = text.find(letter, place + 1, first)
+                position = text.find(letter, position + 1, first)
         return first
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-    """The table of `_Secrets.beginnings`, made of the forms."""
+    """Return the table of `_Secrets.beginnings`, made of the forms."""
     by_newest: dict[str, dict[str, list[str]]] = {}
     for form in forms:
         for newest in set(form[:-1]):
@@ -269,21 +276,24 @@ def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[s
 
 
 def secret_lines(secret: str) -> tuple[str, ...]:
-    """The lines of a secret of several lines that are secrets themselves; of `key: value` only the value, if long."""
+    """Return the lines of a secret of several lines that are secrets themselves.
+
+    Of `key: value` only the value, if long.
+    """
     lines = LINE_ENDS.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
     return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common(part)]))
 
 
 def _secret_part(line: str) -> str:
-    """The secret part of a line without space around it; empty for none."""
-    said = KEY_AND_VALUE.fullmatch(line)
-    value = said["value"].rstrip(",;").strip("\"' ") if said else line
+    """Return the secret part of a line without space around it; empty for none."""
+    matched = KEY_AND_VALUE.fullmatch(line)
+    value = matched["value"].rstrip(",;").strip("\"' ") if matched else line
     if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
         return ""
-    if said is None:
+    if matched is None:
         return line if len(line) >= LONG_LINE_CHARACTERS or not ORDINARY.fullmatch(line) else ""
-    is_named_secret = said["key"].upper().endswith(SECRET_KEYS)
+    is_named_secret = matched["key"].upper().endswith(SECRET_KEYS)
     if not is_named_secret and (WORD.fullmatch(value) or URL.fullmatch(value)):
         return ""
     if len(value) >= MIN_CHARACTERS:
@@ -350,9 +360,9 @@ _PRINTERS: tuple[Callable[[str], str], ...] = (
 
 
 def printed_forms(secret: str) -> tuple[str, ...]:
-    """The secret itself and its forms in texts, the longest form first, each once.
+    """Return the secret itself and its forms in strings, the longest form first, each once.
 
-    In texts a secret is escaped within a string, perhaps of a string, or encoded for a URL, for HTML or for a shell.
+    In strings a secret is escaped within a string, perhaps of a string, or encoded for a URL, for HTML or for a shell.
     """
     once = {secret, _utf_8(secret).decode("utf-8", "replace")}
     if not secret.isalnum() or not secret.isascii():
@@ -393,7 +403,7 @@ def _percent_encoded(secret: str) -> set[str]:
 
 
 def _utf_8(text: str) -> bytes:
-    """The bytes of an environment variable; bytes that were no UTF-8 there are unchanged."""
+    """Return the bytes of an environment variable; bytes that were no UTF-8 there are unchanged."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # half of a surrogate pair, as Windows allows
@@ -401,5 +411,5 @@ def _utf_8(text: str) -> bytes:
 
 
 def _common(secret: str) -> str:
-    """The longest piece of the secret that no printing changes, empty for none."""
+    """Return the longest chunk of the secret that no printing changes, empty for none."""
     return max(re.findall("[A-Za-z0-9]+", secret), key=len, default="")

@@ -46,8 +46,8 @@ class Remarks:
         return self._now[remark] == evaluation
 
     async def _write(self) -> None:
-        kept = [*self._earlier, *self._now][-MAX_REMARKS:]
-        await anyio.to_thread.run_sync(self._replace, json.dumps(kept).encode())
+        remembered = [*self._earlier, *self._now][-MAX_REMARKS:]
+        await anyio.to_thread.run_sync(self._replace, json.dumps(remembered).encode())
 
     def _replace(self, data: bytes) -> None:
         try:

@@ -1,7 +1,8 @@
-"""Spill files: stretches of long texts on disk, and the store that counts the size of texts and moves them there.
+"""Spill files: parts of long strings on disk, and the store that counts the size of strings and moves them to disk.
 
-A server's folder lies in one that all servers of a workspace know, beside a lock that the server holds for its life. So
-the rests of a killed server are recognised by their free lock, and removed by the next server that starts.
+A server's directory is next to a lock that the server holds while it runs, in a directory that all servers of a
+workspace share. So the files of a killed server are recognised by their free lock, and removed by the next server that
+starts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import anyio
 
 from codriver.files import PRIVATE_FOLDER, Links, Rules, locate, remove, remove_tree
 from codriver.files.own_folders import make_private_folder, remove_locked, try_lock
-from codriver.log.durable_files import DiskTrouble
+from codriver.log.durable_files import DiskErrorReporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,61 +38,64 @@ LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # all other files at a place that
 HALVES = "surrogatepass"
 
 STREAMS_IN_ALL = 4
-"""The number of texts of the greatest size that fit into the disk space for all."""
+"""The number of strings of the greatest size that fit into the disk space for all."""
 FILES_A_STREAM = 16
-"""The number of files of a text: its oldest part is dropped a file at a time."""
-SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go through than these characters to copy
+"""The number of files of a string: its oldest part is dropped a file at a time."""
+SMALL_CHARACTERS = 4096  # many thousands of chunks would take longer to go through than these characters to copy
 MAX_MOVING = 128 * 2**20
-"""Characters on their way to the disk in all: below this bound a text that is printed faster than the disk writes loses
-nothing. A disk that hangs must not fill the memory."""
+"""Characters on their way to the disk in all: below this bound a string that is printed faster than the disk writes
+loses nothing. A disk that hangs must not fill the memory.
+"""
 MOST_AHEAD = 16 * 2**20
 """The characters in memory above which a program's output is held up, if possible, until the disk has more."""
 AHEAD_S = 0.01
-"""Between two looks at that number."""
+"""Between two inspects that number."""
 HANGS_S = 1.0
-"""How long no write may end until the disk counts as hanging, for which nobody waits."""
+"""How long no write may end until the disk counts as hanging, for which no one waits."""
 GATHER_S = 0.1
-"""How long a new text is left to grow before it is written: far less than memory has room for. Each use of the disk
-takes the interpreter from the event loop for a moment, which is a long one on a busy machine."""
+"""How long a new text may grow before it is written.
+
+Each use of the disk takes the interpreter from the event loop for a moment, which is a long one on a busy machine.
+"""
 CLOSE_S = 2.0
 """How long an end waits for the disk."""
 
 
 class UnlockableError(OSError):
-    """No folder could be locked, so nobody could tell later whether its server lives."""
+    """No directory could be locked, so no one could tell later whether its server lives."""
 
 
-class SpillFolder:
-    """The folder of one server in `root`, made with its first file, for that server's life. Used by one thread."""
+class SpillDirectory:
+    """The directory of one server in `root`, created with its first file. Used by one thread."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._folder: Path | None = None
+        self._directory: Path | None = None
         self._lock: int | None = None
 
     def path(self) -> Path:
-        """The path of the folder, which exists from now on.
+        """Return the path of the directory, which exists from now on.
 
         Raises:
-            OSError: the folder cannot be made.
+            OSError: the directory cannot be made.
         """
         make_private_folder(self._root)
-        if self._folder is None:
-            self._folder = self._claimed()
-        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, if somebody tidied up
-        return self._folder
+        if self._directory is None:
+            self._directory = self._claimed()
+        self._directory.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, if somebody tidied up
+        return self._directory
 
     def _claimed(self) -> Path:
-        """A folder that is ours, by a lock that we hold."""
+        """Create a directory and claim it by a lock."""
         for _ in range(NAMES_TRIED):
-            folder = self._root / secrets.token_hex(6)
-            lock_file = folder.with_suffix(LOCK_ENDING)
+            directory = self._root / secrets.token_hex(6)
+            lock_file = directory.with_suffix(LOCK_ENDING)
             lock = _open(lock_file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 # A sweep between making the lock and holding it removes the file.
                 if try_lock(lock) and lock_file.exists():
                     self._lock = lock
-                    return folder
+                    return directory
             except BaseException:
                 os.close(lock)
                 with suppress(OSError):
@@ -101,18 +105,18 @@ class SpillFolder:
         raise UnlockableError(f"no folder in {self._root} could be locked")
 
     def remove(self) -> None:
-        """Remove the folder with all its files, then release its lock. A second call is harmless."""
-        if self._folder is None or self._lock is None:
+        """Remove the directory with all its files, then release its lock. A second call is harmless."""
+        if self._directory is None or self._lock is None:
             return
-        remove_tree(self._folder)
+        remove_tree(self._directory)
         os.close(self._lock)
         with suppress(OSError):
-            if not self._folder.exists():  # else the next start tries, by the lock
-                remove(self._folder.with_suffix(LOCK_ENDING))
-        self._folder = self._lock = None
+            if not self._directory.exists():  # else the next start tries, by the lock
+                remove(self._directory.with_suffix(LOCK_ENDING))
+        self._directory = self._lock = None
 
     def sweep(self) -> None:
-        """Remove the folders of dead servers. A folder of unknown state, or that cannot be removed, stays."""
+        """Remove the directories of dead servers. A directory of unknown state, or that cannot be removed, stays."""
         with suppress(OSError):
             for lock_file in sorted(self._root.iterdir()):
                 if LOCK_NAME.fullmatch(lock_file.name):
@@ -120,13 +124,15 @@ class SpillFolder:
 
 
 def _open(file: Path, flags: int) -> int:
-    """A descriptor of this user's own file in a folder that the caller knows; a link in its place is not followed.
+    """Return a descriptor of this user's own file in a directory that the caller knows.
+
+    A link in its place is not followed.
 
     Raises:
         OSError: the file is something else, or cannot be opened.
     """
-    with locate(file, Links.NEVER, root=file.parent) as place:
-        return place.open_private(flags)
+    with locate(file, Links.NEVER, root=file.parent) as position:
+        return position.open_private(flags)
 
 
 def _sweep(lock_file: Path) -> None:
@@ -137,9 +143,9 @@ def _sweep(lock_file: Path) -> None:
     is_over = False
     try:
         if try_lock(lock):
-            folder = lock_file.with_suffix("")
-            remove_tree(folder)
-            is_over = not folder.exists()  # else the next server tries
+            directory = lock_file.with_suffix("")
+            remove_tree(directory)
+            is_over = not directory.exists()  # else the next server tries
     except OSError as error:
         logger.debug("%s stays, as it cannot be told whether its server lives: %s", lock_file, error)
     if is_over:
@@ -150,28 +156,28 @@ def _sweep(lock_file: Path) -> None:
 
 
 class SpillFile:
-    """One file with the characters of a text from the place `start` to before `end`.
+    """One file with the characters of a string from the position `start` to before `end`.
 
     One thread appends. Any thread may read before an `end` that it saw.
     """
 
-    def __init__(self, folder: SpillFolder, name: str, start: int) -> None:
-        self._folder = folder
+    def __init__(self, directory: SpillDirectory, name: str, start: int) -> None:
+        self._directory = directory
         self._name = name
         self._path: Path | None = None
         self._descriptor: int | None = None
         self.is_full = False
-        """Whether the file takes no more, for good."""
+        """Whether the file takes no more, permanently."""
         self.start = start
         self.end = start
-        self._places: list[int] = []
+        self._positions: list[int] = []
         """By block: the place of its first character in the text."""
         self._offsets = [0]
-        """By block: its first byte in the file; behind the last the file's length."""
+        """By block: its first byte in the file; after the last the file's length."""
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """Return the size in bytes."""
         return self._offsets[-1]
 
     def append(self, blocks: Sequence[str]) -> int:
@@ -194,14 +200,14 @@ class SpillFile:
         before = self.size
         for block, content in zip(blocks, encoded, strict=True):
             self._offsets.append(self.size + len(content))
-            self._places.append(self.end)
+            self._positions.append(self.end)
             self.end += len(block)
         return self.size - before
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_APPEND
         if self._path is None:
-            self._path = self._folder.path() / self._name
+            self._path = self._directory.path() / self._name
             flags |= os.O_CREAT  # not a second time: text appended to a new empty file would be found nowhere
         return _open(self._path, flags)
 
@@ -213,17 +219,17 @@ class SpillFile:
                 os.close(descriptor)
 
     def read(self, start: int, end: int) -> str:
-        """The characters of the text from `start` to before `end`, all of them in this file. Blocks.
+        """Return the characters of the text from `start` to before `end`, all of them in this file. Blocks.
 
         Raises:
             OSError: the file is missing, or not as it was written.
         """
         if self._path is None or start >= end:
             return ""
-        first, beyond = bisect_right(self._places, start) - 1, bisect_left(self._places, end)
+        first, beyond = bisect_right(self._positions, start) - 1, bisect_left(self._positions, end)
         offset, until = self._offsets[first], self._offsets[beyond]
-        with locate(self._path, Links.NEVER, root=self._path.parent) as place:
-            descriptor = place.open(Rules(Links.NEVER, until))
+        with locate(self._path, Links.NEVER, root=self._path.parent) as path:
+            descriptor = path.open(Rules(Links.NEVER, until))
         with os.fdopen(descriptor, "rb") as file:
             file.seek(offset)
             raw = file.read(until - offset)
@@ -233,10 +239,10 @@ class SpillFile:
             text = raw.decode("utf-8", HALVES)
         except UnicodeDecodeError as error:
             raise OSError(f"{self._path} holds something else than was written") from error
-        begun = self._places[first]
-        if len(text) < end - begun:
+        started = self._positions[first]
+        if len(text) < end - started:
             raise OSError(f"{self._path} holds something else than was written")
-        return text[start - begun : end - begun]
+        return text[start - started : end - started]
 
     def remove(self) -> None:
         """Remove the file. Blocks; a second call is harmless."""
@@ -256,15 +262,15 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SpillRoom:
-    """The room for texts too long for memory: at most `max_bytes` in all, in its own folder in `root`."""
+class SpillCapacity:
+    """The room for strings too long for memory: at most `max_bytes` in all, in its own directory in `root`."""
 
     root: Path
     max_bytes: int
 
 
 class Spilling(Protocol):
-    """A text with a part in files."""
+    """A string with a part in files."""
 
     age: int
     """The age: the lower, the older."""
@@ -274,28 +280,30 @@ class Spilling(Protocol):
 
 
 class Store:
-    """The room that all texts of a server share, for its life. Without a `room` all of them stay in memory.
+    """The room that all strings of a server share, for its life. Without a `room` all of them stay in memory.
 
-    These fields are touched only with the `lock` held, which nobody holds while using the disk: `held`, the characters
-    in memory; `moving`, those of them on their way to the disk, and `movers`, the texts that go there; `bytes`, the
+    These fields are touched only with the `lock` held, which no one holds while using the disk: `held`, the characters
+    in memory; `moving`, those of them on their way to the disk, and `movers`, the strings that go there; `bytes`, the
     size of all files.
     """
 
-    def __init__(self, max_held: int, room: SpillRoom | None = None) -> None:
-        self.max_held = max_held
+    def __init__(self, max_stored: int, capacity: SpillCapacity | None = None) -> None:
+        self.max_stored = max_stored
         """The most characters of one text in memory while the disk takes none."""
-        self.small_characters = min(SMALL_CHARACTERS, max_held // 1000)
-        """The length below which pieces of a text are put together."""
+        self.small_characters = min(SMALL_CHARACTERS, max_stored // 1000)
+        """The length below which chunks of a string are put together."""
         self.lock = threading.Lock()
-        self.held = self.moving = self.movers = self.bytes = 0
-        place = room.root if room else None
-        self.trouble = DiskTrouble("long texts of evaluations", place, "of each only the newest is kept, in memory")
+        self.stored = self.moving = self.movers = self.bytes = 0
+        position = capacity.root if capacity else None
+        self.issue = DiskErrorReporter(
+            "long texts of evaluations", position, "of each only the newest is kept, in memory"
+        )
         self.is_closed = False
-        self.max_bytes = room.max_bytes if room else 0
+        self.max_bytes = capacity.max_bytes if capacity else 0
         self.max_stream_bytes = max(1, self.max_bytes // STREAMS_IN_ALL)
         self.max_file_bytes = max(1, self.max_stream_bytes // FILES_A_STREAM)
-        self._root = room.root if room else None
-        self._folder = SpillFolder(room.root) if room and room.max_bytes else None
+        self._root = capacity.root if capacity else None
+        self._directory = SpillDirectory(capacity.root) if capacity and capacity.max_bytes else None
         self._files = 0
         self._used: SpillFile | None = None
         self._writes = 0
@@ -306,20 +314,20 @@ class Store:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def begin(self, tell: Callable[[str | None], None] | None = None) -> None:
-        """Remove the folders of killed servers, while this server goes on. Also without files of its own.
+    def begin(self, report: Callable[[str | None], None] | None = None) -> None:
+        """Remove the directories of killed servers, while this server continues. Also without files of its own.
 
-        `tell` learns that texts cannot be written, in words, and by None that they can be again: in the thread for the
-        disk, with the lock held.
+        `tell` learns that strings cannot be written, in words, and by None that they can be again: in the thread for
+        the disk, with the lock held.
         """
-        self.trouble.tell = tell
+        self.issue.report = report
         if self._root is not None and self._root.is_dir():
-            self.submit(SpillFolder(self._root).sweep)
+            self.submit(SpillDirectory(self._root).sweep)
 
     @property
     def spills(self) -> bool:
-        """Whether texts go to the disk."""
-        return self._folder is not None and not self.is_closed
+        """Return whether strings go to the disk."""
+        return self._directory is not None and not self.is_closed
 
     def submit(self, job: Callable[[], None]) -> None:
         """Run this job in the thread for the disk, after all earlier jobs."""
@@ -331,14 +339,14 @@ class Store:
         self._jobs.put(job)
 
     def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
-        """Whether a text holds more than its bound, with that much unwritten. Called with the lock held."""
-        is_hopeful = is_moving and self.trouble.why is None and self.held <= MAX_MOVING
-        return unwritten > self.max_held and not is_hopeful
+        """Return whether a string holds more than its bound, with that much unwritten. Called with the lock held."""
+        is_hopeful = is_moving and self.issue.why is None and self.stored <= MAX_MOVING
+        return unwritten > self.max_stored and not is_hopeful
 
-    async def keep_up(self) -> None:
+    async def retain_up(self) -> None:
         """Wait while much is on its way to the disk, unless the disk hangs: for callers that can hold up the output."""
         seen, waited_s = self._writes, 0.0
-        while self.held > MOST_AHEAD and self.movers and self._writes != self._hung_after:
+        while self.stored > MOST_AHEAD and self.movers and self._writes != self._hung_after:
             await anyio.sleep(AHEAD_S)
             waited_s += AHEAD_S
             if self._writes != seen:
@@ -347,13 +355,13 @@ class Store:
                 self._hung_after = seen
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
-        """The file to go on in from the place `start`: the last one, or a new one after one that is full."""
+        """Return the file to continue in from the place `start`: the last one, or a new one after one that is full."""
         if last is not None and not last.is_full and last.size < self.max_file_bytes:
             return last
-        if self._folder is None:
+        if self._directory is None:
             raise RuntimeError("there is no room for files")
         self._files += 1
-        return SpillFile(self._folder, f"{name}.{self._files}", start)
+        return SpillFile(self._directory, f"{name}.{self._files}", start)
 
     def use(self, file: SpillFile | None) -> None:
         """Set the file that is appended to next; the one before releases its resources. In the thread for the disk."""
@@ -362,15 +370,15 @@ class Store:
         self._used = file
 
     def wrote(self, text: Spilling, size: int) -> None:
-        """Note that a text wrote so many bytes. Called with the lock held."""
+        """Note that a string wrote so many bytes. Called with the lock held."""
         self.bytes += size
         self._writes += 1
         self._spilling[text] = None
-        self.trouble.over()
+        self.issue.over()
 
     def failed(self, error: OSError) -> None:
         """Note that the disk could not be written. Called with the lock held."""
-        self.trouble.met(error)
+        self.issue.met(error)
 
     def dropped(self, size: int) -> None:
         """Note that a file of so many bytes holds nothing any more. Called with the lock held."""
@@ -391,17 +399,19 @@ class Store:
             file.remove()
 
     def usage(self) -> dict[str, object]:
-        """The size of all texts, for people and programs to see: bytes in memory and on disk, and trouble there."""
+        """Return the size of all strings, for people and programs to see: bytes in memory and on disk, and trouble
+        there.
+        """
         with self.lock:
-            fields: dict[str, object] = {"keptBytes": self.held, "spilledBytes": self.bytes}
-            if self.trouble.why is not None:
-                fields["spillTrouble"] = f"long texts cannot be written to {self._root}: {self.trouble.why}"
+            fields: dict[str, object] = {"keptBytes": self.stored, "spilledBytes": self.bytes}
+            if self.issue.why is not None:
+                fields["spillTrouble"] = f"long texts cannot be written to {self._root}: {self.issue.why}"
         return fields
 
     @property
     def staying_characters(self) -> int:
-        """The characters in memory that will not go to the disk soon."""
-        return max(0, self.held - min(self.moving, MAX_MOVING))
+        """Return the characters in memory that will not go to the disk soon."""
+        return max(0, self.stored - min(self.moving, MAX_MOVING))
 
     def close(self) -> None:
         """Remove all files, and end. Blocks, but only a moment if the disk hangs; a second call is harmless."""
@@ -422,5 +432,5 @@ class Store:
             if self._jobs.empty():
                 self.use(None)
         self.use(None)
-        if self._folder is not None:
-            self._folder.remove()
+        if self._directory is not None:
+            self._directory.remove()

@@ -1,9 +1,9 @@
 """Format of the history: a file of lines, each of them a value in transit's JSON encoding.
 
 The first line is `["^ ","~:format-version",2]`; each of the others is an entity as a map, whose keys are keywords such
-as `:output/line`. Each line is written by itself, so that it is read without the lines before it. Lines are read and
-written one at a time, as a file may be many times larger than the part of it that is kept. transit-python reads and
-writes them; it is imported with the first line, since a server starts without it. This is the only door to transit.
+as `:output/line`. Each line is written by itself, so it can be read without the lines before it. Lines are read and
+written one at a time, as a file may be many times larger than the part of it that is retained. transit-python reads and
+writes them; it is imported with the first line, since a server starts without it. No other module imports transit.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ def last_number(lines: bytes) -> int:
     return max(map(int, LINE.findall(lines)), default=0)
 
 
-def file_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
-    """Return the file that holds these entities, in pieces of some 256 KiB."""
+def file_chunks(entities: Iterable[Entry]) -> Iterator[bytes]:
+    """Return the file that holds these entities, in chunks of some 256 KiB."""
     writer = EntityWriter()
-    begun, size = [HEADER], 0
+    started, size = [HEADER], 0
     for entity in entities:
-        begun.append(writer.line_of(entity))
-        size += len(begun[-1])
+        started.append(writer.line_of(entity))
+        size += len(started[-1])
         if size >= WRITTEN_BYTES:
-            yield b"".join(begun)
-            begun, size = [], 0
-    yield b"".join(begun)
+            yield b"".join(started)
+            started, size = [], 0
+    yield b"".join(started)
 
 
 def line_of(entity: Entry) -> bytes:
@@ -109,10 +109,10 @@ class EntityWriter:
 
 
 class EntityLines:
-    """Reader of a file of lines. `broken` and `is_torn` hold once `entities` has come to its end.
+    """Reader of a file of lines. `broken` and `is_torn` are valid once `entities` is exhausted.
 
-    `broken` counts the lines that hold no entity. Text behind the last newline was torn by a crash: it is left out, and
-    `is_torn` says so.
+    `broken` counts the lines that hold no entity. Text after the last newline was torn by a crash: it is left out, and
+    `is_torn` is set.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -121,10 +121,10 @@ class EntityLines:
         self.is_torn = False
 
     def entities(self) -> Iterator[Entry]:
-        """Return the entities one after the other; the first line, with the version, is passed over.
+        """Yield the entities in order, skipping the first line with the version.
 
         Raises:
-            UnreadableError: so many lines are broken that this is no history.
+            UnreadableError: so many lines are broken that this is not a history.
         """
         lines, reader = self._lines(), _EntityReader()
         next(lines, None)
@@ -141,18 +141,18 @@ class EntityLines:
                 raise UnreadableError(f"more than {MAX_BROKEN_LINES} of its lines hold no entity")
 
     def _lines(self) -> Iterator[bytes | None]:
-        """The whole lines; None for one that is too long."""
-        begun = b""
+        """Yield the whole lines; None for one that is too long."""
+        started = b""
         is_long = False
         for chunk in self._chunks:
             *lines, rest = chunk.split(b"\n")
             for line in lines:
-                yield None if is_long else begun + line
-                begun, is_long = b"", False
-            begun += rest
-            if len(begun) > MAX_LINE_BYTES:
-                begun, is_long = b"", True
-        self.is_torn = bool(begun) or is_long
+                yield None if is_long else started + line
+                started, is_long = b"", False
+            started += rest
+            if len(started) > MAX_LINE_BYTES:
+                started, is_long = b"", True
+        self.is_torn = bool(started) or is_long
 
 
 class _EntityReader:
@@ -191,8 +191,8 @@ def _entry(entity: Mapping[str, Any]) -> Entry:
     except (KeyError, AttributeError, TypeError) as error:
         raise UnreadableError(f"an entity lacks an attribute: {error}") from None
     numbers = (record[0], record[3])
-    texts = [value for value in (record[1], record[2], *record[4:]) if value is not None]
-    if not all(type(n) is int for n in numbers) or not all(isinstance(text, str) for text in texts):
+    strings = [value for value in (record[1], record[2], *record[4:]) if value is not None]
+    if not all(type(n) is int for n in numbers) or not all(isinstance(text, str) for text in strings):
         raise UnreadableError("an attribute of an entity has a wrong type")
     if not all(0 <= cast("int", n) <= MAX_NUMBER for n in numbers):
         raise UnreadableError("a line or a time of an entity is out of range")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundWrites:
-    """Blocking work, such as writing files, done in threads one piece after the other; nobody waits for it."""
+    """Blocking work, such as writing files, done in threads one after the other; no one waits for it."""
 
     def __init__(self) -> None:
         self._tasks = TaskSet()

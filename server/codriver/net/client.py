@@ -1,4 +1,4 @@
-"""A small MCP client for one-shot commands: the standard library alone, so that a command starts in no time.
+"""A small MCP client for one-shot commands. It uses only the standard library, so commands start fast.
 
 It speaks the 2025-11-25 handshake, one JSON-RPC message a line, and waits for each answer.
 """
@@ -30,9 +30,9 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 HEALTH_S = 5.0
 START_S = 30.0
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
-"""The error codes for a fault of the caller. Source: JSON-RPC 2.0, error object."""
+"""The error codes for an error of the caller. Source: JSON-RPC 2.0, error object."""
 LOG_TAIL = 600
-"""The characters that are shown of a server's log when it did not start."""
+"""Maximum number of characters displayed of a server's log when it did not start."""
 
 
 class NoServerError(StartError):
@@ -40,7 +40,7 @@ class NoServerError(StartError):
 
     exit_status = 3
     why = ""
-    """The reason alone, for callers with advice of their own."""
+    """The reason alone, for callers that add their own advice."""
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class ServerFailedError(NoServerError):
 
 
 def why_silent(log: Path) -> str:
-    """The likely reason why a server ended and left no words in its log."""
+    """Return the likely reason why a server ended and left no words in its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
         return "its words had no place, as the disk of the workspace is full: make room there"
     return "it said nothing"
@@ -88,7 +88,7 @@ class ServerGoneError(CodriverError):
 
 
 class CallError(CodriverError):
-    """The server answered a request with an error. `is_refusal`: the error puts the fault on the request."""
+    """The server answered a request with an error. `is_refusal`: the request was at fault."""
 
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
@@ -106,7 +106,7 @@ class NoMessageError(CodriverError):
 
 
 class StrangeServerError(CodriverError):
-    """The server says that it serves another workspace."""
+    """The server serves another workspace."""
 
     def __init__(self) -> None:
         super().__init__("it is the server of another workspace")
@@ -144,35 +144,35 @@ class Connection:
         self._file.close()
         self.socket.close()
 
-    def wait_as_long_as_it_takes(self) -> None:
-        """Let answers take any time from now on: evaluations have bounds of their own."""
+    def wait_without_limit(self) -> None:
+        """Let answers take any time from now on: evaluations have limits of their own."""
         self.socket.settimeout(None)
 
     def introduce(
         self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NOTHING
     ) -> None:
-        """Show the token, and name the server and the workspace: any other server hangs up, and so do we.
+        """Send the token, and name the server and the workspace: any other server hangs up, and so does this side.
 
-        `others`: what else the introduction has, if this conversation is about one request only.
+        `others`: further fields of the introduction, if this conversation is about one request only.
 
         Raises:
             StrangeServerError: the server is another workspace's.
             ServerGoneError: the server hung up.
         """
         status = workspace.stat()
-        ours = f"{status.st_dev}:{status.st_ino}"
-        given = {"token": token, "session": session, "workspace": ours}
-        shown = {name: value for name, value in given.items() if value}
-        self.notify(server_record.INTRODUCTION, {**shown, **others})
+        served = f"{status.st_dev}:{status.st_ino}"
+        given = {"token": token, "session": session, "workspace": served}
+        fields = {name: value for name, value in given.items() if value}
+        self.notify(server_record.INTRODUCTION, {**fields, **others})
         answer = next(self.messages(), None)
         if answer is None:
             raise ServerGoneError
-        if answer.get("method") != server_record.WORKSPACE or answer.get("params") != {"workspace": ours}:
+        if answer.get("method") != server_record.WORKSPACE or answer.get("params") != {"workspace": served}:
             raise StrangeServerError
         self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
-        """Make the handshake; the server's description of itself."""
+        """Make the handshake, and return the server's description of itself."""
         client = {"name": name, "version": "0"}
         about = self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
         self.notify("notifications/initialized", {})
@@ -183,11 +183,10 @@ class Connection:
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its result; notifications meanwhile go to `on_notification`.
+        """Send a request and wait for its result; notifications in the meantime go to `on_notification`.
 
         Raises:
-            CallError: the answer is an error.
-            NoMessageError, ServerGoneError: no answer came.
+            CallError: the answer is an error. NoMessageError, ServerGoneError: no answer was received.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
@@ -206,16 +205,16 @@ class Connection:
         return self.call_with_images(tool, arguments)[0]
 
     def call_with_images(self, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """Call a tool; its answer and the pictures beside it, as kinds and base64. Raises like `request`."""
+        """Call a tool; its answer and the images next to it, as kinds and base64. Raises like `request`."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
         answer = self.request("tools/call", params)
         content, parts = answer.get("structuredContent"), answer.get("content")
-        shown = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-        images = [(str(p.get("mimeType")), str(p.get("data"))) for p in shown if p.get("type") == "image"]
+        fields = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        images = [(str(p.get("mimeType")), str(p.get("data"))) for p in fields if p.get("type") == "image"]
         return content if isinstance(content, dict) else {}, images
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Messages as they come, until the connection ends.
+        """Yield messages as they come, until the connection ends.
 
         Raises:
             NoMessageError: something else came.
@@ -242,21 +241,23 @@ class Connection:
             raise ServerGoneError from error
 
 
-def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli", is_asked: bool = True) -> Connection:
-    """A connection to the server of a workspace, the handshake made. With `start`, a missing server is started.
+def connect(
+    workspace: Path, *, start: bool = False, name: str = "codriver-cli", is_explicit: bool = True
+) -> Connection:
+    """Return an initialized connection to the server of a workspace. With `start`, a missing server is started.
 
-    `is_asked`: the user asks for the start here and now, so that even a server stopped for good is started.
+    `is_explicit`: the user requested the start, so even a server that was stopped permanently is started.
 
     Raises:
         NoServerError: no server runs, or the started one does not come up.
     """
-    folder = server_folder(workspace)
+    directory = server_folder(workspace)
     try:
-        return _connect(workspace, folder, name)
+        return _connect(workspace, directory, name)
     except NoServerError:
         if not start:
             raise
-    if is_asked:
+    if is_explicit:
         from codriver.net.registration import allow_start  # noqa: PLC0415  # most commands find a server
 
         allow_start(workspace)
@@ -267,58 +268,58 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli",
     deadline = time.monotonic() + START_S
     while True:
         try:
-            return _connect(workspace, folder, name)
+            return _connect(workspace, directory, name)
         except NoServerError:
             status = process.poll()
             if status == server_record.STOPPED_FOR_GOOD:
                 raise NoServerError(workspace, "it was stopped for good, by `codriver stop --for-good`") from None
             if status:
-                raise ServerFailedError(workspace, folder / "serve.log", status) from None
+                raise ServerFailedError(workspace, directory / "serve.log", status) from None
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
 
 
-def _connect(workspace: Path, folder: Path, name: str) -> Connection:
-    port = _read_port(workspace, folder)
-    there = f"port {port}, which its port file names"
+def _connect(workspace: Path, directory: Path, name: str) -> Connection:
+    port = _read_port(workspace, directory)
+    source = f"port {port}, which its port file names"
     try:
-        connection = _reach(workspace, folder, port)
+        connection = _reach(workspace, directory, port)
         try:
             connection.initialize(name)
         except BaseException:
             connection.close()
             raise
-        connection.wait_as_long_as_it_takes()
+        connection.wait_without_limit()
     except (server_record.NotTheServerError, StrangeServerError) as error:
-        raise NoServerError(workspace, f"what listens on {there}, is not its server: {error}") from error
+        raise NoServerError(workspace, f"what listens on {source}, is not its server: {error}") from error
     except TimeoutError as error:
-        why = f"what listens on {there}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
+        why = f"what listens on {source}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
         raise NoServerError(workspace, why) from error
     except NoMessageError as error:
-        raise NoServerError(workspace, f"what answers on {there}, is no codriver") from error
+        raise NoServerError(workspace, f"what answers on {source}, is no codriver") from error
     except ServerGoneError as error:
-        why = f"what listens on {there}, hung up: it is another program, or the server of another workspace"
+        why = f"what listens on {source}, hung up: it is another program, or the server of another workspace"
         raise NoServerError(workspace, why) from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or error
-        raise NoServerError(workspace, f"nothing answers on {there} ({cause})") from error
+        raise NoServerError(workspace, f"nothing answers on {source} ({cause})") from error
     return connection
 
 
-def _reach(workspace: Path, folder: Path, port: int, others: Mapping[str, str] = NOTHING) -> Connection:
+def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NOTHING) -> Connection:
     """Return a verified connection to the server of a workspace, with the introduction made: see `introduce`.
 
     Raises:
         NotTheServerError: somebody else listens there. Nothing was sent.
         StrangeServerError, ServerGoneError, OSError, ValueError: the connection failed.
     """
-    claimed = server_record.read_record(folder)
+    claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port
     connection = Connection(server_record.host_of(claimed if is_its else None), port, timeout_s=HEALTH_S)
     try:
-        server_record.verify(connection.socket, folder)
-        token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
+        server_record.verify(connection.socket, directory)
+        token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(directory)
         session = claimed.session_id if claimed and is_its else None
         connection.introduce(workspace, token=token, session=session, others=others)
     except BaseException:
@@ -327,36 +328,36 @@ def _reach(workspace: Path, folder: Path, port: int, others: Mapping[str, str] =
     return connection
 
 
-def _read_port(workspace: Path, folder: Path) -> int:
-    """The port that the port file holds.
+def _read_port(workspace: Path, directory: Path) -> int:
+    """Return the port that the port file holds.
 
     Raises:
         NoServerError: the file holds no port.
     """
     try:
-        return server_record.read_port(folder)
+        return server_record.read_port(directory)
     except FileNotFoundError:
-        raise NoServerError(workspace, f"there is no port file in {folder}") from None
+        raise NoServerError(workspace, f"there is no port file in {directory}") from None
     except OSError as error:
-        why = f"{error.filename or folder / 'port'} counts for nothing: {error.strerror}"
+        why = f"{error.filename or directory / 'port'} counts for nothing: {error.strerror}"
         raise NoServerError(workspace, why) from error
     except ValueError:
-        raise NoServerError(workspace, f"its port file {folder / 'port'} holds no port") from None
+        raise NoServerError(workspace, f"its port file {directory / 'port'} holds no port") from None
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start a server that outlives this command and ends by itself once nobody needs it."""
+    """Start a server that outlives this command and ends by itself once no one needs it."""
     from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # no other call needs it
 
-    folder = server_folder(workspace)
+    directory = server_folder(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
-    with os.fdopen(server_record.open_log(folder, truncate=True), "wb") as log:
+    with os.fdopen(server_record.open_log(directory, truncate=True), "wb") as log:
         environ = server_environment(str(workspace))
         return start_detached([*command, "--on-demand", *options], None, log.fileno(), environ)
 
 
-def ask_to_stop(workspace: Path, claimed: ServerRecord) -> None:
-    """Ask the server named by `claimed` to stop, on systems without signals.
+def request_stop(workspace: Path, claimed: ServerRecord) -> None:
+    """Request that the server named by `claimed` stops, on systems without signals.
 
     Raises:
         CodriverError, OSError, ValueError: the server cannot be reached.
@@ -373,9 +374,9 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
         CodriverError, OSError, ValueError: the server cannot be reached.
     """
     connect(workspace).close()  # its errors are written for people
-    folder = server_folder(workspace)
+    directory = server_folder(workspace)
     others = {"request": name, "detail": detail}
-    with _reach(workspace, folder, _read_port(workspace, folder), others) as connection:
+    with _reach(workspace, directory, _read_port(workspace, directory), others) as connection:
         for message in connection.messages():
             answer = message.get("params")
             if message.get("method") == server_record.ANSWER and isinstance(answer, dict):
@@ -384,22 +385,22 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
 
 
 def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
-    """The process of the server named by `claimed`, if that serves the workspace; None otherwise.
+    """Return the process of the server named by `claimed`, if it serves the workspace.
 
-    The kernel tells the process; on other systems the server is asked, and has to answer.
+    The kernel names the process; on other systems the server is queried, and has to answer.
     """
-    folder = server_folder(workspace)
+    directory = server_folder(workspace)
     try:
-        return server_record.process_of(claimed, folder) or _ask_process(workspace, folder, claimed)
+        return server_record.process_of(claimed, directory) or _query_process(workspace, directory, claimed)
     except server_record.NotTheServerError:
         return None
     except KernelSilentError:
-        return _ask_process(workspace, folder, claimed)
+        return _query_process(workspace, directory, claimed)
 
 
-def _ask_process(workspace: Path, folder: Path, claimed: ServerRecord) -> int | None:
+def _query_process(workspace: Path, directory: Path, claimed: ServerRecord) -> int | None:
     try:
-        with _reach(workspace, folder, claimed.port) as connection:
+        with _reach(workspace, directory, claimed.port) as connection:
             connection.initialize("codriver-health")
             found = connection.call("server_health", {})
     except (OSError, CodriverError, ValueError):
@@ -408,4 +409,4 @@ def _ask_process(workspace: Path, folder: Path, claimed: ServerRecord) -> int | 
 
 
 def _ignore(_message: dict[str, Any]) -> None:
-    """Pass over a notification that nobody asked for."""
+    """Pass over a notification that no one requested."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OpenRequests:
-    """The requests read from a client and not answered yet, by id. A client may use an id twice at once."""
+    """The requests read from a client and not answered yet, by id. A client may use an id twice at the same time."""
 
     def __init__(self) -> None:
         self._open: dict[str | int, list[int]] = {}
@@ -50,7 +50,7 @@ class OpenRequests:
             self._changed.set()
 
     def clear(self) -> None:
-        """Forget all requests: nobody is left to answer."""
+        """Forget all requests: no one is left to answer."""
         self._open.clear()
         self.count = self.bytes = 0
 
@@ -73,23 +73,23 @@ class ClientSession:
         Requests with an envelope of their own are stateless, and do not belong to that session.
         """
         self.requested_version = ""
-        """The protocol version that `initialize` asked for."""
+        """The protocol version that `initialize` requested."""
         self.handshake = False
         """Whether the client finished the handshake, so that it gets notifications unasked."""
         self.envelope: Mapping[str, object] | None = None
         """The envelope of the newest stateless request that was admitted."""
         self.sends_envelopes = False
         """Whether the client has sent a stateless request."""
-        self.takes_tasks = False
+        self.accepts_tasks = False
         """Whether the client declared tasks in the handshake."""
-        self.takes_skills = True
+        self.accepts_skills = True
         """Whether the client gets skills from this server; not if it has them as files."""
-        self.takes_forms = False
+        self.accepts_forms = False
         """Whether the client declared in the handshake that it shows forms to its human."""
         self.knows_withheld = False
-        """Whether the client was told the workspace's settings that do not count."""
+        """Whether the client was notified of the workspace's settings that do not count."""
         self.had_another = False
-        """Whether the client's relay was connected to another server before, and the client was not told yet."""
+        """Whether the client's relay was connected to another server before, and the client was not notified yet."""
         self.subscribed: set[str] = set()
         """URIs of the resources whose changes the client subscribed to."""
         self.open_requests = OpenRequests()
@@ -100,19 +100,17 @@ class ClientSession:
         """The client's own session id, as its newest call names it; empty if the call names none."""
         self.conversation_of_claude = ""
         """The session id that Claude Code gave its relay; it counts only if the client says that it is Claude Code."""
-        self.take_at_once: Callable[[bytes], bool] = lambda _data: False
-        """Gets bytes that come while nothing else waits to be read; whether it took all of them, so that nobody reads
-        them.
-        """
+        self.read_immediately: Callable[[bytes], bool] = lambda _data: False
+        """Receives bytes while nothing else waits to be read, and returns whether it consumed all of them."""
         self.part: Callable[[], object] = lambda: None
-        """Ends the connection at once, whatever is still to be sent."""
+        """Closes the connection immediately, whatever is still to be sent."""
         self.has_left = False
         """Whether nothing more comes from the client: later cancellations are not its own."""
-        self.told_line = 0
-        """The client was told of the log up to this line, the line not included."""
+        self.reported_line = 0
+        """The client received the log up to this line, exclusive."""
 
     def note_conversation(self, meta: Mapping[str, object]) -> str:
-        """Keep the id of the client's own conversation from the `_meta` of a call, and return it."""
+        """Store the id of the client's own conversation from the `_meta` of a call, and return it."""
         given = conversation_of(meta)
         if given is not None:
             self.conversation = given
@@ -136,7 +134,7 @@ class Clients:
         return len(self._sessions)
 
     def add(self, outbox: Outbox) -> ClientSession:
-        """A new client."""
+        """Return a new client."""
         self._accepted += 1
         session = ClientSession(f"c{self._accepted}", outbox)
         self._sessions[session.id] = session
@@ -144,7 +142,7 @@ class Clients:
         return session
 
     def introduce(self, session: ClientSession, *, name: str, handshake: bool) -> None:
-        """Take note of a client's name. Again is harmless."""
+        """Record a client's name. Repeating it is harmless."""
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
@@ -153,12 +151,12 @@ class Clients:
         self._introduced(name)
 
     def remove(self, session: ClientSession) -> None:
-        """Remove a client whose connection is over."""
+        """Remove a client whose connection has finished."""
         del self._sessions[session.id]
         self._core.report(ClientGone(session.id))
 
     def counters(self) -> list[dict[str, object]]:
-        """One row a client."""
+        """Return one row a client."""
         return [
             {
                 "id": session.id,

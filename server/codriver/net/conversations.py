@@ -1,6 +1,6 @@
 """The ids by which clients name their conversations in the `_meta` of a call.
 
-An id tells the conversations of one connection apart. It grants nothing: whoever sends another client's id gets a
+An id separates the conversations of one connection. It grants nothing: a client that sends another client's id gets a
 caller of its own connection alone.
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_CONVERSATION: Final = 128
-"""The characters of an id that is kept."""
+"""Maximum number of characters of an id."""
 KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
 """Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 names none."""
 CLAUDE_CODE: Final = "claude-code"
@@ -46,5 +46,5 @@ def as_id(given: object) -> str | None:
 
 
 def digest_of(conversation: str) -> str:
-    """Return what is shown of an id: enough to tell conversations apart, and nothing of the id itself."""
+    """Return the displayed form of an id: enough to distinguish conversations, without revealing the id."""
     return hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:8]

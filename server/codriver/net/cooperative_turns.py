@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 TURN_S: Final = 0.0005
-"""The time for which work goes on before others get their turn."""
+"""The time for which work continues before others get their turn."""
 TURNS_OF_OTHERS: Final = 12
 """As many turns as a call of another client needs; an unused turn costs some 20 µs."""
 
@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 
 class Turns:
-    """The turns of one piece of work, which begins with the first."""
+    """The turns of one chunk of work, which begins with the first."""
 
     def __init__(self) -> None:
         self._ends = perf_counter() + TURN_S
 
     @property
     def is_over(self) -> bool:
-        """True if it is the others' turn."""
+        """Return true if it is the others' turn."""
         return perf_counter() >= self._ends
 
     async def leave_off(self) -> None:
-        """Let others go on."""
+        """Let others continue."""
         for _ in range(TURNS_OF_OTHERS):
             await asyncio.sleep(0)
         self._ends = perf_counter() + TURN_S
 
 
 async def in_turns(work: Generator[None, None, T]) -> T:
-    """The result of work that yields at each point where it can pause."""
+    """Return the result of work that yields at each point where it can pause."""
     turns = Turns()
     while True:
         try:

@@ -1,7 +1,7 @@
 """Threads for blocking work, shared fairly between the clients, so that none of them starves another.
 
-With one pool of threads for everything, sixty slow files held up the queries, new clients and the end of the server. So
-each kind of work has slots of its own, and the clients take turns.
+With one pool of threads for everything, sixty slow files delayed queries, new clients and the shutdown of the server.
+So each kind of work has slots of its own, and the clients take turns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUERY_SLOTS = 2
 
 
 class NoTurnError(Exception):
-    """A caller's waiting time was over before its turn. `ahead`: the number of callers still waiting before it."""
+    """A caller's waiting time ended before its turn. `ahead`: the number of callers still waiting before it."""
 
     def __init__(self, ahead: int) -> None:
         super().__init__(f"{ahead} were waiting for their turn")
@@ -46,9 +46,9 @@ class _Turn:
     decided: anyio.Event = field(default_factory=anyio.Event)
     is_granted: bool = False
     is_over: bool = False
-    """Whether the work is over."""
+    """Whether the work has finished."""
     has_left: bool = False
-    """Whether the caller has the result, or waits no more."""
+    """Whether the caller has the result, or no longer waits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -57,11 +57,11 @@ class _Share:
 
     waiting: deque[_Turn] = field(default_factory=deque)
     running: int = 0
-    """The number of turns whose work is not over, or whose caller has not taken the result yet."""
+    """The number of turns whose work has not finished, or whose caller has not taken the result yet."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether none of the client's work waits or runs."""
+        """Return whether none of the client's work waits or runs."""
         return not self.waiting and not self.running
 
 
@@ -82,28 +82,29 @@ class Shares:
 
     @property
     def waiting(self) -> int:
-        """The number of callers that wait for a slot."""
+        """Return the number of callers that wait for a slot."""
         return sum(len(share.waiting) for share in self._shares.values())
 
     def is_busy(self, client: str) -> bool:
-        """Whether work of this client runs or waits, so that new work would come after it."""
+        """Return whether work of this client runs or waits, so that new work would come after it."""
         share = self._shares.get(client)
         return share is not None and not share.is_idle
 
     def close(self) -> None:
-        """Give nobody a turn any more, as the server stops: waiting and later callers get an error at once."""
+        """Give no more turns because the server stops: waiting and later callers get an error immediately."""
         self._is_closed = True
         for share in self._shares.values():
             for turn in share.waiting:
                 turn.decided.set()
 
     async def run(self, client: str, work: Callable[[], T], *, until: float = math.inf) -> T:
-        """The result of `work`, which runs in a thread at this client's turn.
+        """Run `work` in a thread at this client's turn, and return its result.
 
-        A cancelled caller leaves at once; its slot is free when the work is over. `until`: on the event loop's clock.
+        A cancelled caller leaves immediately; its slot is free when the work has finished. `until`: on the event loop's
+        clock.
 
         Raises:
-            NoTurnError: the client's turn did not come until then, or never will.
+            NoTurnError: the client got no turn until then, or never will.
         """
         turn = _Turn(client)
         self._shares.setdefault(client, _Share()).waiting.append(turn)
@@ -127,7 +128,7 @@ class Shares:
 
         def timed() -> T:
             start.pop()
-            began = time.monotonic()
+            started = time.monotonic()
             try:
                 return work()
             except BaseException as error:
@@ -136,11 +137,11 @@ class Shares:
                 traceback.clear_frames(error.__traceback__)
                 raise
             finally:
-                with contextlib.suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
-                    loop.call_soon_threadsafe(self._end_work, turn, time.monotonic() - began)
+                with contextlib.suppress(RuntimeError):  # the event loop is closed, and no one waits any more
+                    loop.call_soon_threadsafe(self._end_work, turn, time.monotonic() - started)
 
         try:
-            # The slots are the limit here: a thread that nobody waits for any more still has its slot.
+            # The slots are the limit here: a thread that no one waits for any more still has its slot.
             limiter = anyio.CapacityLimiter(1)
             return await anyio.to_thread.run_sync(timed, abandon_on_cancel=True, limiter=limiter)
         except BaseException:
@@ -149,31 +150,31 @@ class Shares:
                 self._end_work(turn, 0.0)
             raise
         finally:
-            self._let_go(turn)
+            self._release(turn)
 
     def _leave(self, turn: _Turn) -> None:
-        """A caller waits no more, or never takes its slot."""
+        """Remove a caller that no longer waits."""
         if turn.is_granted:
             self._end_work(turn, 0.0)
-            self._let_go(turn)
+            self._release(turn)
             return
         self._shares[turn.client].waiting.remove(turn)
         self._forget_idle()
 
-    def _let_go(self, turn: _Turn) -> None:
-        """The caller goes on: its client's next work may begin, once this work is over too."""
+    def _release(self, turn: _Turn) -> None:
+        """Release the caller: its client's next work may begin once this work is finished too."""
         turn.has_left = True
         if turn.is_over:
             self._shares[turn.client].running -= 1
             self._grant()
 
-    def _end_work(self, turn: _Turn, took_s: float) -> None:
-        """The slot is free. The client's next work does not begin before the caller has this result."""
+    def _end_work(self, turn: _Turn, elapsed_s: float) -> None:
+        """Free the slot. The client's next work does not begin before the caller has this result."""
         share = self._shares[turn.client]
         turn.is_over = True
         share.running -= turn.has_left
         if self._rests:
-            asyncio.get_running_loop().call_later(took_s, self._free_one)
+            asyncio.get_running_loop().call_later(elapsed_s, self._free_one)
         else:
             self._free_one()
 
@@ -205,7 +206,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work that clients have done in threads, each kind with its own slots, for the life of one server."""
+    """The slots for work that clients have done in threads, by kind of work."""
 
     messages: Shares = field(default_factory=lambda: Shares(1))
     """Reading long messages."""
@@ -213,8 +214,8 @@ class Work:
     """Reading files named by a client, on whatever disk."""
     notebooks: Shares = field(default_factory=lambda: Shares(1))
     """Reading notebooks: one at a time, as each may take as much memory as a notebook may."""
-    texts: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))
-    """Reading, searching and comparing of long texts and code."""
+    editing: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))
+    """Reading, searching and comparing of long strings and code."""
     queries: Shares = field(default_factory=lambda: Shares(QUERY_SLOTS))
     """Queries whose caller waits for the answer."""
     standing: Shares = field(default_factory=lambda: Shares(1, rests=True))

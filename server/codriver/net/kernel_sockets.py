@@ -1,10 +1,9 @@
 """The kernel's tables of sockets: the user and the inode of a socket, and whether its process holds a lock. Linux only.
 
-Files name the listener on a port, and an earlier process of anybody may have written them; the kernel's answer cannot
-be forged. A question costs 0.02 ms, so it is put for every connection, on both ends. For a port named by a file, a
-REPL's port file or a kernel's connection file, the listener's user is asked for before a byte is sent: the file's
-writer may be gone, and the port another user's by now. A port that the user names directly is trusted without a
-question.
+Files name the listener on a port, and anybody's earlier process may have written them. The kernel's answer cannot be
+forged. A query costs 0.02 ms, so it is made for every connection, on both ends. For a port named by a file, a REPL's
+port file or a kernel's connection file, the listener's user is queried before a byte is sent: the file's writer may be
+gone, and the port another user's by now. A port that the user names directly is trusted without a query.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 GONE: Final = peer.GONE[0]
-"""The user of a socket without a process: nobody can be named for it."""
+"""The user of a socket without a process, which belongs to no one."""
 LISTENING = "0A"
 """The state of a listening socket in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 TABLES: Final = Path("/proc/net")
@@ -53,16 +52,16 @@ class Peer:
 
 
 class KernelSilentError(OSError):
-    """The kernel does not answer this way of asking."""
+    """The kernel does not answer this kind of query."""
 
 
 def listener_of(connection: socket.socket) -> Peer | None:
-    """The peer of a connection that was made from here: the user at its other end, and the socket that listened.
+    """Return the peer of an outgoing connection: the user at its other end, and the socket that listened.
 
     None when the other end is not on this machine, or not in this container.
 
     Raises:
-        KernelSilentError: this system does not tell the peer.
+        KernelSilentError: this system does not name the peer.
     """
     try:
         return _peer(peer.listener_of(connection))
@@ -70,24 +69,24 @@ def listener_of(connection: socket.socket) -> Peer | None:
         raise KernelSilentError(error.errno, "/proc/net/tcp") from error
 
 
-def listener_at(there: Address) -> Peer | None:
-    """The listener that gets the connections to an address of this machine; None without one.
+def listener_at(remote: Address) -> Peer | None:
+    """Return the listener that gets the connections to an address of this machine; None without one.
 
     Raises:
-        KernelSilentError: this system does not tell.
+        KernelSilentError: this system does not name it.
     """
-    packed = peer.plain(there[0])
+    packed = peer.plain(remote[0])
     try:
-        return _peer(peer.find(packed, there[1], bytes(len(packed)), 0))
+        return _peer(peer.find(packed, remote[1], bytes(len(packed)), 0))
     except OSError as error:
         raise KernelSilentError(error.errno, "/proc/net/tcp") from error
 
 
 def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
-    """The process with the lock on a file and the socket `inode`, found by `codriver_relay.peer`.
+    """Return the process with the lock on a file and the socket `inode`, found by `codriver_relay.peer`.
 
     Raises:
-        KernelSilentError: this system does not tell.
+        KernelSilentError: this system does not name it.
     """
     try:
         return peer.holder_of(lock, inode, hint)
@@ -96,60 +95,60 @@ def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | No
 
 
 def plain(address: tuple[str, int]) -> Address:
-    """An address without its zone; an IPv4 address seen by an IPv6 listener in its plain form."""
+    """Return an address without its zone; an IPv4 address seen by an IPv6 listener in its plain form."""
     host = address[0].partition("%")[0]
     return (host[7:] if host.startswith("::ffff:") and "." in host else host), address[1]
 
 
-def ask_kernel(there: Address, here: Address) -> Peer | None:
-    """The socket at the address `there` with the peer `here`; None without one.
+def query_kernel(remote: Address, local: Address) -> Peer | None:
+    """Return the socket at the address `there` with the peer `here`; None without one.
 
     Without a connection between them, the socket that listens at `there`.
 
     Raises:
         OSError: this kernel, or the container, does not answer such questions.
     """
-    return _peer(peer.ask_kernel(peer.plain(there[0]), there[1], peer.plain(here[0]), here[1]))
+    return _peer(peer.ask_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
 
 
-def look_up(there: Address, here: Address, *, folder: Path = TABLES) -> Peer | None:
-    """The peer from the kernel's tables, for a kernel that answers no questions.
-
-    Raises:
-        OSError: this system has no such tables.
-    """
-    return _peer(peer.look_up(peer.plain(there[0]), there[1], peer.plain(here[0]), here[1], tables=str(folder)))
-
-
-def listening_hosts(port: int, *, folder: Path = TABLES) -> list[str]:
-    """The addresses of this machine with a listener at `port`, from the kernel's tables.
+def look_up(remote: Address, local: Address, *, directory: Path = TABLES) -> Peer | None:
+    """Return the peer from the kernel's tables, for a kernel that answers no questions.
 
     Raises:
         OSError: this system has no such tables.
     """
-    tables = [table for table in (folder / "tcp", folder / "tcp6") if table.exists()]
+    return _peer(peer.look_up(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1], tables=str(directory)))
+
+
+def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
+    """Return the addresses of this machine with a listener at `port`, from the kernel's tables.
+
+    Raises:
+        OSError: this system has no such tables.
+    """
+    tables = [table for table in (directory / "tcp", directory / "tcp6") if table.exists()]
     if not tables:
-        raise KernelSilentError(0, str(folder))
+        raise KernelSilentError(0, str(directory))
     listening = [fields[1].split(":") for table in tables for fields in _rows(table) if fields[3] == LISTENING]
     return [_host(words) for words, number in listening if int(number, 16) == port]
 
 
-def listening_sockets(*, folder: Path = TABLES) -> dict[int, str]:
-    """The listening sockets of this user, from the kernel: by inode the address at which they are reached.
+def listening_sockets(*, directory: Path = TABLES) -> dict[int, str]:
+    """Return the listening sockets of this user, from the kernel: by inode the address at which they are reached.
 
     Raises:
         OSError: this system has no such tables.
     """
     try:
-        rows = _ask_who_listens()
+        rows = _query_listeners()
     except OSError:
-        rows = _look_up_who_listens(folder)
+        rows = _read_listeners(directory)
     found = {}
     mine = {uid for uid in {row[0] for row in rows} if is_mine(uid)}
     for uid, inode, host, port in rows:
         if uid in mine:
-            shown = f"[{host}]" if ":" in host else host
-            found[inode] = f"{ANY.get(host, shown)}:{port}"
+            quoted = f"[{host}]" if ":" in host else host
+            found[inode] = f"{ANY.get(host, quoted)}:{port}"
     return found
 
 
@@ -157,8 +156,8 @@ Listener = tuple[int, int, str, int]
 """The user of a listening socket, its inode, and its address."""
 
 
-def _ask_who_listens() -> list[Listener]:
-    """The listeners, from the kernel's answers to two questions: 0.1 ms, for any number of connections.
+def _query_listeners() -> list[Listener]:
+    """Return the listeners, from the kernel's answers to two questions: 0.1 ms, for any number of connections.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`; netlink(7), multipart messages.
 
@@ -190,14 +189,14 @@ def _ask_who_listens() -> list[Listener]:
     return found
 
 
-def _look_up_who_listens(folder: Path) -> list[Listener]:
-    """The listeners from the kernel's tables, for a kernel that answers no questions: 5 ms or more.
+def _read_listeners(directory: Path) -> list[Listener]:
+    """Return the listeners from the kernel's tables, for a kernel that answers no questions: 5 ms or more.
 
     Raises:
         OSError: this system has no such tables.
     """
     found = []
-    for table in (folder / "tcp", folder / "tcp6"):
+    for table in (directory / "tcp", directory / "tcp6"):
         for fields in _rows(table) if table.exists() else ():
             if fields[3] == LISTENING:
                 words, _, port = fields[1].partition(":")
@@ -214,7 +213,7 @@ def _peer(found: tuple[int, int] | None) -> Peer | None:
 
 
 def _host(words: str) -> str:
-    """An address out of a kernel's table, without its port."""
+    """Return an address out of a kernel's table, without its port."""
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
@@ -223,28 +222,31 @@ SILENT = "this system does not tell who listens there"
 
 
 def objection_to(connection: socket.socket, file: Path) -> str | None:
-    """The reason, in words, to send nothing over a connection to the port in `file`; None if nothing speaks against it.
+    """Return the reason to send nothing over a connection to the port in `file`, or None if there is none.
 
-    Waits for the kernel, or for a disk if the kernel does not tell.
+    Waits for the kernel, or for a disk if the kernel does not answer.
     """
     try:
-        return judge(listener_of(connection), file)
+        return objection_to_listener(listener_of(connection), file)
     except KernelSilentError:
-        return judge(None, file)
+        return objection_to_listener(None, file)
 
 
 def objection_at(address: Address, file: Path) -> str | None:
-    """The reason to send nothing to an address of this machine, to which no connection is made; see `objection_to`."""
+    """Return the reason to send nothing to an address of this machine, to which no connection is made.
+
+    See `objection_to`.
+    """
     try:
-        return judge(listener_at(address), file)
+        return objection_to_listener(listener_at(address), file)
     except KernelSilentError:
-        return judge(None, file)
+        return objection_to_listener(None, file)
 
 
-def judge(listener: Peer | None, file: Path | None) -> str | None:
-    """The reason to send nothing to a listener; `None` as listener means that the system cannot name it.
+def objection_to_listener(listener: Peer | None, file: Path | None) -> str | None:
+    """Return the reason to send nothing to a listener; `None` as listener means that the system cannot name it.
 
-    The listener has to be this user's. If the system cannot tell, the file has to be this user's, writable by nobody
+    The listener has to be this user's. If the system cannot tell, the file has to be this user's, writable by no one
     else, and younger than the machine's start: no listener is older.
     """
     if listener is None:
@@ -271,6 +273,6 @@ def _objection_to_file(file: Path) -> str | None:
 
 
 def _named(uid: int) -> str:
-    """A user by name and number; by number without a known name."""
+    """Return a user by name and number; by number without a known name."""
     name = user_name(uid)
     return f"the user {uid}" if name is None else f"{name} (uid {uid})"

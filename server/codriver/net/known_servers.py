@@ -1,8 +1,9 @@
 """Notes of this user's servers in all workspaces, each kept while its server is reachable.
 
-A note lies in the workspace's own state, in the user's state folder, and holds only the path of the workspace. A server
-that ends removes its note; a killed server leaves it. So a note is only a claim, as the files in the workspace are, and
-`codriver.net.client` verifies it. The notes of other users lie in their own state folders, which are not read.
+A note is in the workspace's own state, in the user's state directory, and holds only the path of the workspace. A
+server that ends removes its note; a killed server leaves it. So a note is only a claim, as the files in the workspace
+are, and `codriver.net.client` verifies it. The notes of other users are in their own state directories, which are not
+read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ NOTE: Final = "workspace"
 RULES: Final = Rules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
 MOST_NOTES: Final = 1000
 ANSWER_S: Final = 3.0
-"""The time that a server may take to tell its state, so that a hanging server does not hold up the list."""
+"""Maximum time for a server to report its state, so that a hanging server does not delay the list."""
 AT_ONCE: Final = 8
 
 
@@ -47,19 +48,19 @@ def note(workspace: Path) -> None:
     Raises:
         OSError: the note cannot be written.
     """
-    folder = workspace_state_folder(workspace)
-    make_private_folder(folder)
-    files.replace(folder / NOTE, os.fsencode(workspace.resolve()), links=Links.NEVER, root=folder)
+    directory = workspace_state_folder(workspace)
+    make_private_folder(directory)
+    files.replace(directory / NOTE, os.fsencode(workspace.resolve()), links=Links.NEVER, root=directory)
 
 
 def forget(workspace: Path) -> None:
-    """Take the note of a workspace away. Again is harmless."""
+    """Remove the note of a workspace. Repeating it is harmless."""
     with suppress(OSError):
         files.remove(workspace_state_folder(workspace) / NOTE)
 
 
 def noted_workspaces() -> tuple[Path, ...]:
-    """The noted workspaces, by their paths; notes of missing folders are removed."""
+    """Return the noted workspaces, by their paths; notes of missing directories are removed."""
     found = set()
     for workspace in _notes():
         if os.path.isdir(workspace):  # noqa: PTH112  # `is_dir` raises where it may not look
@@ -69,17 +70,17 @@ def noted_workspaces() -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
-def ask_all(name: str) -> tuple[KnownServer, ...]:
-    """The noted servers, asked side by side, as the client `name`. Blocks for a few seconds at most."""
+def health_of_all(name: str) -> tuple[KnownServer, ...]:
+    """Return the noted servers, queried concurrently, as the client `name`. Blocks for a few seconds at most."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
 
     workspaces = noted_workspaces()
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        return tuple(threads.map(lambda workspace: ask(workspace, name), workspaces))
+        return tuple(threads.map(lambda workspace: health_of(workspace, name), workspaces))
 
 
-def ask(workspace: Path, name: str) -> KnownServer:
-    """The state of a workspace's server, asked as the client `name`."""
+def health_of(workspace: Path, name: str) -> KnownServer:
+    """Return the state of a workspace's server, queried as the client `name`."""
     try:
         with client.connect(workspace, name=name) as connection:
             connection.socket.settimeout(ANSWER_S)
@@ -93,18 +94,18 @@ def ask(workspace: Path, name: str) -> KnownServer:
 
 
 def _left_over(workspace: Path) -> str:
-    """The reason why no server is there, in a word; blank while a process holds the workspace."""
+    """Return the reason why no server runs, in a word; blank while a process holds the workspace."""
     is_claimed = server_record.is_claimed(server_folder(workspace))
     return "its server ended without a word" if is_claimed is False else ""
 
 
 def _notes() -> Iterator[Path]:
-    """The workspaces of all notes in the right places."""
+    """Yield the workspaces of all notes in valid locations."""
     root = state_folder() / "workspaces"
-    for folder in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
+    for directory in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
         try:
-            workspace = Path(os.fsdecode(files.read(folder / NOTE, RULES, root=folder)))
+            workspace = Path(os.fsdecode(files.read(directory / NOTE, RULES, root=directory)))
         except (OSError, ValueError):
             continue
-        if workspace.is_absolute() and workspace_state_folder(workspace).name == folder.name:
+        if workspace.is_absolute() and workspace_state_folder(workspace).name == directory.name:
             yield workspace

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import SocketAttribute
 
 from codriver.net.keepalive import keep_alive
-from codriver.net.listening_sockets import FILES_BESIDE_CLIENTS
+from codriver.net.listening_sockets import FILES_WITHOUT_CLIENTS
 from codriver.net.outbox import Outbox, immediately
 from codriver.net.server_record import ANSWER
 from codriver.net.socket_reader import READ_BYTES, receiving
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONGESTED_BYTES = 8 * 2**20
-"""A client with this many bytes of unread answers is not read until it takes some."""
-ROOM_TO_TELL = 8
-"""Connections beside those of clients, so that a client too many gets an answer."""
-TELL_S = 10.0
-TELL_BYTES = 64 * 1024
+"""A client with this many bytes of unread answers is not read until it reads some."""
+MAX_REFUSED_AT_ONCE = 8
+"""Connections next to those of clients, so that a client too many gets an answer."""
+REFUSAL_S = 10.0
+REFUSAL_BYTES = 64 * 1024
 """The bytes and the time for reading a client too many, to answer its first request by its id."""
 TOO_MANY_CLIENTS = -32000
 FLUSH_S = 2.0
-"""The time that a closing connection may take to accept its last lines."""
+"""Maximum time for a closing connection to accept its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,17 @@ class ListenerLimits:
 
 
 class ServesClients(Protocol):
-    """The listener's interface to the protocol behind it."""
+    """The listener's interface to the protocol after it."""
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
-        """Serve one client until it has left and has all answers. `receive` gives its bytes, None at their end."""
+        """Serve one client until it has left and has all answers. `receive` returns its bytes, None at their end."""
 
 
 class Listener:
     """Serves every connection that is admitted, until it is cancelled.
 
-    At most `maxClients` clients are served at once; a further admitted client is told so. Of the connections that are
-    not admitted yet, the oldest makes room for the newest.
+    At most `maxClients` clients are served at the same time; a further admitted client is refused with a message. Of
+    the connections that are not admitted yet, the oldest is closed for the newest.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Listener:
         self._requests = requests
         self._pending: dict[anyio.CancelScope, None] = {}
         """The connections that are not admitted yet, the oldest first."""
-        if refused := allow_open_files(limits.clients + FILES_BESIDE_CLIENTS):
+        if refused := allow_open_files(limits.clients + FILES_WITHOUT_CLIENTS):
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_one(self, stream: SocketStream) -> None:
@@ -95,7 +95,7 @@ class Listener:
             logger.exception("a connection ended by a fault")
 
     async def _serve(self, stream: SocketStream) -> None:
-        self._make_room()
+        self._evict_oldest()
         admitted = await self._admit(stream)
         if admitted is None:
             return
@@ -108,7 +108,7 @@ class Listener:
         first = admitted.first
         if len(self._clients) >= self._limits.clients:
             logger.warning("refused a client: %d are connected already", len(self._clients))
-            await _tell_full(stream, first, self._limits.clients)
+            await _refuse_full(stream, first, self._limits.clients)
             return
         raw = stream.extra(SocketAttribute.raw_socket)
         keep_alive(raw)
@@ -121,7 +121,7 @@ class Listener:
         session = self._clients.add(outbox)
         session.starts_server = admitted.starts_server
         session.had_another = admitted.had_another
-        session.takes_skills = admitted.takes_skills
+        session.accepts_skills = admitted.accepts_skills
         session.conversation_of_claude = admitted.conversation
         outbox.on_first_loss = partial(_warn_of_loss, session)
         try:
@@ -137,9 +137,9 @@ class Listener:
         message = {"jsonrpc": "2.0", "method": ANSWER, "params": await answer(detail)}
         await stream.send(json.dumps(message).encode() + b"\n")
 
-    def _make_room(self) -> None:
-        """Make room if too many connections are open: close the oldest that is not admitted yet."""
-        if len(self._clients) + len(self._pending) < self._limits.clients + ROOM_TO_TELL:
+    def _evict_oldest(self) -> None:
+        """Close the oldest connection that is not admitted yet if too many are open."""
+        if len(self._clients) + len(self._pending) < self._limits.clients + MAX_REFUSED_AT_ONCE:
             return
         oldest = next(iter(self._pending))
         del self._pending[oldest]
@@ -169,26 +169,26 @@ def _warn_of_loss(session: ClientSession) -> None:
     logger.warning("the client %s reads too slowly: notifications to it are dropped", session.name or session.id)
 
 
-async def _tell_full(stream: SocketStream, first: bytes, most: int) -> None:
+async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
     """Answer the first request of a client too many, and read on, so that no reset destroys the answer."""
     text = (
         f"{most} clients are connected to this server, and maxClients allows no more: end one that nobody needs "
         "(codriver status names them), or raise maxClients in codriver.toml and restart the server"
     )
-    with anyio.move_on_after(TELL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
-        while b"\n" not in first and len(first) < TELL_BYTES:
+    with anyio.move_on_after(REFUSAL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while b"\n" not in first and len(first) < REFUSAL_BYTES:
             first += await stream.receive(READ_BYTES)
         error = {"code": TOO_MANY_CLIENTS, "message": text}
         answer = {"jsonrpc": "2.0", "id": _identity_in(first), "error": error}
         await stream.send(json.dumps(answer).encode() + b"\n")
         await stream.send_eof()
-        heard = 0
-        while heard < TELL_BYTES:
-            heard += len(await stream.receive(READ_BYTES))
+        received = 0
+        while received < REFUSAL_BYTES:
+            received += len(await stream.receive(READ_BYTES))
 
 
 def _identity_in(data: bytes) -> str | int | None:
-    """The id of the request in the first line; None without one."""
+    """Return the id of the request in the first line; None without one."""
     try:
         given = json.loads(data.lstrip().partition(b"\n")[0])["id"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 0.1
-FILES_BESIDE_CLIENTS = 256
-"""The files that REPLs, the log and not yet admitted connections may need, beside one a client."""
+FILES_WITHOUT_CLIENTS = 256
+"""The files that REPLs, the log and not yet admitted connections may need, next to one a client."""
 
 
 class ListenError(StartError):
@@ -34,10 +34,10 @@ class ListenError(StartError):
 
 
 async def listen(host: str, port: int) -> tuple[SocketListener, int]:
-    """A listener on `host`, on `port` if it is free and else on any free port, and the port it has.
+    """Return a listener on `host`, on `port` if it is free and else on any free port, and the actual port.
 
     Raises:
-        ListenError: listening failed, for another reason than a taken port.
+        ListenError: listening failed, for another reason than a port in use.
     """
     try:
         return await _bind(host, port)
@@ -84,7 +84,7 @@ class PatientListener(SocketListener):
         return self._listener._raw_socket  # noqa: SLF001  # the base class asks for it by this name
 
     async def accept(self) -> SocketStream:
-        """The next connection that can be accepted."""
+        """Return the next connection that can be accepted."""
         while True:
             try:
                 stream = await self._listener.accept()

@@ -1,7 +1,7 @@
 """Outboxes: the lines that wait to be written to one client.
 
 A response is never dropped. A notification may be dropped: beyond the limits the oldest waiting notification goes
-first, and is counted. So a slow reader loses notifications of its own, and costs nobody else anything. A client that
+first, and is counted. So a slow reader loses notifications of its own, and costs no one else anything. A client that
 sends without ever reading is not read while `is_congested`.
 """
 
@@ -24,7 +24,7 @@ BATCH_BYTES = 64 * 1024
 
 
 def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
-    """A function that sends a line at once if nothing else is on its way to the socket; whether it did.
+    """Return a function that sends a line immediately if nothing else is being sent, and returns whether it did.
 
     The stream's own `send` gives all other tasks a turn for each line: one notification to 200 clients took three times
     as long. The library keeps the transport private; without the transport every line goes the long way.
@@ -45,8 +45,8 @@ def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
 class Outbox:
     """A queue of encoded lines for one connection.
 
-    `write_now` takes a line that can be sent without waiting; while nothing else waits, such a line is not queued.
-    Otherwise `start_writer` begins a writer, which takes batches until none is left: most clients never need a writer.
+    `write_now` accepts a line that can be sent without waiting; while nothing else waits, such a line is not queued.
+    Otherwise `start_writer` starts a writer, which takes batches until none is left: most clients never need a writer.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Outbox:
         self._next = 0
         self._waiting_bytes = 0
         self._notification_bytes = 0
-        self._room: anyio.Event | None = None
+        self._space: anyio.Event | None = None
         self._closed = False
         self._write_now = write_now
         self.start_writer = start_writer
@@ -79,12 +79,12 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """The number of lines that wait."""
+        """Return the number of lines that wait."""
         return len(self._lines)
 
     @property
     def is_congested(self) -> bool:
-        """Whether so many bytes wait that nothing more should be read from this client."""
+        """Return whether too many bytes wait to read anything more from this client."""
         return self._waiting_bytes > self._congested_bytes
 
     def put(self, line: bytes) -> None:
@@ -93,7 +93,7 @@ class Outbox:
             self._add(line)
 
     def offer(self, line: bytes) -> None:
-        """Add a notification; the oldest waiting ones make room for it."""
+        """Add a notification, dropping the oldest waiting ones if the outbox is full."""
         if self._closed:
             return
         if self._is_idle and self._write_now(line):
@@ -113,7 +113,7 @@ class Outbox:
                 self.on_first_loss()
 
     def batch(self) -> bytes | None:
-        """The next lines as one piece of bytes, in order; None when nothing waits, so that the writer ends."""
+        """Return the next lines as one chunk of bytes, in order; None when nothing waits, so that the writer ends."""
         if not self._lines:
             self._is_idle = True
             return None
@@ -128,20 +128,20 @@ class Outbox:
     def written(self, size: int) -> None:
         """Note that the writer has written `size` bytes of a batch."""
         self._waiting_bytes -= size
-        if self._room is not None and not self.is_congested:
-            self._room.set()
+        if self._space is not None and not self.is_congested:
+            self._space.set()
 
-    async def wait_for_room(self) -> None:
+    async def wait_for_space(self) -> None:
         """Return once the outbox is not congested."""
         while self.is_congested and not self._closed:
-            self._room = anyio.Event()
-            await self._room.wait()
+            self._space = anyio.Event()
+            await self._space.wait()
 
     def close(self) -> None:
-        """End the outbox: no more lines will come."""
+        """Close the outbox: no more lines are added."""
         self._closed = True
-        if self._room is not None:
-            self._room.set()
+        if self._space is not None:
+            self._space.set()
 
     def _add(self, line: bytes) -> None:
         self._lines[self._next] = line

@@ -1,4 +1,4 @@
-"""Log lines about refused peers, at a limited rate: whoever is refused decides how often that happens."""
+"""Log lines about refused peers, at a limited rate, because the refused peer decides how often that happens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERVAL_S: Final = 60.0
 
 
 class RefusalLog:
-    """The refusals of one listener. The reasons are texts of ours, so there are few of them."""
+    """The refusals of one listener. The reasons are fixed messages, so there are few of them."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
@@ -23,7 +23,7 @@ class RefusalLog:
         self._unlogged: dict[str, int] = {}
 
     def note(self, reason: str) -> None:
-        """Log a refusal at once if there was none for this reason in the last minute; count it otherwise."""
+        """Log a refusal immediately if there was none for this reason in the last minute; count it otherwise."""
         now = self._clock()
         if now - self._logged_at.get(reason, -INTERVAL_S) < INTERVAL_S:
             self._unlogged[reason] = self._unlogged.get(reason, 0) + 1

@@ -1,6 +1,7 @@
 """The registration of a server in its workspace: a claim by a lock, a port file and a record of its process.
 
-The holder of the lock has the workspace; other files there are left over, or came with a checkout, and are removed.
+The holder of the lock owns the workspace. Other files next to it are left over, or came with a checkout, and are
+removed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_S = 3.0
-"""The time that a start waits for the lock's holder: an ending server frees the lock at once, a new one comes up."""
+"""The time that a start waits for the lock's holder: a stopping server frees the lock soon, a new one comes up."""
 LOCK_POLL_S = 0.02
 NAMES = ("port", "server.json", "token")
 """The files that a server publishes."""
@@ -44,27 +45,27 @@ NAMES = ("port", "server.json", "token")
 class AlreadyRunningError(StartError):
     """The workspace has a live server."""
 
-    def __init__(self, folder: Path, record: ServerRecord | None) -> None:
+    def __init__(self, directory: Path, record: ServerRecord | None) -> None:
         who = f"pid {record.pid} on port {record.port}" if record else "it is just starting, or just stopping"
         super().__init__(
-            f"a codriver server runs for this workspace already ({who}; {folder}): "
+            f"a codriver server runs for this workspace already ({who}; {directory}): "
             "connect to that one, or end it with `codriver stop`"
         )
         self.record = record
 
 
 class ClaimError(StartError):
-    """The folder for the port file cannot be used."""
+    """The directory for the port file cannot be used."""
 
-    def __init__(self, folder: Path, error: OSError) -> None:
+    def __init__(self, directory: Path, error: OSError) -> None:
         super().__init__(
-            f"cannot use {error.filename or folder}: {error.strerror or error}; make {folder} a folder of yours that "
-            "you can write, without links, or choose another --workspace"
+            f"cannot use {error.filename or directory}: {error.strerror or error}; make {directory} a folder of yours "
+            "that you can write, without links, or choose another --workspace"
         )
 
 
 class StoppedForGoodError(StartError):
-    """The user wants no server but one started by hand."""
+    """The user wants only servers that are started by hand."""
 
     exit_status = STOPPED_FOR_GOOD
     """The relay knows this exit status."""
@@ -80,28 +81,28 @@ class StoppedForGoodError(StartError):
 class Claim:
     """The claim on one workspace, held from before the server listens until everything is closed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._published: ServerRecord | None = None
         self.token: str | None = None
 
     @property
     def port_file(self) -> Path:
-        """The file in which clients find the port."""
-        return self._folder / "port"
+        """Return the file in which clients find the port."""
+        return self._directory / "port"
 
     def demand_token(self) -> str:
-        """A fresh token for peers to show, stored so that only this user can read it."""
+        """Return a fresh token for peers to show, stored so that only this user can read it."""
         self.token = secrets.token_urlsafe(32)
         try:
-            _write(self._folder, "token", self.token)
+            _write(self._directory, "token", self.token)
         except OSError as error:
-            raise ClaimError(self._folder, error) from error
+            raise ClaimError(self._directory, error) from error
         return self.token
 
     def publish(self, record: ServerRecord) -> None:
         """Publish the server's address. `port` is written last: its readers find the other files."""
-        shown = {
+        fields = {
             "pid": record.pid,
             "port": record.port,
             "host": record.host,
@@ -112,87 +113,90 @@ class Claim:
             **({"portNote": record.port_note} if record.port_note else {}),
         }
         try:
-            _write(self._folder, "server.json", json.dumps(shown, indent=1) + "\n")
+            _write(self._directory, "server.json", json.dumps(fields, indent=1) + "\n")
             if self.token:
-                files.replace(_door(record), self.token.encode(), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
-            _write(self._folder, "port", str(record.port))
+                files.replace(_stop_file(record), self.token.encode(), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+            _write(self._directory, "port", str(record.port))
         except OSError as error:
-            raise ClaimError(self._folder, error) from error
+            raise ClaimError(self._directory, error) from error
         self._published = record
 
     def withdraw(self) -> None:
-        """Remove the files that are still ours; files that others wrote meanwhile stay. Again is harmless."""
+        """Remove the files that this server wrote; files that others wrote in the meantime stay.
+
+        Repeating it is harmless.
+        """
         mine, token = self._published, self.token
         self._published = self.token = None
-        if token and read_token(self._folder) == token:
-            _give_up(self._folder, "token")
+        if token and read_token(self._directory) == token:
+            _give_up(self._directory, "token")
         if mine is None:
             return
         if token:
-            _close_door(_door(mine), token)
-        now = read_record(self._folder)
+            _remove_stop_file(_stop_file(mine), token)
+        now = read_record(self._directory)
         if now is not None and now.session_id != mine.session_id:
             return
         with suppress(OSError, ValueError):
-            if read_port(self._folder) == mine.port:
-                _give_up(self._folder, "port")
+            if read_port(self._directory) == mine.port:
+                _give_up(self._directory, "port")
         if now is not None:
-            _give_up(self._folder, "server.json")
+            _give_up(self._directory, "server.json")
 
 
 @contextmanager
-def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
-    """The claim on the workspace of `folder`, a folder made private; leaving the context gives the claim up.
+def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
+    """Claim the workspace of `directory`, which is made private; leaving the context gives the claim up.
 
-    The lock decides, whatever files say. `is_alive` asks whether the recorded server runs. It is asked while another
+    The lock decides, whatever files say. `is_alive` checks whether the recorded server runs. It is called while another
     process holds the lock, to give up early, and on file systems without locks, unless others could write to the
-    record's folder. Files left by a dead server or a checkout are removed.
+    record's directory. Files left by a dead server or a checkout are removed.
 
     Raises:
         AlreadyRunningError: a live server has the workspace, or another start has held the lock for `lock_s` seconds.
-        ClaimError: the folder is another user's, is reached by a link, or cannot be written.
+        ClaimError: the directory is another user's, is reached by a link, or cannot be written.
     """
     try:
-        lock, was_private = _prepare(folder)
+        lock, was_private = _prepare(directory)
     except OSError as error:
-        raise ClaimError(folder, error) from error
+        raise ClaimError(directory, error) from error
 
     def live_server() -> ServerRecord | None:
-        record = read_record(folder)
-        is_ours = record is not None and record.pid != os.getpid() and is_running(record.pid) and is_alive(record)
-        return record if is_ours else None
+        record = read_record(directory)
+        is_live = record is not None and record.pid != os.getpid() and is_running(record.pid) and is_alive(record)
+        return record if is_live else None
 
     try:
-        is_certain = _lock(lock, folder, live_server, lock_s)
+        is_certain = _lock(lock, directory, live_server, lock_s)
         record = live_server() if was_private and not is_certain else None
         if record is not None:
-            raise AlreadyRunningError(folder, record)
+            raise AlreadyRunningError(directory, record)
         for name in NAMES:
-            _remove(folder, name)
-        held = Claim(folder)
+            _remove(directory, name)
+        acquired = Claim(directory)
         try:
-            yield held
+            yield acquired
         finally:
-            held.withdraw()
+            acquired.withdraw()
     finally:
         os.close(lock)
 
 
-def remove_left_over(folder: Path) -> list[str]:
-    """Remove the files of a dead server, under its lost claim; the names of the removed files.
+def remove_left_over(directory: Path) -> list[str]:
+    """Remove the files of a dead server, under its lost claim, and return their names.
 
     Raises:
-        StartError: another server holds the claim, or the folder cannot be used.
+        StartError: another server holds the claim, or the directory cannot be used.
     """
-    record, token = read_record(folder), read_token(folder)
-    with claim(folder, is_alive=lambda _: False, lock_s=0):
+    record, token = read_record(directory), read_token(directory)
+    with claim(directory, is_alive=lambda _: False, lock_s=0):
         if record is not None and token:
-            _close_door(_door(record), token)
+            _remove_stop_file(_stop_file(record), token)
     return [name for name, found in zip(NAMES, (record, record, token), strict=True) if found]
 
 
 def stop_for_good(workspace: Path) -> None:
-    """Keep the workspace without a server, until `allow_start`. The mark lies outside, so that no checkout brings one.
+    """Mark the workspace as stopped, until `allow_start`. The mark is outside it, so that no checkout brings one.
 
     Raises:
         ClaimError: the mark cannot be written.
@@ -205,7 +209,7 @@ def stop_for_good(workspace: Path) -> None:
 
 
 def is_stopped_for_good(workspace: Path) -> bool:
-    """Whether the user wants no server but one started by hand."""
+    """Return whether the user wants only servers that are started by hand."""
     try:
         with files.locate(_stop_mark(workspace), Links.ANY) as mark:
             status = mark.status()
@@ -215,7 +219,7 @@ def is_stopped_for_good(workspace: Path) -> bool:
 
 
 def allow_start(workspace: Path) -> None:
-    """Let servers be started again, as a start by hand does. A mark that cannot be removed stays, and does no harm."""
+    """Allow servers to be started again, as a start by hand does. A mark that cannot be removed stays, harmlessly."""
     with suppress(OSError), files.locate(_stop_mark(workspace), Links.ANY, is_last_followed=False) as mark:
         mark.remove()
 
@@ -224,66 +228,66 @@ def _stop_mark(workspace: Path) -> Path:
     return workspace_state_folder(workspace) / "stopped-for-good"
 
 
-def _prepare(folder: Path) -> tuple[int, bool]:
-    """The open lock in the folder, which is made private; and whether the folder was private before."""
-    with locate_in(folder, "lock", make=True, is_last_followed=False) as lock:
+def _prepare(directory: Path) -> tuple[int, bool]:
+    """Return the open lock in the directory, which is made private; and whether the directory was private before."""
+    with locate_in(directory, "lock", make=True, is_last_followed=False) as lock:
         was_private = files.is_private(lock.folder_status())
         lock.make_folder_private()
         descriptor = lock.open_private(os.O_RDWR | os.O_CREAT)
     try:
-        with locate_in(folder, ".gitignore", is_last_followed=False) as ignored:
+        with locate_in(directory, ".gitignore", is_last_followed=False) as ignored:
             status = ignored.status()
         if status is None or not stat.S_ISREG(status.st_mode):
-            _write(folder, ".gitignore", "*\n")
+            _write(directory, ".gitignore", "*\n")
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor, was_private
 
 
-def _write(folder: Path, name: str, text: str) -> None:
+def _write(directory: Path, name: str, text: str) -> None:
     """Write a small file that is the user's alone, as a whole; a link with its name is replaced, not followed."""
-    with locate_in(folder, name, is_last_followed=False) as there:
-        there.replace(text.encode())
+    with locate_in(directory, name, is_last_followed=False) as opened:
+        opened.replace(text.encode())
 
 
-def _remove(folder: Path, name: str) -> None:
+def _remove(directory: Path, name: str) -> None:
     try:
-        with locate_in(folder, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
+        with locate_in(directory, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
             stale.remove()
     except OSError as error:
-        raise ClaimError(folder, error) from error
+        raise ClaimError(directory, error) from error
 
 
-def _door(record: ServerRecord) -> Path:
-    """The file with the token, found by the port alone."""
+def _stop_file(record: ServerRecord) -> Path:
+    """Return the file with the token, found by the port alone."""
     return state_folder() / DOORS / str(record.port)
 
 
-def _close_door(door: Path, token: str) -> None:
+def _remove_stop_file(stop_file: Path, token: str) -> None:
     """Remove the file, unless it holds another server's token by now."""
-    with suppress(OSError), files.locate(door, Links.OWN) as place:
-        if place.read(SECRET) == token.encode():
-            place.remove()
+    with suppress(OSError), files.locate(stop_file, Links.OWN) as position:
+        if position.read(SECRET) == token.encode():
+            position.remove()
 
 
-def _give_up(folder: Path, name: str) -> None:
+def _give_up(directory: Path, name: str) -> None:
     with suppress(ClaimError):
-        _remove(folder, name)
+        _remove(directory, name)
 
 
-def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
-    """Hold the lock as long as this process lives: of two servers that start at once, one is refused.
+def _lock(lock: int, directory: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
+    """Hold the lock as long as this process lives: of two servers that start together, one is refused.
 
-    A held lock says that another server starts, runs or ends; only waiting tells which. False on file systems without
-    locks: there the server itself is asked.
+    A lock held by another says that another server starts, runs or stops; only waiting shows which. False on file
+    systems without locks, where the server itself is queried.
     """
     deadline = time.monotonic() + wait_s
     try:
         while not try_lock(lock):
             record = live_server()
             if record is not None or time.monotonic() > deadline:
-                raise AlreadyRunningError(folder, record)
+                raise AlreadyRunningError(directory, record)
             time.sleep(LOCK_POLL_S)
     except OSError:
         return False

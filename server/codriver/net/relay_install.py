@@ -1,16 +1,16 @@
-"""The relay as it is installed: a folder for each version, and the two scripts that clients start.
+"""The relay as it is installed: a directory for each version, and the two scripts that clients start.
 
 ::
 
-    codriver_relay.py, codriver_hook.py    two lines, which name the folder of the version that was installed last
-    relays/<digest>/codriver_relay/        the relay's modules, of which Python keeps the bytecode
-    relays/<digest>/__main__.py            runs them, too: `python -I -S relays/<digest>`
-    relays/<digest>/in-use                 locked by each relay that runs: its version is not removed
+codriver_relay.py, codriver_hook.py    two lines, which name the directory of the version that was installed last
+relays/<digest>/codriver_relay/        the relay's modules, of which Python keeps the bytecode
+relays/<digest>/__main__.py            runs them, too: `python -I -S relays/<digest>`     relays/<digest>/in-use
+locked by each relay that runs: its version is not removed
 
-A folder is named by the digest of its files, so its content never changes, and the script is replaced whole after the
-folder is complete. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, uses one
-version alone. One server installs at a time, and unused versions are removed but for some. Clients start the scripts:
-to run a folder, Python loads `runpy`, which takes longer than the whole relay.
+A directory is named by the digest of its files, so its content never changes, and the script is replaced whole after
+the directory is complete. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, uses
+one version alone. One server installs at a time, and unused versions are removed but for some. Clients start the
+scripts: to run a directory, Python loads `runpy`, which takes longer than the whole relay.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 PACKAGE: Final = "codriver_relay"
-FOLDERS: Final = "relays"
+VERSIONS_DIRECTORY: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 MOST_VERSIONS: Final = 4
-"""The newest versions that stay, beside those in use: a relay may be about to start."""
+"""Number of newest versions that are retained, in addition to those in use: a relay may be about to start."""
 IN_USE: Final = "in-use"
 """The file that `codriver_relay.command_line` locks; a server does not load that module."""
 LOCK: Final = "codriver_relay.lock"
 LOCK_S: Final = 10.0
-"""The wait for another server's installation, which takes some milliseconds."""
+"""How long to wait for another server's installation, which takes some milliseconds."""
 SCRIPT: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
@@ -52,7 +52,7 @@ SCRIPT: Final = (
 
 
 class RelayNotInstalledError(StartError):
-    """The relay cannot be copied to its stable place."""
+    """The relay cannot be copied to its stable path."""
 
     def __init__(self, target: Path, error: OSError) -> None:
         super().__init__(
@@ -62,60 +62,64 @@ class RelayNotInstalledError(StartError):
 
 
 def shipped_relay() -> Path:
-    """The folder of the relay's package that came with this server."""
+    """Return the directory of the relay's package that came with this server."""
     found = find_spec(PACKAGE)
     return Path(str(found.origin if found else None)).parent
 
 
 def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
-    """Each file of the relay in the package folder `source`, by its installed place.
+    """Return each file of the relay in the package directory `source`, by its installed place.
 
     The last is the script `target`, which clients start; the script of hooks comes before it.
 
     Raises:
         OSError: a file of the package cannot be read.
     """
-    texts = {path.name: files.read(path, RULES) for path in sorted(source.glob("*.py"))}
-    digest = hashlib.sha256(b"".join(b"%s\0%d\0%s" % (name.encode(), len(texts[name]), texts[name]) for name in texts))
-    folder = target.with_name(FOLDERS) / digest.hexdigest()[:16]
-    parts = {folder / PACKAGE / name: text for name, text in texts.items()}
+    sources = {path.name: files.read(path, RULES) for path in sorted(source.glob("*.py"))}
+    digest = hashlib.sha256(
+        b"".join(b"%s\0%d\0%s" % (name.encode(), len(sources[name]), sources[name]) for name in sources)
+    )
+    directory = target.with_name(VERSIONS_DIRECTORY) / digest.hexdigest()[:16]
+    parts = {directory / PACKAGE / name: text for name, text in sources.items()}
     scripts = {
-        place: SCRIPT.format(folders=FOLDERS, digest=folder.name, package=PACKAGE, module=module).encode()
-        for place, module in ((hook_file(target), "hook"), (target, "command_line"))
+        position: SCRIPT.format(
+            folders=VERSIONS_DIRECTORY, digest=directory.name, package=PACKAGE, module=module
+        ).encode()
+        for position, module in ((hook_file(target), "hook"), (target, "command_line"))
     }
-    return {**parts, folder / "__main__.py": texts["__main__.py"], **scripts}
+    return {**parts, directory / "__main__.py": sources["__main__.py"], **scripts}
 
 
 def install_relay(source: Path, target: Path) -> Path:
-    """Install the relay at its stable place if the installed one differs, so that clients' configurations stay right.
+    """Install the relay at its stable path if the installed one differs, so that clients' configurations stay valid.
 
     Raises:
         RelayNotInstalledError: the relay differs or is missing, and cannot be written.
     """
-    place = target
+    position = target
     try:
-        wanted = relay_files(source, target)
-        if all(map(_is_installed, wanted, wanted.values())):
+        expected = relay_files(source, target)
+        if all(map(_is_installed, expected, expected.values())):
             return target
         with _alone(target.with_name(LOCK)):
-            for place, text in wanted.items():
-                if not _is_installed(place, text):
-                    files.replace(place, text, links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
+            for position, text in expected.items():
+                if not _is_installed(position, text):
+                    files.replace(position, text, links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
             _remove_old(target)
     except OSError as error:
-        raise RelayNotInstalledError(place, error) from error
+        raise RelayNotInstalledError(position, error) from error
     return target
 
 
 @contextmanager
-def _alone(place: Path) -> Iterator[None]:
+def _alone(path: Path) -> Iterator[None]:
     """Keep other servers from installing or removing a version, if the file system knows locks.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the directory cannot be written.
     """
-    with files.locate(place, Links.OWN, make_mode=files.PRIVATE_FOLDER) as there:
-        descriptor = there.open_private(os.O_RDWR | os.O_CREAT)
+    with files.locate(path, Links.OWN, make_mode=files.PRIVATE_FOLDER) as opened:
+        descriptor = opened.open_private(os.O_RDWR | os.O_CREAT)
     try:
         with suppress(OSError):
             ends = time.monotonic() + LOCK_S
@@ -127,7 +131,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _is_installed(target: Path, text: bytes) -> bool:
-    """Whether a file of the relay has this text and is private; former versions were readable for others."""
+    """Return whether a file of the relay has this text and is private; previous versions were readable for others."""
     try:
         now, status = files.read_stamped(target, RULES)
     except OSError:
@@ -138,26 +142,32 @@ def _is_installed(target: Path, text: bytes) -> bool:
 def _remove_old(target: Path) -> None:
     """Remove all unused versions but the newest ones, as far as possible.
 
-    The old folder without a version is removed with the second version: its relays may start at this moment.
+    The old directory without a version is removed with the second version: its relays may start at this moment.
     """
     named = DIGEST.search(files.read_text(target, RULES))
     with suppress(OSError):
-        os.utime(target.with_name(FOLDERS) / (named[0] if named else ""))  # the version may have been installed before
-        found = [folder for folder in target.with_name(FOLDERS).iterdir() if DIGEST.fullmatch(folder.name)]
+        os.utime(
+            target.with_name(VERSIONS_DIRECTORY) / (named[0] if named else "")
+        )  # the version may have been installed before
+        found = [
+            directory
+            for directory in target.with_name(VERSIONS_DIRECTORY).iterdir()
+            if DIGEST.fullmatch(directory.name)
+        ]
         oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MOST_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
         for folder in [*(one for one in oldest if not _is_in_use(one)), *unversioned]:
             files.remove_tree(folder)
 
 
-def _is_in_use(folder: Path) -> bool:
-    """Whether a relay of this version runs."""
+def _is_in_use(directory: Path) -> bool:
+    """Return whether a relay of this version runs."""
     try:
-        with files.locate(folder / IN_USE, Links.OWN) as place:
+        with files.locate(directory / IN_USE, Links.OWN) as position:
             if sys.platform == "win32":
-                place.path.unlink()  # Windows removes no open file, so a held folder may stay
+                position.path.unlink()  # Windows removes no open file, so a held directory may stay
             else:
-                descriptor = place.open_private(os.O_RDWR)
+                descriptor = position.open_private(os.O_RDWR)
                 try:
                     os.lockf(descriptor, os.F_TEST, 0)
                 finally:

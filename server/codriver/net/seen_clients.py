@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 RECORD: Final = "seen-clients.json"
 MAX_CLIENTS: Final = 64
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=64 * files.KIBIBYTE)
-OWN_NAMES: Final = "codriver-"
-"""The beginning of the names of our own commands, which use no relay and are no clients of a user's."""
+COMMAND_NAME_PREFIX: Final = "codriver-"
+"""The prefix of the names of Codriver's commands, which use no relay and are no clients of a user's."""
 REST_S: Final = 60
-"""The time within which a client that comes and goes is written down only once."""
+"""The time within which a reconnecting client is noted only once."""
 
 
 class SeenClients:
@@ -44,7 +44,11 @@ class SeenClients:
 
     def note(self, who: str) -> None:
         """Note a connected client of this name."""
-        if not who or who.startswith(OWN_NAMES) or (who not in self._noted and len(self._noted) >= MAX_CLIENTS):
+        if (
+            not who
+            or who.startswith(COMMAND_NAME_PREFIX)
+            or (who not in self._noted and len(self._noted) >= MAX_CLIENTS)
+        ):
             return
         now = anyio.current_time()
         if now - self._noted.get(who, -REST_S) >= REST_S:
@@ -62,16 +66,16 @@ def write(who: str, now_s: float) -> None:
     A note that cannot be written is dropped silently: notes are only shown.
     """
     seen = {**read(), who: int(now_s)}
-    kept = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
+    stored = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
     try:
         path = state_folder() / RECORD
-        files.replace(path, json.dumps(kept).encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
+        files.replace(path, json.dumps(stored).encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
     except OSError as error:
         logger.info("the client is not noted: %s", error)
 
 
 def read() -> Mapping[str, int]:
-    """The newest time of each client, in seconds since 1970; empty without a readable record."""
+    """Return the newest time of each client, in seconds since 1970; empty without a readable record."""
     found = files.read_json(state_folder() / RECORD, RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

@@ -1,9 +1,9 @@
 """The record of a workspace's server: files in `.calva/mcp-server`, read with suspicion, and their process verified.
 
-`port` is decimal digits without a newline; `server.json` beside it describes the server, `token` is the token to show
+`port` is decimal digits without a newline; `server.json` next to it describes the server, `token` is the token to show
 to the server, and the server holds `lock`. The files may have come with a checkout: no link is followed to them, only a
-small regular file of this user's is read, and its content counts only in a folder that is this user's alone, as `serve`
-makes it. Even then the files are claims: `verify` and `process_of` ask the kernel.
+small regular file of this user's is read, and its content counts only in a directory that is this user's alone, as
+`serve` makes it. Even then the files are claims: `verify` and `process_of` ask the kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLAIM: Final = Rules(Links.NEVER, 4096, is_granting=True)
 """The rules for a file written by a server; the usual size is a tenth of this."""
 SECRET: Final = Rules(Links.NEVER, 256, is_granting=True, is_secret=True)
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-"""The shape of `secrets.token_urlsafe(32)`. Any other text is no token, but perhaps a key behind a link."""
+"""The shape of `secrets.token_urlsafe(32)`. Any other text is no token, but perhaps a key after a link."""
 LARGEST_PORT: Final = 65535
 INTRODUCTION: Final = "codriver/token"
 """The notification that shows a token and names the intended server."""
@@ -62,44 +62,47 @@ class ServerRecord:
     """The longest line that the server reads, for relays; 0 where it is unknown."""
 
 
-def locate_in(folder: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:
-    """The place of one of the files, reached from the workspace without a link. Raises like `files.locate`."""
+def locate_in(directory: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:
+    """Return the location of one of the files, reached from the workspace without a link.
+
+    Raises like `files.locate`.
+    """
     return files.locate(
-        folder / name,
+        directory / name,
         Links.NEVER,
-        root=folder.parents[1],
+        root=directory.parents[1],
         make_mode=0o777 if make else None,
         is_last_followed=is_last_followed,
     )
 
 
-def read_port(folder: Path) -> int:
-    """The port that the port file holds.
+def read_port(directory: Path) -> int:
+    """Return the port that the port file holds.
 
     Raises:
         OSError: the file is missing, unreadable or does not count; `strerror` says why.
         ValueError: the file holds no port.
     """
-    text = _read(folder, "port", CLAIM).decode("ascii").strip()
+    text = _read(directory, "port", CLAIM).decode("ascii").strip()
     # Some resolvers take a port above 65535 modulo 65536: another server's port.
     if not text.isdigit() or not 0 < int(text) <= LARGEST_PORT:
         raise ValueError(text)
     return int(text)
 
 
-def read_token(folder: Path) -> str | None:
-    """The token for the server of this workspace; None without one in a file of this user's alone."""
+def read_token(directory: Path) -> str | None:
+    """Return the token for the server of this workspace; None without one in a file of this user's alone."""
     try:
-        text = _read(folder, "token", SECRET).decode("ascii").strip()
+        text = _read(directory, "token", SECRET).decode("ascii").strip()
     except (OSError, ValueError):
         return None
     return text if TOKEN.fullmatch(text) else None
 
 
-def read_record(folder: Path) -> ServerRecord | None:
-    """The record in `server.json`; None for a missing, worthless or unusable record."""
+def read_record(directory: Path) -> ServerRecord | None:
+    """Return the record in `server.json`; None for a missing, worthless or unusable record."""
     try:
-        found = json.loads(_read(folder, "server.json", CLAIM))
+        found = json.loads(_read(directory, "server.json", CLAIM))
         note = found.get("portNote")
         record = ServerRecord(
             pid=int(found["pid"]),
@@ -116,10 +119,10 @@ def read_record(folder: Path) -> ServerRecord | None:
     return record if record.pid > 0 and 0 < record.port <= LARGEST_PORT else None
 
 
-def log_tail(folder: Path) -> str:
-    """The last lines of a background server's log; empty if none can be read."""
+def log_tail(directory: Path) -> str:
+    """Return the last lines of a background server's log; empty if none can be read."""
     try:
-        with locate_in(folder, "serve.log") as log:
+        with locate_in(directory, "serve.log") as log:
             descriptor = log.open(CLAIM)
     except OSError:
         return ""
@@ -128,13 +131,15 @@ def log_tail(folder: Path) -> str:
         return file.read(LOG_BYTES).decode("utf-8", "replace").strip()
 
 
-def open_log(folder: Path, *, truncate: bool) -> int:
-    """A descriptor of `serve.log` to append to, in its folder, made private; the caller closes the descriptor.
+def open_log(directory: Path, *, truncate: bool) -> int:
+    """Return a descriptor of `serve.log` to append to, in its directory, made private.
+
+    The caller closes the descriptor.
 
     Raises:
         OSError: the log is no regular file of this user's alone, or cannot be written.
     """
-    with locate_in(folder, "serve.log", make=True) as log:
+    with locate_in(directory, "serve.log", make=True) as log:
         log.make_folder_private()
         descriptor = log.open_private(os.O_RDWR | os.O_APPEND | os.O_CREAT)
     if truncate:
@@ -142,29 +147,29 @@ def open_log(folder: Path, *, truncate: bool) -> int:
     return descriptor
 
 
-def lock_file(folder: Path) -> Path:
-    """The file that a server keeps locked from before its first connection until its end."""
-    return folder / "lock"
+def lock_file(directory: Path) -> Path:
+    """Return the file that a server keeps locked from before its first connection until its end."""
+    return directory / "lock"
 
 
-def lock_status(folder: Path) -> os.stat_result | None:
-    """The status of the lock file; None for a missing one."""
+def lock_status(directory: Path) -> os.stat_result | None:
+    """Return the status of the lock file; None for a missing one."""
     try:
-        with locate_in(folder, "lock") as lock:
+        with locate_in(directory, "lock") as lock:
             return lock.status()
     except OSError:
         return None
 
 
-def is_claimed(folder: Path) -> bool | None:
-    """Whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
+def is_claimed(directory: Path) -> bool | None:
+    """Return whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
 
     None on file systems without locks. The check takes the lock for a moment; a server that starts in that moment tries
     again.
     """
     try:
-        with locate_in(folder, "lock") as there:
-            lock = there.open_private(os.O_RDWR)
+        with locate_in(directory, "lock") as opened:
+            lock = opened.open_private(os.O_RDWR)
     except OSError:
         return False
     try:
@@ -175,15 +180,15 @@ def is_claimed(folder: Path) -> bool | None:
         os.close(lock)
 
 
-def _read(folder: Path, name: str, rules: Rules) -> bytes:
-    with locate_in(folder, name) as there:
-        status = there.folder_status()
+def _read(directory: Path, name: str, rules: Rules) -> bytes:
+    with locate_in(directory, name) as opened:
+        status = opened.folder_status()
         if not is_trusted(status.st_uid):
-            raise files.NotOwnError(folder, "it is another user's folder, so nothing in it counts")
+            raise files.NotOwnError(directory, "it is another user's folder, so nothing in it counts")
         if not files.is_private(status):
             why = "others may enter this folder, so nothing in it counts until `codriver serve` has made it private"
-            raise files.NotOwnError(folder, why)
-        return there.read(rules)
+            raise files.NotOwnError(directory, why)
+        return opened.read(rules)
 
 
 class NotTheServerError(CodriverError):
@@ -191,9 +196,9 @@ class NotTheServerError(CodriverError):
 
 
 def host_of(claimed: ServerRecord | None) -> str:
-    """The address of this machine at which a server claims to listen; loopback if it names another machine.
+    """Return the address of this machine at which a server claims to listen; loopback if it names another machine.
 
-    A name is not looked up: only the address of an interface of this machine counts.
+    A name is not resolved: only the address of an interface of this machine counts.
     """
     if claimed is None:
         return LOOPBACK
@@ -211,58 +216,60 @@ def host_of(claimed: ServerRecord | None) -> str:
     return host
 
 
-def verify(connection: socket.socket, folder: Path) -> int | None:
-    """Make sure that a connection leads to the server of the workspace of `folder`; its process, if known.
+def verify(connection: socket.socket, directory: Path) -> int | None:
+    """Verify that a connection leads to the server of the workspace of `directory`; return its process, if known.
 
     Raises:
-        NotTheServerError: the connection leads elsewhere, or nobody can tell; the error's text says which.
+        NotTheServerError: the connection leads elsewhere, or no one can tell; the error's text says which.
     """
     try:
-        return _judge(kernel_sockets.listener_of(connection), folder)
+        return _verified_process(kernel_sockets.listener_of(connection), directory)
     except kernel_sockets.KernelSilentError:
-        _believe(connection, folder)
+        _believe(connection, directory)
         return None
 
 
-def process_of(claimed: ServerRecord, folder: Path) -> int | None:
-    """The process of the recorded server, if that is this workspace's, found without connecting to it.
+def process_of(claimed: ServerRecord, directory: Path) -> int | None:
+    """Return the process of the recorded server, if that is this workspace's, found without connecting to it.
 
     Raises:
         NotTheServerError: the server is not this workspace's.
-        KernelSilentError: this system does not tell the process.
+        KernelSilentError: this system does not name the process.
     """
-    return _judge(kernel_sockets.listener_at(kernel_sockets.plain((host_of(claimed), claimed.port))), folder)
+    return _verified_process(
+        kernel_sockets.listener_at(kernel_sockets.plain((host_of(claimed), claimed.port))), directory
+    )
 
 
-def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
+def _verified_process(listener: kernel_sockets.Peer | None, directory: Path) -> int | None:
     if listener is None:
         raise NotTheServerError("nobody on this machine listens there")
     if not is_trusted(listener.uid):  # only Linux reaches this line
         raise NotTheServerError("it belongs to another user of this machine")
-    lock, claimed = lock_status(folder), read_record(folder)
+    lock, claimed = lock_status(directory), read_record(directory)
     if lock is not None:
         process = kernel_sockets.holder_of(lock, listener.inode, hint=claimed.pid if claimed else None)
         if process is not None:
             return process
-        if is_claimed(folder) is None:  # the file system knows no locks
+        if is_claimed(directory) is None:  # the file system knows no locks
             return None
-    lock_path = lock_file(folder)
+    lock_path = lock_file(directory)
     why = f"it is not who holds {lock_path}, but another program, or the server of another workspace"
     raise NotTheServerError(why)
 
 
-def _believe(connection: socket.socket, folder: Path) -> None:
-    """Believe the lock when the kernel tells nothing: the files read before are this user's alone.
+def _believe(connection: socket.socket, directory: Path) -> None:
+    """Trust the lock when the kernel does not answer: the files read before are this user's alone.
 
-    If the kernel can tell the ports of a given process, the recorded process has to listen there.
+    If the kernel can list the ports of a given process, the recorded process has to listen on the port.
     """
-    if is_claimed(folder) is False:
-        why = f"nobody holds {lock_file(folder)}: the server that wrote the port file is gone"
+    if is_claimed(directory) is False:
+        why = f"nobody holds {lock_file(directory)}: the server that wrote the port file is gone"
         raise NotTheServerError(why)
-    claimed = read_record(folder)
+    claimed = read_record(directory)
     try:
         port = connection.getpeername()[1]
     except OSError:
         raise NotTheServerError("it has hung up already") from None
     if claimed is not None and listens(claimed.pid, port) is False:
-        raise NotTheServerError(f"pid {claimed.pid}, which {folder} names as the server's, does not listen there")
+        raise NotTheServerError(f"pid {claimed.pid}, which {directory} names as the server's, does not listen there")

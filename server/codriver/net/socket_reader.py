@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 READ_BYTES: Final = 64 * 1024
 MOST_WAITING_BYTES: Final = 64 * 1024
-"""The bytes that may wait here; further bytes wait in the kernel, and then at the client."""
+"""Maximum number of bytes buffered; further bytes wait in the kernel, and then at the client."""
 
 
 class SocketReader(asyncio.Protocol):
-    """Reader of one connection, in place of the library's protocol, which goes on with the writing."""
+    """Reader of one connection, in place of the library's protocol, which continues with the writing."""
 
     def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
-        """`before`: the library's protocol. `first`: the bytes that were read already.
+        """`before` is the library's protocol, `first` the bytes that were read already.
 
-        The `session` may take bytes at once while somebody waits for them: then nobody is woken.
+        The `session` may consume bytes immediately while somebody waits for them; then no one is woken.
         """
         self._transport = transport
         self._session = session
@@ -40,7 +40,7 @@ class SocketReader(asyncio.Protocol):
         self._waiting: deque[bytes] = deque([first] if first else [])
         self._waiting += before.read_queue
         self._waiting_bytes = sum(map(len, self._waiting))
-        self._news = asyncio.Event()
+        self._received = asyncio.Event()
         self._is_paused = True
         self._is_over = before.is_at_eof or transport.is_closing()
         """Whether nothing more comes."""
@@ -48,17 +48,17 @@ class SocketReader(asyncio.Protocol):
         transport.set_protocol(self)
 
     async def receive(self) -> bytes | None:
-        """The next bytes: empty at their end, None when the connection is broken."""
+        """Return the next bytes: empty at their end, None when the connection is broken."""
         if self._waiting:
             await anyio.lowlevel.checkpoint()
         elif not self._is_over:
             if self._is_paused:
                 self._is_paused = False
                 self._transport.resume_reading()
-            self._news.clear()
+            self._received.clear()
             self._is_awaited = True
             try:
-                await self._news.wait()
+                await self._received.wait()
             finally:
                 self._is_awaited = False
         if not self._waiting:
@@ -73,9 +73,9 @@ class SocketReader(asyncio.Protocol):
     # Callbacks of asyncio
 
     def data_received(self, data: bytes) -> None:
-        """Take received bytes. Windows' event loop gives them in an array of its own."""
+        """Store received bytes. Windows' event loop passes an array that it reuses."""
         data = bytes(data)
-        if self._is_awaited and self._session is not None and self._session.take_at_once(data):
+        if self._is_awaited and self._session is not None and self._session.read_immediately(data):
             return
         self._is_awaited = False
         self._waiting.append(data)
@@ -83,36 +83,36 @@ class SocketReader(asyncio.Protocol):
         if self._waiting_bytes >= MOST_WAITING_BYTES and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
-        self._news.set()
+        self._received.set()
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still read answers."""
+        """Note that the client sends no more. It may still read answers."""
         self._is_over = True
-        self._news.set()
+        self._received.set()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more comes, nor can be sent."""
+        """Note that nothing more can be received or sent."""
         self._is_over = True
         self._has_failed = exc is not None
-        self._news.set()
+        self._received.set()
         self._before.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client does not keep up."""
+        """Stop writing: the client does not keep up."""
         self._before.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client takes more."""
+        """Continue writing: the client reads again."""
         self._before.resume_writing()
 
 
 def receiving(
     stream: SocketStream, first: bytes, session: ClientSession | None = None
 ) -> Callable[[], Awaitable[bytes | None]]:
-    """A function that gives `first`, then the stream's bytes: empty at their end, None for a broken stream.
+    """Return a function that returns `first`, then the stream's bytes: empty at their end, None for a broken stream.
 
-    Bytes that the `session` takes at once are left out.
+    Bytes that the `session` consumes immediately are left out.
 
     The library keeps its transport and its protocol private; without them the library's own stream is read.
     """

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class TaskSet:
-    """The tasks of one owner, which waits for their end, or ends them, before its own end."""
+    """The tasks of one owner, which waits for them, or cancels them, before it ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -36,34 +36,34 @@ class TaskSet:
         task.add_done_callback(self._forget)
 
     async def join(self) -> None:
-        """Wait until all tasks are over."""
+        """Wait until all tasks have finished."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def end(self) -> None:
-        """Cancel all tasks, and wait until they are over."""
-        await asyncio.sleep(0)  # a task that has not begun yet would be dropped without its `finally`
+        """Cancel all tasks, and wait until they have finished."""
+        await asyncio.sleep(0)  # a task that has not started yet would be dropped without its `finally`
         for task in self._tasks:
             task.cancel()
         await self.join()
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            _log_fault(task.get_coro(), fault)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log_failure(task.get_coro(), failure)
 
 
-def _log_fault(work: object, fault: BaseException) -> None:
-    """Log a failure by the name of the coroutine: clients are told only these words, the log has the details."""
-    logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=fault)
+def _log_failure(work: object, failure: BaseException) -> None:
+    """Log a failure by the name of the coroutine: clients see only this message, the log has the details."""
+    logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=failure)
 
 
 @asynccontextmanager
-async def own_tasks() -> AsyncIterator[TaskGroup]:
-    """A task group whose tasks are cancelled when the context is left.
+async def cancelled_on_exit() -> AsyncIterator[TaskGroup]:
+    """Open a task group whose tasks are cancelled when the context is left.
 
     An exception leaves the context unwrapped: a plain task group would wrap it in a group of exceptions, and `except`
-    clauses would not find it.
+    clauses would not match it.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -1,8 +1,8 @@
-"""The TCP transport of a peer: bytes are taken in the very turn of the event loop in which they come.
+"""The TCP transport of a peer: bytes are consumed in the same turn of the event loop in which they arrive.
 
 Reading a stream by a task costs each message one more turn of the loop, and a write another: together a tenth of an
-evaluation. So this is a protocol of asyncio, which is called when bytes come, and writes at once. By TCP keep-alive the
-kernel finds out that a silent connection's other side, its machine or its network is gone.
+evaluation. So this is a protocol of asyncio, which is called when bytes arrive, and writes immediately. With TCP
+keep-alive the kernel detects that the other side of a silent connection, its machine or its network is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 FAREWELL_S: Final = 0.5
-"""The time that the other side may take to end the connection too. All servers seen end it at once, unless stuck."""
+"""Maximum time for the other side to close the connection too. All known servers close it immediately, unless stuck."""
 
 KEEPALIVE_IDLE_S: Final = 10
 KEEPALIVE_INTERVAL_S: Final = 5
@@ -30,14 +30,14 @@ KEEPALIVE_PROBES: Final = 3
 class TcpTransport(asyncio.Protocol):
     """A connection, from `connect` until either side closes it.
 
-    `take` gets the received bytes. `lost` is called once, when nothing more comes, with the error that broke the
+    `on_bytes` receives the bytes. `lost` is called once, when nothing more arrives, with the error that broke the
     connection, or None after an orderly end. Neither may raise.
     """
 
     def __init__(self) -> None:
         self._early: list[bytes] = []
-        """The bytes that came before the connection had an owner: uvloop reads at once."""
-        self.take: Callable[[bytes], None] = self._early.append
+        """The bytes received before the connection had an owner: uvloop reads immediately."""
+        self.on_bytes: Callable[[bytes], None] = self._early.append
         self.lost: Callable[[Exception | None], None] = _pass_over
         self.waits_for_acks = True
         """Whether the other side may hold a message back until the message before is acknowledged, by Nagle's
@@ -51,76 +51,76 @@ class TcpTransport(asyncio.Protocol):
     # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """Store the transport of the established connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._socket = transport.get_extra_info("socket")
         self._keep_alive()
         self._rearm_quick_ack()
 
     def data_received(self, data: bytes) -> None:
-        """Take received bytes."""
+        """Pass received bytes on."""
         if self.waits_for_acks:
             self._rearm_quick_ack()
-        self.take(data)
+        self.on_bytes(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more comes."""
+        """Report the end of the connection once."""
         self.resume_writing()
         self._gone.set()
         self.lost(exc)
 
     def pause_writing(self) -> None:
-        """The other side does not keep up."""
+        """Stop writing: the other side does not keep up."""
         self._writable = anyio.Event()
 
     def resume_writing(self) -> None:
-        """The other side takes more."""
+        """Continue writing: the other side reads again."""
         if self._writable is not None:
             self._writable.set()
             self._writable = None
 
     # Methods for the owner
 
-    def hand_to(self, take: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
-        """Give received bytes to `take` from now on, and bytes that came already at once."""
-        self.take, self.lost = take, lost
+    def hand_to(self, on_bytes: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
+        """Pass received bytes to `on_bytes` from now on, including those already received."""
+        self.on_bytes, self.lost = on_bytes, lost
         early, self._early = self._early, []
         for data in early:
-            take(data)
+            on_bytes(data)
 
     @property
     def socket(self) -> socket.socket:
-        """The socket of an open connection."""
+        """Return the socket of an open connection."""
         return cast("socket.socket", self._socket)
 
     def abort(self) -> None:
-        """End the connection at once, without a call of `lost`. Again is harmless."""
+        """Close the connection immediately, without a call of `lost`. Repeating it is harmless."""
         self.lost = _pass_over
         if self._transport is not None:
             self._transport.abort()
 
     def pause_reading(self) -> None:
-        """Let received bytes wait in the kernel. Again is harmless."""
+        """Let received bytes wait in the kernel. Repeating it is harmless."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take received bytes again. Harmless without a pause."""
+        """Read received bytes again. Harmless without a pause."""
         if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
             self._transport.resume_reading()
 
     @property
     def is_open(self) -> bool:
-        """Whether bytes can still be sent."""
+        """Return whether bytes can still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def is_clear(self) -> bool:
-        """Whether bytes can be sent and the other side keeps up."""
+        """Return whether bytes can be sent and the other side keeps up."""
         return self.is_open and self._writable is None
 
     def write(self, data: bytes) -> None:
-        """Send, at once as far as the other side keeps up."""
+        """Write immediately what the other side keeps up with."""
         if self._transport is not None:
             self._transport.write(data)
 
@@ -131,7 +131,7 @@ class TcpTransport(asyncio.Protocol):
             await self._writable.wait()
 
     async def close(self) -> None:
-        """End the sending side, ignore what still comes, and close the connection. Twice is harmless.
+        """Close the sending side, ignore what is still received, and close the connection. Repeating it is harmless.
 
         Closing while the other side still sends resets the connection, and a reset ends some REPLs: nbb, a program of
         Node, does not expect one.
@@ -139,7 +139,7 @@ class TcpTransport(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        self.take = _pass_over
+        self.on_bytes = _pass_over
         try:
             with anyio.move_on_after(FAREWELL_S):
                 transport.write_eof()
@@ -158,7 +158,7 @@ class TcpTransport(asyncio.Protocol):
             try:
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             except OSError:
-                # The socket was closed meanwhile: the read or write that follows says so.
+                # The socket was closed in the meantime: the read or write that follows says so.
                 return
 
     def _keep_alive(self) -> None:
@@ -179,9 +179,9 @@ def _pass_over(_: Any) -> None:
 
 
 def probe_when_silent(raw: socket.socket, *, idle_s: int, interval_s: int, probes: int) -> None:
-    """Have the kernel probe the other side after `idle_s` of silence, and give up after `probes` unanswered probes.
+    """Let the kernel probe the other side after `idle_s` of silence, and give up after `probes` unanswered probes.
 
-    The probes are `interval_s` apart. Windows keeps its own times, which are longer.
+    The probes are `interval_s` apart. Windows has its own times, which are longer.
     """
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "darwin":

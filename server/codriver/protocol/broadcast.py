@@ -66,8 +66,8 @@ class Broadcast:
         if not is_subscribed and not has_streams:
             return
         last_line = self._log.last_line or 0
-        if session.told_line < last_line:
-            session.told_line = last_line
+        if session.reported_line < last_line:
+            session.reported_line = last_line
             if is_subscribed:
                 _resource_updated(session, LOG_URI)
             if has_streams:
@@ -76,7 +76,7 @@ class Broadcast:
     def log_known_to(self, session: ClientSession) -> None:
         """Count the present log as known to this client, which is about to subscribe."""
         self.log_grew_for(session)
-        session.told_line = self._log.last_line or 0
+        session.reported_line = self._log.last_line or 0
 
 
 def _resource_updated(session: ClientSession, uri: str) -> None:

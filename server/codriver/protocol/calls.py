@@ -127,7 +127,7 @@ class Caller:
         given = self._greeting(client, await answer(tool, call, arguments))
         # The log entries of this call are told before its answer, also while such news are gathered.
         self._tell_of_log(client)
-        if client.takes_forms and not is_stateless:
+        if client.accepts_forms and not is_stateless:
             self.questions.consider(client, tool)
         text = self.text_of(given.fields, shows_told=given.shows_told)
         if given.has_numbers:
@@ -138,7 +138,7 @@ class Caller:
         """Fields as JSON, without secrets, for everything that leaves the server for a reader."""
         text = as_json(fields)
         if self.redactor.may_find(text):
-            text = as_json(self.redactor.redact_json(fields, shows_told=shows_told))
+            text = as_json(self.redactor.redact_json(fields, shows_sensitive=shows_told))
         return text
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:

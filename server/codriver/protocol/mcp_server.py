@@ -229,13 +229,13 @@ class MessageStream:
         self._behind: Behind | None = None
         self._has_begun = False
         self._ended = False
-        session.take_at_once = self._take_at_once
+        session.read_immediately = self._take_at_once
 
     async def run(self) -> None:
         """Read until the client has left, and all requests that were read are answered or given up."""
         async with anyio.create_task_group() as self._tasks:
             while not self._ended:
-                await self._session.outbox.wait_for_room()
+                await self._session.outbox.wait_for_space()
                 data = await self._more()
                 if data is None:
                     self._session.open_requests.clear()

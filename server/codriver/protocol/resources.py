@@ -124,14 +124,14 @@ class Resources:
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
         """The resources that exist now: the log, and the skills on offer to this client."""
         always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *self._rows)]
-        if not client.takes_skills:
+        if not client.accepts_skills:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
 
     def templates(self, client: ClientSession) -> list[dict[str, str]]:
         """The families of resources that are too many to list."""
         every = (*TEMPLATES, *self._template_rows)
-        families = every if client.takes_skills else [one for one in every if one[0] != SKILL]
+        families = every if client.accepts_skills else [one for one in every if one[0] != SKILL]
         return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class Resources:
         return await anyio.to_thread.run_sync(self._skills.read_folder, uri, cursor)
 
     def _check_takes_skills(self, client: ClientSession, method: str) -> None:
-        if not client.takes_skills:
+        if not client.accepts_skills:
             raise RequestRefusedError(METHOD_NOT_FOUND, f"there is no method {method!r}", method)
 
     def _hidden(self) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Resources:
         """
         uri = self._ours(uri)
         try:
-            if is_skill(uri) and client.takes_skills:
+            if is_skill(uri) and client.accepts_skills:
                 return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
@@ -220,7 +220,7 @@ class Resources:
         uri = self._ours(uri)
         split = urlsplit(uri)
         try:
-            if is_skill(uri) and client.takes_skills:
+            if is_skill(uri) and client.accepts_skills:
                 await anyio.to_thread.run_sync(self._skills.read, uri)
                 return
             match (split.scheme, split.netloc, *split.path.split("/")[1:]):
@@ -264,7 +264,7 @@ class Resources:
             )
         offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", TEXT_CHARACTERS)))
         given = min(limit, MAX_TEXT_CHARACTERS)
-        piece = await read_texts(partial(transcript.piece, chosen, offset, given), transcript)
+        piece = await read_texts(partial(transcript.chunk, chosen, offset, given), transcript)
         about: dict[str, object] = {}
         notes: list[str] = []
         if offset < piece.dropped:

@@ -215,14 +215,14 @@ class Results:
         searches for REPLs the result itself is awaited, as the instructions name what is found.
         """
         asked = params["protocolVersion"]
-        about = self._first.handshake(asked, takes_skills=client.takes_skills)
+        about = self._first.handshake(asked, takes_skills=client.accepts_skills)
         client.requested_version, client.handshake_version = asked, about["protocolVersion"]
-        client.takes_forms = takes_forms(params["capabilities"].get("elicitation"))
-        client.takes_tasks = client.handshake_version == OLDER and "tasks" in params["capabilities"]
+        client.accepts_forms = takes_forms(params["capabilities"].get("elicitation"))
+        client.accepts_tasks = client.handshake_version == OLDER and "tasks" in params["capabilities"]
         name = self._redactor(params["clientInfo"]["name"])
         self._clients.introduce(client, name=name, handshake=client.handshake)
         offered = about["capabilities"]
-        capabilities = {**offered, "tasks": {**TASKS_OFFERED}} if client.takes_tasks else offered
+        capabilities = {**offered, "tasks": {**TASKS_OFFERED}} if client.accepts_tasks else offered
         result = {**about, "capabilities": capabilities}
         return self._with_instructions(client, lambda words: {**result, "instructions": words})
 
@@ -240,7 +240,7 @@ class Results:
         return make(self._instructions(client))
 
     def _instructions(self, client: ClientSession) -> str:
-        return self._redactor(self._about.instructions(client.name, client.takes_skills))
+        return self._redactor(self._about.instructions(client.name, client.accepts_skills))
 
     def initialized(self, client: ClientSession) -> None:
         """Notify the client of changes from now on, as it knows the result of its handshake."""
@@ -255,7 +255,7 @@ class Results:
         """Return the versions of stateless requests, and how to work here."""
         return self._with_instructions(
             client,
-            lambda words: self.told(version, self._first.discovered(words, takes_skills=client.takes_skills)),
+            lambda words: self.told(version, self._first.discovered(words, takes_skills=client.accepts_skills)),
         )
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
@@ -267,11 +267,11 @@ class Results:
             await anyio.sleep(LOOK_S)
         offered = tools_offered(self._about.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
-        takes_tasks = client.takes_tasks and not is_modern
+        takes_tasks = client.accepts_tasks and not is_modern
         listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)
         result = self.told(version, {"tools": listed})
         if is_modern or (client.handshake and not takes_tasks):
-            takes_skills = client.takes_skills
+            takes_skills = client.accepts_skills
             words = self._redactor(self._about.starting(client.name, takes_skills))
             protocol = MODERN if is_modern else client.requested_version
             greeting = self._first.greeting(protocol, words, is_handshake=not is_modern, takes_skills=takes_skills)

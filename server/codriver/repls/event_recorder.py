@@ -149,7 +149,7 @@ class EventRecorder:
                 return  # the log tells its end in words
             transcript.server_cut |= event.truncated
             if event.cut:
-                transcript.keep_cut(event.cut, is_kept=event.is_kept)
+                transcript.retain_cut(event.cut, is_stored=event.is_kept)
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
@@ -165,7 +165,7 @@ class EventRecorder:
     def _keep(self, evaluation: Evaluation, cut: str) -> None:
         """Note that the REPL keeps the last value."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
-            transcript.keep_cut(cut, is_kept=True)
+            transcript.retain_cut(cut, is_stored=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
         """Put output into the log, and note it if nobody waits for its evaluation any more."""

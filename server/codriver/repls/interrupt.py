@@ -90,7 +90,7 @@ class Interrupter:
         with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
             dump = await adapter.stacks(session)
             if dump is not None:
-                transcript.keep_stacks(dump.whole, dump.own)
+                transcript.retain_stacks(dump.whole, dump.own)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
         """Ask the REPL to interrupt; its answer in words, and whether the evaluation is over.

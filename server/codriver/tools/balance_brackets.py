@@ -27,7 +27,7 @@ class BalanceArguments(Arguments):
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     """The text with the brackets that its indentation asks for."""
-    balanced = await call.services.work.texts.run(call.client, partial(balance, arguments.text))
+    balanced = await call.services.work.editing.run(call.client, partial(balance, arguments.text))
     if balanced.error is not None:
         raise refused(
             "unbalanced",

@@ -103,7 +103,7 @@ def _objection(address: str) -> str | None:
                 listener = listener_of(connection)
             except KernelSilentError:
                 listener = None
-            return judge(listener, None)
+            return objection_to_listener(listener, None)
     except OSError as error:
         return f"nothing listens there ({error.strerror or error})"
 

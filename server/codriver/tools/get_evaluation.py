@@ -114,7 +114,7 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
     ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
-    transcript, work = _transcript(call, evaluation), call.services.work.texts
+    transcript, work = _transcript(call, evaluation), call.services.work.editing
     if arguments.grep is not None:
         return await work.run(call.client, partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
     if arguments.diff_with is not None:

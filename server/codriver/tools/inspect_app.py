@@ -119,9 +119,9 @@ def app_repl(call: Call, key: str | None) -> Repl:
 def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
     """The answer of a seam, without secrets: a part of it may be cut, and half of a secret would not be recognised.
 
-    With `shows_told`, texts that the application calls sensitive stay.
+    With `shows_sensitive`, texts that the application calls sensitive stay.
     """
-    told = call.services.transcripts.cleared(json.loads(text), shows_told=shows_told)
+    told = call.services.transcripts.cleared(json.loads(text), shows_sensitive=shows_told)
     assert isinstance(told, dict)  # noqa: S101  # the seam's contract
     return told
 

@@ -102,7 +102,7 @@ class _Loads:
         forms = await readable_forms(call, readers, text, lisp=lisp)
         if arguments.prune or arguments.dependents:
             read = partial(read_definitions, text)
-            self.namespace = self.namespace or (await call.services.work.texts.run(call.client, read)).namespace
+            self.namespace = self.namespace or (await call.services.work.editing.run(call.client, read)).namespace
         request = Request("", text, forms=forms, file=str(path), kind="load-file", max_length=arguments.max_length)
         request = replace(request, how="whole" if arguments.whole else "")
         return await self._run(replace(request, description=f"load {path}"))

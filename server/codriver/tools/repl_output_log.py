@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 from pydantic import Field, WithJsonSchema
 
 from codriver.log.logbook import APP_EVENT
-from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
+from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, LogQuery
 from codriver.tools.answers.answer_budget import images_for
 from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments, unsaid_default
@@ -70,7 +70,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         result: object = entries
         count, cut = len(entries), None
     else:
-        asked = Question(arguments.query, arguments.inputs, arguments.limit)
+        asked = LogQuery(arguments.query, arguments.inputs, arguments.limit)
         answer = await work.queries.run(call.client, partial(call.services.query, asked))
         result, count, cut = answer.result, answer.count, answer.cut
     gone = _gone(call, arguments, count)
@@ -81,7 +81,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     if arguments.query is None and not traits_of(call.client_name).wants_detail:
         sessions = sum(len(repl.sessions) for repl in call.state.repls.values())
         fitted = partial(_fit_lean, fitted, has_one_session=sessions == 1)
-    shown, notes, omitted = await work.texts.run(call.client, partial(fitted, taken))
+    shown, notes, omitted = await work.editing.run(call.client, partial(fitted, taken))
     if omitted:
         count, cut = count - omitted, cut or "rows"
     if arguments.query is None and isinstance(shown, list):
@@ -174,7 +174,7 @@ def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
 def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
     """The fields on events of applications: the lines of both logs if events are shown, else their number."""
     log, app_log = call.services.log, call.services.app_log
-    if arguments.query is not None or not app_log.kept:
+    if arguments.query is not None or not app_log.stored:
         return {}
     if arguments.category is None:
         count = app_log.count(since=arguments.since, who=arguments.by)

@@ -70,10 +70,10 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 def event_counts(app_log: AppLog) -> dict[str, object]:
     """The counts of applications' events, if there were some."""
-    if not app_log.kept and not app_log.dropped:
+    if not app_log.stored and not app_log.dropped:
         return {}
     counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
-    counts |= {"kept": app_log.kept, "dropped": app_log.dropped}
+    counts |= {"kept": app_log.stored, "dropped": app_log.dropped}
     return {"appLog": {"firstLine": app_log.first_line, "lastLine": app_log.last_line, **counts}}
 
 

@@ -14,7 +14,7 @@ import anyio
 from pydantic import Field
 
 from codriver.errors import refused
-from codriver.log.output_log import Question
+from codriver.log.output_log import LogQuery
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import images_for
 from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
@@ -181,7 +181,7 @@ class _Wait:
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
         bare = images.out_of_json(rows[-self._arguments.limit :])
-        work = self._call.services.work.texts
+        work = self._call.services.work.editing
         shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets, is_asked=asked))
         self._notes += notes
         return shown if isinstance(shown, list) else []
@@ -208,7 +208,7 @@ class _Wait:
             NoTurnError: the turn did not come in time.
         """
         services = self._call.services
-        asked = Question(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
+        asked = LogQuery(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
 
         def ask() -> tuple[Cut | None, T]:
             answer = services.query(asked)

@@ -108,7 +108,7 @@ async def test_a_turn_does_not_begin_anew_with_each_piece_of_a_flood(monkeypatch
     # Of each piece so little is taken apart between two looks at the clock that it is over before a turn is.
     messages = SLICE_BYTES * 2 // 1000
     for _ in range(PIECES):
-        transport.take(encode({"value": "x" * 1000}) * messages)
+        transport.on_bytes(encode({"value": "x" * 1000}) * messages)
     transport.lost(None)
 
     async def take_turns():

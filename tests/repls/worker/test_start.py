@@ -69,17 +69,17 @@ def test_it_ends_with_a_parent_that_was_killed_whatever_it_runs(code):
             until(lambda: not Path(f"/proc/{pid}").exists(), "the worker to end")
 
 
-OWN_NAMES = sorted(
+COMMAND_NAME_PREFIX = sorted(
     {name for path in Path(WORKER).parent.rglob("*/*.py") for name in (path.parent.name, path.stem)} - {"__init__"}
 )
 
 
 def test_a_project_can_have_modules_of_any_name(tmp_path):
-    for name in [*OWN_NAMES, "worker", "queue", "bisect", "keyword"]:
+    for name in [*COMMAND_NAME_PREFIX, "worker", "queue", "bisect", "keyword"]:
         (tmp_path / f"{name}.py").write_text("whose = 'the project'\n")
     with contextlib.closing(Repl(tmp_path)) as repl:
         repl.connect()
-        for name in [*OWN_NAMES, "worker"]:
+        for name in [*COMMAND_NAME_PREFIX, "worker"]:
             assert texts(repl.evaluate(f"import {name}\n{name}.whose"), "value") == ["'the project'"], name
         assert texts(repl.evaluate("1 / 0"), "ex") == ["ZeroDivisionError"], "with Python's own modules"
 

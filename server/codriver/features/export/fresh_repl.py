@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
-from codriver.net.task_set import own_tasks
+from codriver.net.task_set import cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAnReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (
@@ -254,7 +254,7 @@ async def fresh_repl(
         place = str(file or await running.endpoint())
         adapter = await _connected(stack, partial(connect, place), running, recipe)
         fresh = FreshRepl(adapter, heard, timeout_s, is_kernel=file is not None)
-        tasks = await stack.enter_async_context(own_tasks())
+        tasks = await stack.enter_async_context(cancelled_on_exit())
 
         async def end_inputs() -> None:
             nonlocal reading

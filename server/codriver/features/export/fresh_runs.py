@@ -283,7 +283,7 @@ class FreshRuns:
 @cache
 def _interpreter(workspace: Path) -> str:
     """The interpreter that the workspace's server was told to use, else that of the settings."""
-    served = known_servers.ask(workspace, "codriver-export").health or {}
+    served = known_servers.health_of(workspace, "codriver-export").health or {}
     return str(served.get("python") or load(workspace, environ=os.environ, model=Settings).settings.python)
 
 

@@ -96,7 +96,7 @@ async def _notes(call: Call, life: Life, said: Said) -> list[str]:
     if len(said.code) + news <= AT_ONCE_CHARACTERS:
         met = find()
     else:
-        met = await call.services.work.texts.run(call.client, find)
+        met = await call.services.work.editing.run(call.client, find)
     return _told(call, said.who, met)
 
 
@@ -131,7 +131,7 @@ async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
     space = _module(str(path), str(services.workspace)) if language == "python" else "user"
     edits = EditsOf(language, space, shown, (*earlier, edit) if is_shared else (edit,))
     find = partial(_found_in_edit, state, edits, life if beside else None)
-    met = await services.work.texts.run(call.client, find)
+    met = await services.work.editing.run(call.client, find)
     told = _told(call, edit.who, met)
     note = _others_edit(call, edited)
     return told or ([note] if note else [])

@@ -13,7 +13,7 @@ from codriver.errors import CodriverError
 from codriver.features.handoff.defined_names import names_on_disk
 from codriver.features.handoff.report import MOST_BYTES, Present, compose
 from codriver.features.handoff.work_story import Story, read_story
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.drift_notes import drift_lines, drift_of
 from codriver.tools.calls.call import Onlooker
@@ -95,7 +95,7 @@ def _others(services: Services, reader: str, client: str, *, is_for_another: boo
     """The other clients by their callers' names, each once, without our own commands."""
     rows = services.client_counters()
     names = [str(row["name"]) for row in rows if row["id"] != client and row["name"]]
-    found = [client_slug(name) for name in names if not name.startswith(OWN_NAMES)]
+    found = [client_slug(name) for name in names if not name.startswith(COMMAND_NAME_PREFIX)]
     if is_for_another and reader in found:
         found.remove(reader)
     return tuple(sorted(set(found)))

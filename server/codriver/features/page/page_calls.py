@@ -26,7 +26,7 @@ from codriver.features.handoff.live_handoff import handoff
 from codriver.features.page.page_admission import FRAMES
 from codriver.features.page.table_markup import without_connections
 from codriver.log.facts import facts_of
-from codriver.log.output_log import Question
+from codriver.log.output_log import LogQuery
 from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 async def _ask(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
     """The rows of a query with these inputs."""
-    asked = partial(services.query, Question(text, inputs, MOST_FOUND))
+    asked = partial(services.query, LogQuery(text, inputs, MOST_FOUND))
     return (await services.work.queries.run(client.id, asked)).rows
 
 

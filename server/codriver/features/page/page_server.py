@@ -24,7 +24,7 @@ from codriver.features.page.page_files import FRAME_POLICY, GUARDS, page_files
 from codriver.features.page.page_redirect import remove_redirect
 from codriver.features.page.page_rows import RowReader, header, tests_under_way
 from codriver.features.page.request_body import BadBodyError, read_body
-from codriver.net.admission import ASKING, comes_from_user
+from codriver.net.admission import QUERY_THREADS, is_from_user
 from codriver.net.outbox import Outbox
 from codriver.net.refusal_log import RefusalLog
 from codriver.tools.calls.client_traits import HUMAN_CLIENT
@@ -79,7 +79,7 @@ class PageServer:
         self._access = Access()
         self._port = 0
         self._files: Mapping[str, PageFile] = {}
-        self._threads = anyio.CapacityLimiter(ASKING)
+        self._threads = anyio.CapacityLimiter(QUERY_THREADS)
         self._refusals = RefusalLog(logger)
         self._connections = Connections(MAX_CONNECTIONS)
         self._looking = 0
@@ -123,7 +123,7 @@ class PageServer:
         """Serve one connection. A failure ends this connection alone."""
         try:
             async with stream:
-                if not await comes_from_user(stream, self._threads, self._refusals):
+                if not await is_from_user(stream, self._threads, self._refusals):
                     return
                 with self._connections.admit() as connection:
                     await self._converse(stream, connection)

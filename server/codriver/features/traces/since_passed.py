@@ -85,7 +85,7 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
     now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
     if before is None or now is None or now[0] not in BAD_OUTCOMES:
         return ""
-    return await call.services.work.texts.run(call.client, partial(_first, test, before[1], now[1]))
+    return await call.services.work.editing.run(call.client, partial(_first, test, before[1], now[1]))
 
 
 def _passed_before(call: Call, job: str, kept: JobReport) -> tuple[TestFinished, int] | None:

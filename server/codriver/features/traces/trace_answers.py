@@ -50,7 +50,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
     """
     runs = call.services.part(RecordedRuns)
     try:
-        run = await call.services.work.texts.run(call.client, partial(runs.get, evaluation))
+        run = await call.services.work.editing.run(call.client, partial(runs.get, evaluation))
     except UnreadableRunError:
         run = None
     if run is None:

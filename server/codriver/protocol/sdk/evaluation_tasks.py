@@ -79,7 +79,7 @@ def offered(ctx: Context) -> bool:
     if ctx.protocol_version == MODERN:
         extensions = capabilities_of(ctx).get("extensions")
         return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
-    return ctx.lifespan_context.takes_tasks
+    return ctx.lifespan_context.accepts_tasks
 
 
 def check_offered(ctx: Context) -> None:
@@ -170,7 +170,7 @@ class EvaluationTasks:
             check_offered(ctx)
         asked = (ctx.params or {}).get("task")
         is_modern = ctx.protocol_version == MODERN
-        if ctx.method != CALL or asked is None or is_modern or not ctx.lifespan_context.takes_tasks:
+        if ctx.method != CALL or asked is None or is_modern or not ctx.lifespan_context.accepts_tasks:
             return await call_next(ctx)
         params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         client = ctx.lifespan_context

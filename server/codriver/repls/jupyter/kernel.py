@@ -22,7 +22,7 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
-from codriver.net.task_set import own_tasks
+from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_of, strings_of, text_of
 
@@ -182,7 +182,7 @@ async def open_kernel(
         PackageMissingError: a package for the carrier is missing.
     """
     kernel = Kernel(on_foreign)
-    async with carrier(kernel.take) as channel, own_tasks() as tasks:
+    async with carrier(kernel.take) as channel, cancelled_on_exit() as tasks:
         kernel.channel = channel
         tasks.start_soon(kernel.follow)
         try:

@@ -23,7 +23,7 @@ import anyio
 import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.net.task_set import own_tasks
+from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import NotAnReplError
 from codriver.repls.jupyter.messages import RATE_LIMIT, SOCKETS, Channel, Message, new_header, read_message
 from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi, TokenRefusedError
@@ -70,7 +70,7 @@ async def open_server_channel(
     channel = ServerChannel(api, kernel, on_message)
     opened = await open_socket(api, kernel, channel.session)
     try:
-        async with own_tasks() as tasks:
+        async with cancelled_on_exit() as tasks:
             tasks.start_soon(channel.run, opened)
             tasks.start_soon(channel.poll)
             await channel.await_first_word(first_s)
@@ -198,7 +198,7 @@ class ServerChannel(Channel):
         Raises:
             FrameError: the received data are no message.
         """
-        async with own_tasks() as tasks:
+        async with cancelled_on_exit() as tasks:
             tasks.start_soon(self._write, current)
             tasks.start_soon(current.watch)
             try:

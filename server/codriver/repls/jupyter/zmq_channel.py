@@ -28,7 +28,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
 from codriver.net.cooperative_turns import Turns, in_turns
 from codriver.net.kernel_sockets import objection_at, objection_to, plain
-from codriver.net.task_set import own_tasks
+from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import (
     NotAnReplError,
     PackageMissingError,
@@ -107,7 +107,7 @@ async def open_zmq(
     channel = ZmqChannel(place, information, signer, on_message, process, keep_up)
     try:
         await channel.open()
-        async with own_tasks() as tasks:
+        async with cancelled_on_exit() as tasks:
             for name in SOCKETS:
                 tasks.start_soon(channel.read, name)
                 tasks.start_soon(channel.tell, name)
@@ -284,7 +284,7 @@ class ZmqChannel(Channel):
         with suppress(OSError):
             beat = await self._open_socket("hb", "REQ", "")
         try:
-            async with own_tasks() as tasks:
+            async with cancelled_on_exit() as tasks:
                 if beat is not None:
                     tasks.start_soon(beat.read)
                 await self._await_silence(beat)

@@ -34,7 +34,7 @@ from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
-from codriver.net.task_set import own_tasks
+from codriver.net.task_set import cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
@@ -262,7 +262,7 @@ async def start(
         process, command, port_file=port_file, stale=stale, start_timeout_s=start_timeout_s, farewell=farewell
     )
     try:
-        async with own_tasks() as tasks:
+        async with cancelled_on_exit() as tasks:
             try:
                 if process.stdout is not None and process.stderr is not None:
                     tasks.start_soon(_drain, process.stdout, "out", running, on_output)

@@ -15,7 +15,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
-from codriver.net.task_set import own_tasks
+from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
@@ -121,7 +121,7 @@ async def connect(  # all but the first are optional
         NotAnReplError: the listener does not answer as an nREPL server does.
     """
     adapter: NreplAdapter | None = None
-    async with own_tasks() as tasks:
+    async with cancelled_on_exit() as tasks:
 
         def on_stray(message: Message) -> None:
             if SENSITIVE_OP in message.fields:

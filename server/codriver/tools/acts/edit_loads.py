@@ -111,7 +111,7 @@ class EditLoads:
         """
         call, held_up = self._call, ""
         await await_search(call.services.core)
-        files = await call.services.work.texts.run(call.client, partial(changed_files, results))
+        files = await call.services.work.editing.run(call.client, partial(changed_files, results))
         ends_at = anyio.current_time() + call.wait_ms() / 1000
         for file in files:
             path = results[file.place].change.path

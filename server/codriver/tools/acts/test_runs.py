@@ -267,8 +267,8 @@ async def _describe_in_repl(
     if stopped:
         if is_named(stopped):
             fields["stoppedIn"] = row_json(stopped, call.services.workspace)
-        if "frames" not in stopped and transcript.own_stacks:
-            fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
+        if "frames" not in stopped and transcript.user_stacks:
+            fields["stacks"] = tail(transcript.user_stacks, STACKS_BYTES).text
     if not wants_detail(call, asked):
         reader = reader_of(call, asked, evaluation.who, evaluation, session)
         named = (reader.namespace or "").partition("::")[0]

@@ -12,7 +12,7 @@ from codriver.tools.answers.new_output import FLOODED, Telling
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.log.transcripts import Part, Piece, Transcript
+    from codriver.log.transcripts import Chunk, Part, Transcript
     from codriver.tools.answers.answer_budget import Images
 
 MAX_VALUES = 100
@@ -95,7 +95,7 @@ def _texts(
     flood = FLOODS * max_bytes
     if transcript.stacks and not telling.begin("stacks"):
         telling.reach("stacks", len(transcript.stacks))
-        stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
+        stacks = head(transcript.user_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         said.append("stacks is where your code was; get_evaluation with part stacks has all of it")
@@ -130,9 +130,9 @@ def _texts(
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
 
 
-def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part, Piece]:
+def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part, Chunk]:
     """The ends of the streams with news for the caller, so many characters of the news."""
-    ends: dict[Part, Piece] = {}
+    ends: dict[Part, Chunk] = {}
     for key in STREAMS:
         text, begin = transcript.text(key), telling.begin(key)
         if (total := text.total) > begin:
@@ -215,7 +215,7 @@ def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int
 
 
 def _ends(
-    said: list[str], transcript: Transcript, key: Part, begin: int, last: Piece, sizes: tuple[int, int, int]
+    said: list[str], transcript: Transcript, key: Part, begin: int, last: Chunk, sizes: tuple[int, int, int]
 ) -> str:
     """A stream from `begin` on, or its head and its tail, by whole lines where these are short, and a note on the rest.
 

@@ -44,7 +44,7 @@ class Telling:
         self._reads_input = reads_input
         self._notes_told = call.services.told.notes
         self._caller = caller = caller_of(call, asked)
-        self._before = NOWHERE if transcript is None or caller is None else transcript.told_to(caller)
+        self._before = NOWHERE if transcript is None or caller is None else transcript.reported_to(caller)
         self._reached: dict[str, int] = {}
         self._notes: list[str] = []
 
@@ -88,6 +88,6 @@ class Telling:
 
     def _hand_out(self) -> None:
         if self._reached and self.transcript is not None:
-            self.transcript.tell(self._caller, self._reached)
+            self.transcript.report(self._caller, self._reached)
         if self._notes:
             self._notes_told.note(self._caller, self._notes)

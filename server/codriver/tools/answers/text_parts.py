@@ -30,7 +30,7 @@ def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | Non
     Places count from the beginning of the whole text, so they stay valid when the oldest part is dropped.
     """
     # A character has at least one byte.
-    piece = transcript.piece(part, start, max_bytes if length is None else min(length, max_bytes))
+    piece = transcript.chunk(part, start, max_bytes if length is None else min(length, max_bytes))
     text = head(piece.text, max_bytes).text or piece.text[:1]  # at least one character, as `next` is to lead on
     end = piece.start + len(text)
     fields: dict[str, object] = {"part": part, "text": text, "from": piece.start, "totalCharacters": piece.total}

@@ -14,7 +14,7 @@ from codriver.core.records import dataclass
 from codriver.core.state import Session, free_name
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.gate import LOOK_S, to_name_one
@@ -286,7 +286,7 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
 def _lane(call: Call, who: str) -> Lane | None:
     """The lane of a caller, in whichever REPL; None for a caller in the session that all share."""
-    if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
+    if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(COMMAND_NAME_PREFIX):
         return None
     return Lane(call.client_name, who, call.conversation)
 

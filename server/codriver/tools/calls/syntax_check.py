@@ -234,7 +234,7 @@ async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bo
     if not lisp:
         check_python(readers, code)
         return ()
-    texts = call.services.work.texts
+    texts = call.services.work.editing
     # Short code does not overtake the long code before it.
     if len(code) <= AT_ONCE_CHARACTERS and not texts.is_busy(call.client):
         return _lisp_forms(code)
