@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 
 from codriver.app.features import manifest
-from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, AddServerLine, ToolsChanged, WorkspaceAccepted
+from codriver.core.actions import (
+    AddServerLine,
+    LatchError,
+    ResourcesChanged,
+    RestartRepl,
+    ToolsChanged,
+    WorkspaceAccepted,
+)
 from codriver.core.values import LIVE
 from codriver.files import stamp_of
 from codriver.files.polling import PORT_FILES_S, Poller

@@ -399,9 +399,7 @@ class Store:
             file.remove()
 
     def usage(self) -> dict[str, object]:
-        """Return the size of all strings, for people and programs to see: bytes in memory and on disk, and trouble
-        there.
-        """
+        """Return the size of all strings, in bytes in memory and on disk, and any disk error."""
         with self.lock:
             fields: dict[str, object] = {"keptBytes": self.stored, "spilledBytes": self.bytes}
             if self.issue.why is not None:
