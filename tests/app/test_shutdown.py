@@ -199,7 +199,7 @@ async def test_clients_are_parted_with_before_the_repls_end_and_the_workspace_is
             await steps["end the REPLs"]()
 
         server.shutdown.steps[:] = [*(steps | {"end the REPLs": end_repls}).items()]
-        visitor = threading.Thread(target=visit, args=[server._core.state.life.port])
+        visitor = threading.Thread(target=visit, args=[server._core.state.lifecycle.port])
         visitor.start()
         return visitor
 

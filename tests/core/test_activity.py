@@ -77,7 +77,7 @@ def test_only_the_newest_callers_of_a_connection_are_remembered():
     state = state_of("c1")
     for number in range(reported_evaluations.MAX_CALLERS + 5):
         state = told(state, "c1", f"who-{number}")
-    kept = state.clients["c1"].told
+    kept = state.clients["c1"].knowledge
     assert len(kept) == reported_evaluations.MAX_CALLERS
     assert "who-0" not in kept
 

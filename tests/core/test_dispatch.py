@@ -40,11 +40,11 @@ class LostEffect(Effect):
 
 
 def set_port(state, action):
-    return Outcome(replace(state, life=replace(state.life, port=action.port)))
+    return Outcome(replace(state, lifecycle=replace(state.lifecycle, port=action.port)))
 
 
 def add_port(state, action):
-    after = replace(state, life=replace(state.life, port=state.life.port + action.port))
+    after = replace(state, lifecycle=replace(state.lifecycle, port=state.lifecycle.port + action.port))
     return Outcome(after, tuple(filter(None, [action.effect])), tuple(filter(None, [action.follow_up])))
 
 
@@ -69,13 +69,13 @@ def told():
 
 @pytest.fixture
 def core(told):
-    made = core_with(lambda effect: told.append((effect.value, made.state.life.port)))
+    made = core_with(lambda effect: told.append((effect.value, made.state.lifecycle.port)))
     return made
 
 
 def test_each_handler_sees_the_state_the_one_before_left(core):
     core.report(AddPort(10), AddPort(100))
-    assert core.state.life.port == 111
+    assert core.state.lifecycle.port == 111
 
 
 def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(core, told):
@@ -86,7 +86,7 @@ def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(cor
 def test_a_follow_up_that_fails_takes_no_effect_from_what_stands(core, told):
     with pytest.raises(UnhandledError):
         core.report(AddPort(10, follow_up=Lost(), effect=Note(value="outer")))
-    assert (core.state.life.port, told) == (11, [("outer", 11)])
+    assert (core.state.lifecycle.port, told) == (11, [("outer", 11)])
 
 
 def test_effects_of_one_dispatch_are_performed_in_order_after_all_handlers(core, told):
@@ -95,19 +95,19 @@ def test_effects_of_one_dispatch_are_performed_in_order_after_all_handlers(core,
 
 
 def test_a_part_of_the_state_named_in_an_action_is_that_before_it(core):
-    core.report(AddPort(10), SetPort(from_state("life.port")), AddPort(from_state("life.port")))
-    assert core.state.life.port == 22
+    core.report(AddPort(10), SetPort(from_state("lifecycle.port")), AddPort(from_state("lifecycle.port")))
+    assert core.state.lifecycle.port == 22
 
 
 def test_a_part_of_the_state_named_in_an_effect_is_that_after_its_own_action(core, told):
-    core.report(AddPort(10, effect=Note(value=from_state("life.port"))), AddPort(100))
+    core.report(AddPort(10, effect=Note(value=from_state("lifecycle.port"))), AddPort(100))
     assert told == [(11, 111)]
 
 
 def test_the_time_the_context_and_the_settings_are_filled_in(core):
     core.dispatch({"more": 100}, [SetPort(from_settings("port")), AddPort(from_context("now"))])
     core.dispatch({"more": 100}, [AddPort(from_context("more"))])
-    assert core.state.life.port == 1771
+    assert core.state.lifecycle.port == 1771
 
 
 def test_the_time_is_the_same_in_all_that_one_dispatch_leads_to(told):
@@ -129,23 +129,23 @@ def test_a_continuation_gets_the_whole_result_or_a_part_counted_from_one(core):
     core.resume(Note(then=(SetPort(from_result(2)),)), ("a", 5))
     core.resume(Note(then=(AddPort(from_result()),)), 3)
     core.resume(Note(), "nothing is to follow")
-    assert core.state.life.port == 8
+    assert core.state.lifecycle.port == 8
 
 
 def test_a_continuation_sees_state_and_context_as_they_were_at_the_effect(told):
     core = core_with(told.append)
-    then = (SetPort(from_context("more")), AddPort(from_state("life.port")), AddPort(from_result()))
+    then = (SetPort(from_context("more")), AddPort(from_state("lifecycle.port")), AddPort(from_result()))
     core.dispatch({"more": 4}, [AddPort(1, effect=Note(value=0, then=then))])
     core.report(SetPort(1000))
     core.resume(told[0], 100)
-    assert core.state.life.port == 106
+    assert core.state.lifecycle.port == 106
 
 
 @pytest.mark.parametrize(
     "port",
     [
         from_context("missing"),
-        from_state("life.missing"),
+        from_state("lifecycle.missing"),
         from_state("clients.missing"),
         from_settings("missing"),
         from_result(),
@@ -155,7 +155,7 @@ def test_a_continuation_sees_state_and_context_as_they_were_at_the_effect(told):
 def test_a_value_that_cannot_be_filled_in_is_an_error_and_changes_nothing(core, port):
     with pytest.raises(UnresolvedError, match="nothing of that name"):
         core.report(AddPort(5), SetPort(port))
-    assert core.state.life.port == 1
+    assert core.state.lifecycle.port == 1
 
 
 def test_a_part_beyond_the_result_is_an_error(core):
@@ -165,9 +165,9 @@ def test_a_part_beyond_the_result_is_an_error(core):
 
 def test_what_looks_like_a_named_value_inside_client_data_is_left_alone(told):
     core = core_with(told.append)
-    data = {"$": "state", "nested": [from_state("life.port")]}
-    core.report(AddPort(1, effect=Note(value=data, data=from_state("life.port"))))
-    assert (told[0].value, told[0].data) == (data, from_state("life.port"))
+    data = {"$": "state", "nested": [from_state("lifecycle.port")]}
+    core.report(AddPort(1, effect=Note(value=data, data=from_state("lifecycle.port"))))
+    assert (told[0].value, told[0].data) == (data, from_state("lifecycle.port"))
     core.report(AddPort(1, effect=Note(value=(from_context("now"),))))
     assert told[1].value == (from_context("now"),)
 
@@ -175,13 +175,13 @@ def test_what_looks_like_a_named_value_inside_client_data_is_left_alone(told):
 def test_an_action_that_nobody_handles_is_an_error_and_changes_nothing(core):
     with pytest.raises(UnhandledError, match="Lost"):
         core.report(AddPort(5), Lost())
-    assert core.state.life.port == 1
+    assert core.state.lifecycle.port == 1
 
 
 def test_an_effect_that_nobody_performs_is_an_error_before_anything_is_done(core, told):
     with pytest.raises(UnhandledError, match="LostEffect"):
         core.report(AddPort(5, effect=Note(value=1)), AddPort(5, effect=LostEffect()))
-    assert (core.state.life.port, told) == (1, [])
+    assert (core.state.lifecycle.port, told) == (1, [])
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -205,4 +205,4 @@ def test_an_effect_may_dispatch_while_it_is_performed(told):
     made = core_with(perform)
     made.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))
     assert told == ["again", "inner", "last"]
-    assert made.state.life.port == 4
+    assert made.state.lifecycle.port == 4

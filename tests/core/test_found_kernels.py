@@ -175,7 +175,7 @@ def test_what_was_said_of_others_is_the_same():
 
 
 def test_it_is_listed_with_its_notebook_as_a_reader_in_the_workspace_says_it():
-    state = replace(state_of(), life=Lifecycle(workspace="/w"))
+    state = replace(state_of(), lifecycle=Lifecycle(workspace="/w"))
     for path, shown in (("/w/sub/a.ipynb", "sub/a.ipynb"), ("/elsewhere/a.ipynb", "/elsewhere/a.ipynb")):
         kernel = repl("a-ipynb", notebook=path)
         assert session_row(state, kernel, kernel.sessions["main"])["notebook"] == shown

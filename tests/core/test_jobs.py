@@ -103,7 +103,7 @@ def test_a_cancelled_job_never_starts(server):
 def test_the_log_has_one_line_about_each_job(server):
     job = server.run_tests("ann", "pytest")
     assert server.logged == []
-    server.end(job, "failed", said="pytest: 1 failed")
+    server.end(job, "failed", summary="pytest: 1 failed")
     assert server.logged == [("otherErrorOutput", "ann ran pytest: 1 failed", "ann", TEST_JOBS)]
 
 

@@ -24,19 +24,19 @@ def listening(asked):
 
 def test_a_start_asks_to_listen_and_a_listener_that_is_open_is_announced():
     state, effects = run(START, listening(5000))
-    assert state.life.phase == "started"
+    assert state.lifecycle.phase == "started"
     assert [type(effect) for effect in effects] == [Listen, Announce]
-    assert state.life.port_note is None
+    assert state.lifecycle.port_note is None
 
 
 def test_another_port_than_the_one_asked_for_is_noted_with_both():
     state, _ = run(START, listening(1664))
-    assert "1664" in state.life.port_note
-    assert "5000" in state.life.port_note
+    assert "1664" in state.lifecycle.port_note
+    assert "5000" in state.lifecycle.port_note
 
 
 def test_any_free_port_needs_no_note():
-    assert run(START, listening(0))[0].life.port_note is None
+    assert run(START, listening(0))[0].lifecycle.port_note is None
 
 
 def test_a_second_start_changes_nothing():
@@ -46,7 +46,7 @@ def test_a_second_start_changes_nothing():
 
 def test_a_stop_winds_down_once_and_ends_stopped():
     state, effects = run(START, listening(0), Stop("asked"), Stop("again"), Stopped())
-    assert state.life.phase == "stopped"
+    assert state.lifecycle.phase == "stopped"
     assert [effect for effect in effects if isinstance(effect, WindDown)] == [WindDown(reason="asked")]
 
 

@@ -51,6 +51,6 @@ def test_a_start_is_filled_in_from_settings_state_time_and_the_listeners_result(
     (listen,) = performed
     assert (listen.host, listen.port, core.state.lifecycle.started_at) == ("127.0.0.1", 1664, 5)
     core.resume(listen, ("127.0.0.1", 40_001))
-    assert performed[1].life == core.state.lifecycle
+    assert performed[1].lifecycle == core.state.lifecycle
     assert (core.state.lifecycle.phase, core.state.lifecycle.port) == ("started", 40_001)
     assert "1664" in core.state.lifecycle.port_note

@@ -40,7 +40,7 @@ def test_both_logs_have_the_lines_of_one_counter(log, app):
         [5, 8],
         [6, 7],
     )
-    assert (app.first_line, app.last_line, app.entity_count, app.kept) == (6, 7, 2, 2)
+    assert (app.first_line, app.last_line, app.entity_count, app.stored) == (6, 7, 2, 2)
 
 
 def test_an_event_has_what_is_known_and_no_key_for_the_rest(app):
@@ -166,7 +166,12 @@ def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
     for _ in range(MAX_EVENTS + 50):
         app.record(event())
     assert [entry.text for entry in log.entries()] == ["the oldest"]
-    assert (app.entity_count, app.kept, app.first_line, app.last_evicted_line) == (MAX_EVENTS, MAX_EVENTS + 50, 56, 55)
+    assert (app.entity_count, app.stored, app.first_line, app.last_evicted_line) == (
+        MAX_EVENTS,
+        MAX_EVENTS + 50,
+        56,
+        55,
+    )
     assert (log.evicted, log.last_evicted_line) == (0, 4)
 
 
@@ -229,7 +234,7 @@ def test_threads_that_record_in_both_logs_share_no_line_and_see_them_rise(log, a
 def test_what_was_not_recorded_is_counted(app):
     app.drop(37)
     app.drop(3)
-    assert (app.kept, app.dropped) == (0, 40)
+    assert (app.stored, app.dropped) == (0, 40)
 
 
 def test_the_logs_own_attributes_come_first_and_are_no_more_than_they_were():

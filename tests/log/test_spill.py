@@ -87,7 +87,7 @@ async def test_who_can_wait_until_the_disk_has_what_was_printed_does(held_up, mo
     over = anyio.Event()
 
     async def wait():
-        await store.keep_up()
+        await store.wait_until_written()
         over.set()
 
     async with anyio.create_task_group() as tasks:
@@ -103,10 +103,10 @@ async def test_who_can_wait_until_the_disk_has_what_was_printed_does(held_up, mo
 async def test_nobody_waits_twice_for_a_disk_that_hangs(held_up, monkeypatch):
     monkeypatch.setattr(spill_files, "HANGS_S", 0.05)
     store, _, _ = held_up
-    await store.keep_up()
+    await store.retain_up()
     monkeypatch.setattr(spill_files, "HANGS_S", 3600)
     with anyio.fail_after(60):
-        await store.keep_up()
+        await store.retain_up()
 
 
 def files_in(folder):
@@ -340,7 +340,7 @@ def test_a_disk_that_cannot_be_written_is_told_once_and_so_is_that_it_can_be_aga
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
 def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made, tmp_path, monkeypatch):
     store = made(max_bytes=1024 * MIB)
-    folder = store._folder.path()
+    folder = store._directory.path()
     pipe = tmp_path / "hanging"
     posix_only.make_pipe(pipe)
     opened = spill_files._open

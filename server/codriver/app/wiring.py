@@ -145,7 +145,7 @@ def build(
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, selection(live.settings))
-    server_kernels = ServerKernels(os.environ, redactor.learn, transcripts.store.retain_up)
+    server_kernels = ServerKernels(os.environ, redactor.learn, transcripts.store.wait_until_written)
     server_kernels.name(named_kernels(live.settings.kernels, os.environ))
     parts: Parts
 

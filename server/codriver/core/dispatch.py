@@ -50,7 +50,7 @@ class Listen(Effect):
 class Announce(Effect):
     """Write the port file and its companion, now that the server can be reached."""
 
-    lifecycle: Later[Lifecycle] = from_state("life")
+    lifecycle: Later[Lifecycle] = from_state("lifecycle")
 
 
 @dataclass(frozen=True)

@@ -343,7 +343,7 @@ class Store:
         is_hopeful = is_moving and self.issue.why is None and self.stored <= MAX_MOVING
         return unwritten > self.max_stored and not is_hopeful
 
-    async def retain_up(self) -> None:
+    async def wait_until_written(self) -> None:
         """Wait while much is on its way to the disk, unless the disk hangs: for callers that can hold up the output."""
         seen, waited_s = self._writes, 0.0
         while self.stored > MOST_AHEAD and self.movers and self._writes != self._hung_after:
