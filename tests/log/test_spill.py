@@ -52,8 +52,8 @@ def made(tmp_path):
     """Makes stores, and ends them."""
     stores = []
 
-    def make(max_held=32 * MIB, max_bytes=64 * MIB, root=tmp_path / "spill"):
-        stores.append(Store(max_held, SpillCapacity(root, max_bytes)))
+    def make(max_stored=32 * MIB, max_bytes=64 * MIB, root=tmp_path / "spill"):
+        stores.append(Store(max_stored, SpillCapacity(root, max_bytes)))
         return stores[-1]
 
     yield make

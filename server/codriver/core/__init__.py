@@ -8,10 +8,9 @@ of the classes in `values`, which adapters and tools use unchanged.
 
 1. the line of JSON-RPC that a client sent, parsed to a dictionary (`protocol.plain_requests`);
 2. the checked arguments of the tool, such as `EvaluateArguments` (`tools.evaluate_code`);
-3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state keeps the request
-while it
-   waits, the effect `RunEvaluation` carries it, and the adapter is given it;
-4. the fields of the REPL's message, one such message a form (`repls.nrepl.evaluation`);
+3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state stores it while it
+   waits, the effect `RunEvaluation` carries it to the adapter;
+4. the fields of the REPL's message, one message per form (`repls.nrepl.evaluation`);
 5. the message's bytes (`wire.bencode`).
 
 *From a failure to the answer* there are three:

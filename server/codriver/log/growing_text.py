@@ -67,8 +67,8 @@ def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
 class Text:
     """A string that grows at its end. Positions count from its beginning, even after that beginning is dropped.
 
-    If the text cannot go to the disk, at most `store.max_stored` characters are stored, or one whole chunk: the oldest is
-    dropped. Everything but `move` and `drop_file` may be called from any thread.
+    If the text cannot go to the disk, at most `store.max_stored` characters are stored, or one whole chunk. The oldest
+    is dropped. Everything but `move` and `drop_file` may be called from any thread.
     """
 
     __slots__ = (

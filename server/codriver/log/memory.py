@@ -463,7 +463,7 @@ class RunRecorder:
             self._woken.set()
 
     async def run(self, reporter_of: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
-        """Write all changes, until cancelled. `reporter_of` returns the function that reports errors, by the code of an error."""
+        """Write all changes, until cancelled. `reporter_of` maps an error's code to the function that reports it."""
         if reporter_of is not None:
             self._runs_errors.report = reporter_of("runs-unwritable")
             self._documents_errors.report = reporter_of("checkpoints-unwritable")

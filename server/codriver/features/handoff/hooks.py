@@ -8,7 +8,7 @@ from codriver.features.handoff import conflicts
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.live_handoff import handoff
 from codriver.features.handoff.report import MOST_BYTES
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
 from codriver.tools.calls.call import CallHooks
 from codriver.tools.calls.caller_slugs import client_slug, slug
@@ -30,7 +30,7 @@ NOTHING_YET: Final = "Codriver: nothing was evaluated here yet, and no REPL is k
 async def _for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
     """Return the handoff for the caller `who`; without one, for the client's own caller, or nobody for a command."""
     who = given.get("who", "")
-    is_command = client.name.startswith(OWN_NAMES)
+    is_command = client.name.startswith(COMMAND_NAME_PREFIX)
     reader = slug(who) or ("" if is_command else client_slug(client.name))
     text = await handoff(services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=WAIT_S)
     return text or NOTHING_YET
@@ -47,7 +47,7 @@ async def _introduce(call: Call, start: Started) -> str:
         call.services,
         start.who,
         client=call.client,
-        is_for_another=call.client_name.startswith(OWN_NAMES),
+        is_for_another=call.client_name.startswith(COMMAND_NAME_PREFIX),
         wait_s=start.wait_s,
         most_bytes=MOST_BYTES if start.source in FORGOTTEN else STARTED_BYTES,
     )

@@ -108,7 +108,7 @@ class RequestFields:
 
     def are_kept(self, limits: PrintLimits) -> bool:
         """Whether a session remembers these limits from request to request: only defaults, never a call's own."""
-        return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
+        return self._probed.keeps_print_limits and not (limits.is_length_explicit or limits.is_depth_explicit)
 
     def _of_any(
         self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
@@ -127,8 +127,8 @@ class RequestFields:
             fields.update(extra.fields)
         if request.is_partial:
             fields["codriver/partial"] = 1
-        if request.hold:
-            fields |= self._holds.fields(request.hold)
+        if request.undo_id:
+            fields |= self._holds.fields(request.undo_id)
         if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):
             fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
         return fields
