@@ -103,10 +103,10 @@ async def test_who_can_wait_until_the_disk_has_what_was_printed_does(held_up, mo
 async def test_nobody_waits_twice_for_a_disk_that_hangs(held_up, monkeypatch):
     monkeypatch.setattr(spill_files, "HANGS_S", 0.05)
     store, _, _ = held_up
-    await store.retain_up()
+    await store.wait_until_written()
     monkeypatch.setattr(spill_files, "HANGS_S", 3600)
     with anyio.fail_after(60):
-        await store.retain_up()
+        await store.wait_until_written()
 
 
 def files_in(folder):

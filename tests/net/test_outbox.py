@@ -68,7 +68,7 @@ async def test_a_congested_outbox_makes_its_reader_wait_until_the_writer_wrote()
     seen = []
 
     async def reader():
-        await box.wait_for_room()
+        await box.wait_for_space()
         seen.append("read on")
 
     with anyio.fail_after(60):
@@ -85,7 +85,7 @@ async def test_closing_wakes_a_waiting_reader():
     box.put(b"x" * 60)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(box.wait_for_room)
+            tasks.start_soon(box.wait_for_space)
             await anyio.wait_all_tasks_blocked()
             box.close()
 

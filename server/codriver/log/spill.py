@@ -228,8 +228,8 @@ class SpillFile:
             return ""
         first, beyond = bisect_right(self._positions, start) - 1, bisect_left(self._positions, end)
         offset, until = self._offsets[first], self._offsets[beyond]
-        with locate(self._path, Links.NEVER, root=self._path.parent) as path:
-            descriptor = path.open(Rules(Links.NEVER, until))
+        with locate(self._path, Links.NEVER, root=self._path.parent) as located:
+            descriptor = located.open(Rules(Links.NEVER, until))
         with os.fdopen(descriptor, "rb") as file:
             file.seek(offset)
             raw = file.read(until - offset)

@@ -156,7 +156,7 @@ class Evaluation:
     def _sends_at_once(self) -> bool:
         """Send the first form if nothing stands in the way; whether it was sent."""
         session, request, looks = self._session, self._request, self._shared.looks
-        has_more_to_ask = request.hold or request.extras or looks.is_first or self._switches
+        has_more_to_ask = request.undo_id or request.extras or looks.is_first or self._switches
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
         if has_more_to_ask or not is_free or not session.turn.take_at_once():
             return False
@@ -240,7 +240,7 @@ class Evaluation:
 
     async def _holding(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Return the ending of `act`, whose changes the REPL holds, or we note, so that they can be put back."""
-        hold, holds = self._request.hold, self._shared.holds
+        hold, holds = self._request.undo_id, self._shared.holds
         if not hold:
             return await act
         await holds.note(hold, "before")

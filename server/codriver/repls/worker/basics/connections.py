@@ -130,7 +130,7 @@ class Connection:
 
         return push
 
-    def wait_for_room(self) -> None:
+    def wait_for_space(self) -> None:
         """Wait while the client has too much to read; a client that reads nothing for long is dropped."""
         while self.is_open and self.waiting_bytes > WAITING_BYTES:
             if monotonic() > self._moved_at + STALLED_S:
@@ -157,7 +157,7 @@ class Connection:
         with self._socket, self._socket.makefile("rb", buffering=65536) as file:
             while isinstance(message := self._next(file), dict):
                 self._handle(message, self)
-                self.wait_for_room()
+                self.wait_for_space()
             self.drop()
         for act in self.at_end:
             act()

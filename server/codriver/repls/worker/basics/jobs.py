@@ -152,7 +152,7 @@ class Job:
         if not self._is_dirty:
             self._touch()
         if self._size > WAITING_BYTES or self.connection.waiting_bytes > WAITING_BYTES:
-            self._wait_for_room()
+            self._wait_for_space()
 
     def flush(self) -> None:
         """Send the waiting text."""
@@ -164,12 +164,12 @@ class Job:
         value = self.message.get(name)
         return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_space(self) -> None:
         self._touch()
         patience = monotonic() + STALLED_S
         while self._size > WAITING_BYTES and monotonic() < patience:
             sleep(0.002)
-        self.connection.wait_for_room()
+        self.connection.wait_for_space()
 
     def _touch(self) -> None:
         self._is_dirty = True

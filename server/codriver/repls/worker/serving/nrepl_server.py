@@ -393,7 +393,7 @@ class Server:
             self._dialect.after_answer()
 
     def _act(self, job: Job) -> None:
-        job.connection.wait_for_room()
+        job.connection.wait_for_space()
         job.folder, job.declined = working_folder(), PACKAGE.declined
         with sensitive_texts.evaluating(job.message.get("codriver/origin")):
             if self._feature_fields.isdisjoint(job.message):
