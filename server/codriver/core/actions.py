@@ -160,7 +160,7 @@ class ReplFound(Action):
     """Whether the port file was written again: an unreachable REPL may listen now, also at the same port."""
     notebook: str | None = None
     """The notebook of a kernel."""
-    problem: str | None = None
+    error: str | None = None
     """The reason why no connection is tried: the REPL is listed as stopped, with this note."""
     aliases: tuple[str, ...] = ()
     """Other names of its main session."""

@@ -103,7 +103,7 @@ def found(state: State, action: ReplFound) -> Outcome:
         address=action.address,
         expected_dialect=action.dialect,
         generation=known.generation if known else state.generations.get(action.id, 0),
-        ended=known.ended if known else None,
+        end_reason=known.end_reason if known else None,
         aliases=action.aliases,
         notebook=action.notebook,
     )

@@ -150,19 +150,18 @@ class Session:
 class Origin:
     """The origin of a REPL: an address, a port file, a program that Codriver starts, or a running Jupyter kernel.
 
-    A `kernel` is known by its connection file, or by the `server` that serves it. A `program` connects to us when it is
-    asked to; the processes of one program have the same text.
+    A `kernel` is identified by its connection file, or by the `server` that serves it. A `program` connects to
+    Codriver on request; the processes of one program have the same text.
     """
 
     kind: Literal["address", "port-file", "process", "kernel", "server", "program"]
     text: str
     """The address, the port file's path, the word or command line to start, the connection file, the URL, or the
     program's command."""
-    is_merely_found: bool = False
-    """Whether nobody named the kernel to us: it is a human's, used only by its key, or as the only REPL."""
-    stands_in: str = ""
-    """The words, told to everybody, for a program of ours that stands in: which it is, and why the project's cannot
-    start."""
+    is_discovered_only: bool = False
+    """Whether nobody named the kernel: it is a person's, used only by its key, or as the only REPL."""
+    stand_in_note: str = ""
+    """The note about a stand-in that Codriver started: which it is, and why the project's program cannot start."""
 
     is_unasked: bool = False
     """True of a REPL that Codriver started because no REPL was found or requested."""

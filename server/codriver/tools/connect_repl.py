@@ -16,7 +16,7 @@ from pydantic import Field
 from codriver.core.actions import ReplForgotten, ReplFound
 from codriver.core.state import Origin
 from codriver.errors import refused
-from codriver.net.kernel_sockets import KernelSilentError, judge, listener_of
+from codriver.net.kernel_sockets import KernelSilentError, listener_of, objection_to_listener
 from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.gate import LOOK_S

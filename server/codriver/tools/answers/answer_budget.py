@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import DATA, picture
+from codriver.core.pictures import DATA, image
 from codriver.tools.calls.answer import Image
 from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from codriver.editing import Editor
     from codriver.log.history import History
     from codriver.log.logbook import AppLog
-    from codriver.log.output_log import Entry, OutputLog, Question
-    from codriver.log.picture_files import PictureFiles
+    from codriver.log.output_log import Entry, LogQuery, OutputLog
+    from codriver.log.picture_files import ImageFiles
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.launch.recipes import Recipe
@@ -130,14 +130,14 @@ class Services:
     """Epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
     """One row a connected client: its queue, its losses."""
-    query: Callable[[Question], QueryAnswer]
+    query: Callable[[LogQuery], QueryAnswer]
     """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `RefusedError`."""
     history: History
     """The code evaluated in this workspace, over all runs of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]
     """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
     editor: Editor
-    pictures: PictureFiles
+    pictures: ImageFiles
     """The files of pictures, for clients that hand on no images."""
     ledger: Ledger
     """The ledger of the code that callers sent and the files that they wrote."""
