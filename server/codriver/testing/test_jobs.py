@@ -300,7 +300,7 @@ class TestJobs:
             is_partial=running.job.paths is None or not kept.has_all_tests,
             purpose=why,
         )
-        self._core.report(EvaluationFinished(job_id, status, failure=failure, said=said, data=told.to_data()))
+        self._core.report(EvaluationFinished(job_id, status, failure=failure, summary=said, data=told.to_data()))
 
     def _passed_again(self, report: TestReport) -> list[str]:
         """Return the tests that failed in an earlier run and pass in this one; note those that fail."""

@@ -26,7 +26,7 @@ PART_CHARACTERS: Final = 200
 MOST_PARTS: Final = 12
 """The parts of each kind, before the excess is left out."""
 MOST_FAILURES: Final = 50
-"""The newest failures, for each of which a later success is searched for."""
+"""The newest failures, for each of which a later success is looked for."""
 TYPO: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
@@ -38,7 +38,7 @@ ALIKE: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The current circumstances. `now`: epoch milliseconds. `on_disk`: the names that source files define."""
+    """The circumstances of this moment. `now`: epoch milliseconds. `on_disk`: the names that source files define."""
 
     now: int
     repls: tuple[str, ...] = ()
@@ -54,22 +54,22 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A line of the text: facts of one kind, the most important first."""
+    """A line of the text: things of one kind, the most important first."""
 
     title: str
     parts: tuple[str, ...]
 
     def text(self, count: int) -> str:
-        """Return the line with the first `count` of the section's parts."""
+        """The line with so many of the section's parts."""
         left = len(self.parts) - count
         more = f"; {left} more" if left else ""
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
 def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MOST_BYTES) -> str:
-    """Return the handoff report for `reader`, a caller's name; empty if there is nothing to report.
+    """The handoff for `reader`, a caller's name; empty if there is nothing to tell.
 
-    The acts of others are reported since the reader's own last call, if it made one.
+    The acts of others are told since the reader's own last call, if it made one.
     """
     sections = [section for section in _sections(story, present, reader) if section.parts]
     if not sections:
@@ -79,17 +79,17 @@ def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MO
 
 
 def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
-    """Return the sections below the head, dropping parts until everything fits into `most_bytes` bytes of UTF-8.
+    """The sections below the head, with so many of their parts that all of it has at most so many bytes of UTF-8.
 
     The longest section loses its last part first, and says how many it lost.
     """
     counts = [min(len(section.parts), MOST_PARTS) for section in sections]
     while True:
-        displayed = [section.text(count) for section, count in zip(sections, counts, strict=True)]
-        text = "\n".join([head, *displayed])
+        shown = [section.text(count) for section, count in zip(sections, counts, strict=True)]
+        text = "\n".join([head, *shown])
         if _bytes(text) <= most_bytes:
             return text
-        longest = max(range(len(displayed)), key=lambda position: (counts[position] > 1, _bytes(displayed[position])))
+        longest = max(range(len(shown)), key=lambda place: (counts[place] > 1, _bytes(shown[place])))
         if counts[longest] <= 1:
             return text.encode("utf-8", "replace")[: most_bytes - 3].decode("utf-8", "ignore") + "…"
         counts[longest] -= 1
@@ -97,21 +97,21 @@ def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
 
 def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     unsaved = [(name, step) for name, step in _defined(story.steps) if name not in present.on_disk]
-    current = tuple([_position(name, step) for name, step in unsaved if _is_current(step, story)])
-    outdated = tuple([_position(name, step) for name, step in unsaved if not _is_current(step, story)])
+    living = tuple([_place(name, step) for name, step in unsaved if _lives(step, story)])
+    former = tuple([_place(name, step) for name, step in unsaved if not _lives(step, story)])
     failed = list(_failures(story.steps))
-    red, passed = _tests(story.runs)
-    yield Section("Look first", tuple(_first(present, failed, list(red), current, outdated)))
+    red, green = _tests(story.runs)
+    yield Section("Look first", tuple(_first(present, failed, list(red), living, former)))
     yield Section("Goals", _goals(story.steps, reader))
     marks = reversed(story.checkpoints)
     yield Section("Checkpoints", tuple([_short(f"{one.text}, {_age(one.timestamp, present.now)}") for one in marks]))
-    yield from _others_work(story.steps, present, reader)
+    yield from _news(story.steps, present, reader)
     yield Section("Tests red", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in red.items()]))
     yield Section("Loaded, and not what the files say", tuple(map(_short, present.drift)))
-    yield Section("Tests green", tuple(map(_short, passed)))
+    yield Section("Tests green", tuple(map(_short, green)))
     yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
-    yield Section("Defined and in no file", current)
-    yield Section("Defined in no file before their REPL was reconnected", outdated)
+    yield Section("Defined and in no file", living)
+    yield Section("Defined in no file before their REPL was reconnected", former)
     yield Section("Data", tuple(_data(story)))
     yield Section("Edited", tuple([_short(f"{path} ({who})") for who, path in reversed(story.edits)]))
     yield Section("Running", tuple(map(_short, present.running)))
@@ -121,9 +121,9 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
 
 
 def _first(
-    present: Present, failed: Sequence[Failed], red: Sequence[str], current: Sequence[str], outdated: Sequence[str]
+    present: Present, failed: Sequence[Failed], red: Sequence[str], living: Sequence[str], former: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the most urgent things, in this order, each with the call that does it."""
+    """The most urgent things, in this order, each with the call that does it."""
     if present.running:
         yield f"what runs: get_evaluation {present.running[0].partition(' ')[0]}"
     if red:
@@ -133,24 +133,24 @@ def _first(
     still = next((step for step, is_open, _ in failed if is_open), None)
     if still is not None:
         yield f"what failed and was not done again: {_named(still)}"
-    if current:
+    if living:
         yield "definitions in no file, which go with their REPL: write them down"
-    elif outdated:
+    elif former:
         yield "definitions in no file, perhaps gone: repl_output_log has their code, $history too"
 
 
-def _others_work(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
-    """Yield the section on the evaluations of others since the reader's own last call, if any."""
-    own_steps = [step for step in steps if step.who == reader]
-    if own_steps:
-        last = own_steps[-1]
+def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
+    """The section on the evaluations of others since the reader's own last call, if any."""
+    own = [step for step in steps if step.who == reader]
+    if own:
+        last = own[-1]
         later = [step for step in steps if step.line > last.last_line and step.who != reader]
         since = f"{last.id}, line {last.last_line}, {_age(last.timestamp, present.now)}"
         yield Section(f"Others since your last call ({since})", _by_who(later, present.now))
 
 
 def _by_who(steps: Iterable[Step], now: int) -> tuple[str, ...]:
-    """Return a line for each caller with its evaluations, in numbers and names; the latest caller comes first."""
+    """A line for each caller with its evaluations, in numbers and names; the latest caller comes first."""
     by_who: dict[str, list[Step]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
@@ -166,9 +166,7 @@ def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
 
 
 def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
-    """Return the descriptions, each once: the reader's first, else anybody's, which tells the purpose of all.
-
-    Then the newest.
+    """The descriptions, each once: the reader's first, else anybody's, which tells the purpose of all; then the newest.
 
     Later descriptions are mostly steps on the way.
     """
@@ -179,7 +177,7 @@ def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
 
 
 def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
-    """Return each name with the step that defined it last, the newest first."""
+    """Each name with the step that defined it last, the newest first."""
     found: dict[tuple[str, str, str], Step] = {}
     for step in steps:
         for name in step.names:
@@ -188,22 +186,22 @@ def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
     return [(name, step) for (_, _, name), step in reversed(found.items())]
 
 
-def _is_current(step: Step, story: Story) -> bool:
-    """Return whether the step's REPL is still connected as then, as far as the log tells."""
-    return bool(step.connection_line) and story.connection_lines.get(step.key.partition("/")[0]) == step.connection_line
+def _lives(step: Step, story: Story) -> bool:
+    """Whether the step's REPL is still connected as then, as far as the log tells."""
+    return bool(step.life) and story.lives.get(step.key.partition("/")[0]) == step.life
 
 
-def _position(name: str, step: Step) -> str:
+def _place(name: str, step: Step) -> str:
     return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
 
 
 def _data(story: Story) -> Iterator[str]:
-    """Yield names of data that living REPLs hold, each by the step that assigned the name last, the newest first."""
-    reported: set[tuple[str, str, str]] = set()
+    """Names of data that living REPLs hold, each by the step that assigned the name last, the newest first."""
+    told: set[tuple[str, str, str]] = set()
     for step in reversed(story.steps):
-        names = [name for name in step.data if (step.key, step.namespace, name) not in reported]
-        if names and _is_current(step, story):
-            reported.update((step.key, step.namespace, name) for name in names)
+        names = [name for name in step.data if (step.key, step.namespace, name) not in told]
+        if names and _lives(step, story):
+            told.update((step.key, step.namespace, name) for name in names)
             home = f"{step.namespace}/" if step.namespace else ""
             yield _short(f"{home}{', '.join(names)} ({step.who} {step.id})")
 
@@ -213,11 +211,11 @@ def _named(step: Step) -> str:
 
 
 def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
-    """Yield the last failure of each code, with its end, and whether it is open; the open ones first."""
+    """The last failure of each code, with its end, and whether it is open; the open ones first."""
     found: dict[tuple[str, object], Failed] = {}
-    for position in [place for place, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
-        step = steps[position]
-        later = next((one for one in steps[position + 1 :] if not one.error and _is_same(step, one)), None)
+    for place in [place for place, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
+        step = steps[place]
+        later = next((one for one in steps[place + 1 :] if not one.error and _is_same(step, one)), None)
         end = "not done again" if later is None else f"went well later ({later.id})"
         found.pop((step.key, step.code), None)
         found[step.key, step.code] = step, later is None, end
@@ -226,15 +224,15 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
 
 
 def _is_same(failed: Step, later: Step) -> bool:
-    """Return whether a step repeats a failed one: the same code or file in the same REPL, or a name from it."""
+    """Whether a step repeats a failed one: the same code or file in the same REPL, or a name from it."""
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
-    return is_same or _is_corrected(failed, later) or bool(set(failed.defined) & set(later.names))
+    return is_same or _is_corrected(failed, later) or bool(set(failed.meant) & set(later.names))
 
 
 def _is_corrected(failed: Step, later: Step) -> bool:
-    """Return whether the later step is the caller's own correction of a slip."""
+    """True for the caller's own correction of a slip of the pen."""
     if later.who != failed.who or not TYPO.match(failed.error):
         return False
     import difflib  # noqa: PLC0415  # `codriver watch`, which draws steps alone, starts without it
@@ -272,7 +270,7 @@ def _age(then: int, now: int) -> str:
 
 
 def _short(text: str) -> str:
-    """Return the text on one line, of so many characters at most."""
+    """The text on one line, of so many characters at most."""
     return cut(one_line(" ".join(text.split())), PART_CHARACTERS)
 
 
