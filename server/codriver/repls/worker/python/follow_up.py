@@ -20,7 +20,7 @@ from .class_renewal import creates_freely, is_plain_class
 from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike
 from .import_effects import Analysis, place_of_code
 from .living_code import annotations_of, is_enum
-from .module_text import Text
+from .module_text import Outline, Text
 from .python_names import own_space, space_of_module
 from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, dump, span_of, targets
 
@@ -78,6 +78,7 @@ class Followers:
         self._living: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._importers: list[Text] | None = None
+        self._reached: list[str] = []
         self.rebuilt: set[int] = set()
         self._data: dict[int, bytes] = {}
         self._revived: set[tuple[str, str]] = set()
@@ -225,11 +226,12 @@ class Followers:
                 if is_enum(kind):
                     space["_member_names_"] = list(space["_member_names_"])
 
-    def keep_module(self, text: Text) -> None:
+    def keep_module(self, name: str) -> None:
         """Remember the names of another module before they change."""
-        if text.name not in self._before:
-            self._before[text.name] = dict(text.space)
-            self._keep_classes(text.module)
+        if name not in self._before:
+            module = sys.modules[name]
+            self._before[name] = dict(space_of_module(module))
+            self._keep_classes(module)
 
     def note_update(self, module: str, name: str) -> None:
         """Remember that the object of a name was changed in place."""
@@ -1093,49 +1095,72 @@ class Followers:
     # Other modules
 
     def importers(self) -> list[Text]:
-        """The texts of the modules that import the edited one, directly or not, each behind those that it imports."""
+        """The texts of the modules that import the edited one, directly or not, each behind those that it imports.
+
+        Modules in which nothing that runs at import mentions what may change are left out.
+        """
         if self._importers is None:
-            waiting, found, words = [self.name], {}, set(self._seeds)
+            words = set(self._seeds)
             self.text.mentioning(words)
-            while waiting:
-                name = waiting.pop()
-                for text in self._direct_importers(name, words):
-                    if text.name not in found and text.name != self.name:
-                        found[text.name] = text
-                        words |= self._renamed(text)
-                        text.mentioning(words)
-                        waiting.append(text.name)
-            self._importers = list(self._in_order(found))
+            found, follows = self._mentioning(words)
+            self._reached = list(found)
+            self._importers = [
+                text for name in _in_order(found) if name in follows and (text := self.text_of(name)) is not None
+            ]
         return self._importers
 
-    def _direct_importers(self, name: str, words: set[str]) -> Iterator[Text]:
-        module = sys.modules.get(name)
-        if module is None:
-            return
-        last = name.rpartition(".")[2].encode()
-        own = {
-            id(value) for value in space_of_module(module).values()
-            if (type(value) is types.FunctionType or is_class(value)) and home_of(value) == name
+    def _mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
+        """The outlines of the importers that have one of some words, and the names of those that may follow."""
+        waiting, outlines = self._other_loads(), {}
+        found: dict[str, Outline] = {}
+        follows: set[str] = set()
+        fresh = set(words)
+        while fresh:
+            for name, load in list(waiting.items()):
+                if self._mentions(load, fresh):
+                    del waiting[name]
+                    outline = self._outline_of(name, load)
+                    if outline is not None:
+                        outlines[name] = outline
+            known, is_growing = set(words), True
+            reached = {part for name in (self.name, *found) for part in _with_parents(name)}
+            while is_growing:
+                is_growing = False
+                for name, outline in outlines.items():
+                    if name not in found and not reached.isdisjoint(outline.imports):
+                        found[name], is_growing = outline, True
+                        reached.update(_with_parents(name))
+            for name, outline in found.items():
+                if name in follows or outline.may_follow(words) or self._getter():
+                    follows.add(name)
+                    text = self.text_of(name)
+                    if text is not None:
+                        text.mentioning(words)
+            fresh = words - known
+        return found, follows
+
+    def _other_loads(self) -> dict[str, Load]:
+        """The loads of the workspace's other modules that live."""
+        return {
+            name: load
+            for name, load in list(self._drift.texts.loads.items())
+            if name != self.name and (module := sys.modules.get(name)) is not None
+            and load.module() is module and not load.is_rewritten
         }  # fmt: skip
-        holds = {id(module), *own}
-        for other, load in list(self._drift.texts.loads.items()):
-            found = sys.modules.get(other)
-            if other == name or found is None or load.module() is not found or load.is_rewritten:
-                continue
-            if holds.isdisjoint(map(id, space_of_module(found).values())):
-                data = self._data_of(load)
-                if b"import" not in data or not (last in data or b"from ." in data):
-                    continue
-            if not self._mentions(load, words):
-                continue
-            text = self.text_of(other)
-            if text is not None and any(name == source or name.startswith(source + ".") for source in text.imports):
-                yield text
+
+    def _outline_of(self, name: str, load: Load) -> Outline | None:
+        """The outline of another module, which its load keeps."""
+        if load.outline is None:
+            text = self.text_of(name)
+            load.outline = None if text is None else Outline(text)
+        return load.outline
 
     def _mentions(self, load: Load, words: set[str]) -> bool:
-        """True if a module has a word of what may change. Parsing each importer takes longer than the load."""
+        """True if a module has a word of what may change."""
         data = self._data_of(load)
-        return self._getter() or b"import *" in data or any(one.encode() in data for one in words)
+        return b"import" in data and (
+            self._getter() or b"import *" in data or any(one.encode() in data for one in words)
+        )
 
     def _getter(self) -> bool:
         """True if the edited module makes names when they are looked up."""
@@ -1148,28 +1173,13 @@ class Followers:
             self._data[id(load)] = load.data or b""
         return self._data[id(load)]
 
-    @staticmethod
-    def _in_order(found: dict[str, Text]) -> Iterator[Text]:
-        done: set[str] = set()
-
-        def visit(text: Text) -> Iterator[Text]:
-            if text.name not in done:
-                done.add(text.name)
-                for other in found.values():
-                    if other.name in text.imports:
-                        yield from visit(other)
-                yield text
-
-        for one in list(found.values()):
-            yield from visit(one)
-
     def other_texts(self) -> list[Text]:
         """The texts of other modules that may follow from the load, each behind those that it imports."""
         if not self._seeds:
             return []
         found = self.importers()
-        for text in found:
-            self.keep_module(text)
+        for name in self._reached:
+            self.keep_module(name)
         return found
 
     def tops_of(self, text: Text) -> list[int]:
@@ -1259,6 +1269,28 @@ class Followers:
     def report(self, name: str, node: Any, why: str) -> None:
         """Report something of the edited module that was not renewed."""
         self._report(self.text, node, why, name)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """A dotted name, and the packages that it is in."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def _in_order(found: dict[str, Outline]) -> Iterator[str]:
+    """The names of modules, each behind those that it imports."""
+    done: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        if name not in done:
+            done.add(name)
+            for other in sorted(found[name].imports & found.keys()):
+                yield from visit(other)
+            yield name
+
+    for one in list(found):
+        yield from visit(one)
 
 
 def _names_bound_by(node: Any) -> list[str]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Tuple
 
     from .bound_names import Kept
+    from .module_text import Outline
 
     Stamp = Tuple[int, int, int, int]
 
@@ -67,7 +68,19 @@ class Load:
     `stamp`: None if unknown. `gone`: the names that later loads took out of the module.
     """
 
-    __slots__ = ("_before", "_bound", "_data", "file", "gone", "is_read", "is_rewritten", "left", "module", "stamp")
+    __slots__ = (
+        "_before",
+        "_bound",
+        "_data",
+        "file",
+        "gone",
+        "is_read",
+        "is_rewritten",
+        "left",
+        "module",
+        "outline",
+        "stamp",
+    )
 
     def __init__(self, module: types.ModuleType, file: str, stamp: Stamp | None, before: Load | None = None) -> None:
         space = space_of_module(module)
@@ -77,6 +90,7 @@ class Load:
         self.gone: set[str] = set()
         self._before = before
         self.is_read = False
+        self.outline: Outline | None = None
         self.is_rewritten = type(getattr(space.get("__spec__"), "loader", None)).__name__ in REWRITERS
         self._data: bytes | None = None
         self._bound: BoundNames | None = None
@@ -96,6 +110,7 @@ class Load:
     def keep(self, data: bytes, before: Load | None = None) -> None:
         """Remember the loaded text. `before`: the load that it replaces."""
         self._data, self._bound, self.is_read = zlib.compress(data, PACKED), None, True
+        self.outline = None
         if before is not None and (before.gone or before.data != data):
             old, new = before.bound(), self.bound()
             names = {one for one in old.kinds if "." not in one} if old is not None else set()
@@ -108,6 +123,7 @@ class Load:
             return self
         again = Load(module, self.file, self.stamp)
         again._data, again._bound, again.is_read, again.gone = self._data, self._bound, self.is_read, self.gone
+        again.outline = self.outline
         again.left.settle()
         return again
 

@@ -18,6 +18,10 @@ INNER_IMPORT = re.compile(r"^\s+(?:from|import)\s+([\w.]+)")
 DYNAMIC_IMPORT = re.compile(r"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
 
 
+ANY: frozenset[str] = frozenset(("*",))
+"""The words of a function, any of which may lead to its name."""
+
+
 class Text:
     """The text of a loaded module, by the statements at its top."""
 
@@ -95,6 +99,8 @@ class Text:
         one: Any
         if isinstance(node, FUNCTIONS):
             yield node.name
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (own for words, own in _imported_by(node) if not names.isdisjoint(words))
         elif isinstance(node, ast.ClassDef):
             yield node.name
             lines = self.source.lines
@@ -120,3 +126,59 @@ class Text:
                     yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
                 elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
                     yield one.id  # a call may fill what it names
+
+
+class Outline:
+    """What the statements of a loaded text mention, without the statements. Lives as long as the load.
+
+    `imports`: as of `Text`. A statement is quiet if it only imports, or defines a function and evaluates nothing else.
+    """
+
+    __slots__ = ("_has_star", "_rows", "imports")
+
+    def __init__(self, text: Text) -> None:
+        self.imports = text.imports
+        self._has_star = any(
+            isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names) for node in text.body
+        )
+        self._rows = [(words, *_outlined(node)) for words, node in zip(text.words, text.body)]
+
+    def may_follow(self, names: set[str]) -> bool:
+        """True if a statement that is not quiet may have read one of some names; the names grow."""
+        if self._has_star:
+            return True
+        waiting, is_growing = list(self._rows), True
+        while is_growing:
+            is_growing = False
+            left = []
+            for row in waiting:
+                words, is_quiet, bound = row
+                if names.isdisjoint(words):
+                    left.append(row)
+                    continue
+                if not is_quiet:
+                    return True
+                more = {own for source, own in bound if source is ANY or not names.isdisjoint(source)} - names
+                names |= more
+                is_growing = is_growing or bool(more)
+            waiting = left
+        return False
+
+
+def _outlined(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
+    """Whether a statement is quiet, and the names that it binds, each with the words that it is bound by."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return True, list(_imported_by(node))
+    if not isinstance(node, FUNCTIONS):
+        return False, []
+    evaluated = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults), node.returns]
+    arguments = [*getattr(node.args, "posonlyargs", []), *node.args.args, *node.args.kwonlyargs]
+    evaluated += [one.annotation for one in (*arguments, node.args.vararg, node.args.kwarg) if one is not None]
+    return not any(evaluated), [(ANY, node.name)]
+
+
+def _imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
+    """The names that an import binds, each with the words of what it imports."""
+    source = (getattr(node, "module", None) or "").split(".")
+    for one in node.names:
+        yield frozenset((*source, *one.name.split("."))), one.asname or one.name.partition(".")[0]
