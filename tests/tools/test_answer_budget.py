@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 from tools_in_memory import serving
 
-from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, fit, head, json_bytes, shorten, tail
+from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, Images, fit, head, json_bytes, shorten, tail
 
 TEXTS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
 JSON = st.recursive(
@@ -110,3 +110,15 @@ def test_a_wait_answers_within_it_too(client):
     answer = client.call("wait_for", query=query, since=line, timeoutMs=0)
     assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000
     assert any("shortened" in note for note in answer["notes"])
+
+
+def test_an_image_that_is_displayed_twice_is_one_image():
+    images = Images(5, "")
+    shown = images.out_of_json(
+        {
+            "result": "data:image/png;base64,AAAA",
+            "values": ["data:image/png;base64,BBBB", "a data:image/png;base64,AAAA b"],
+        }
+    )
+    assert shown == {"result": "<<image-1>>", "values": ["<<image-2>>", "a <<image-1>> b"]}
+    assert [image.data for image in images.taken] == ["AAAA", "BBBB"]

@@ -127,6 +127,13 @@ def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client,
     assert answer["hint"].startswith("each of edits takes filePath, type, oldText, newText, name, cell, line, ")
 
 
+@pytest.mark.parametrize("edits", [[], "[]"])
+def test_an_empty_list_of_edits_is_refused_with_the_fields_of_an_edit(client, edits):
+    answer = client.call("edit_files", edits=edits)
+    assert answer["problems"] == [{"argument": "edits.0", "problem": "the list is empty: give at least one"}]
+    assert answer["hint"].startswith("each of edits takes filePath, type, oldText, newText, ")
+
+
 def test_a_wrong_argument_is_answered_with_the_arguments_of_the_tool(client):
     assert client.call("edit_files", edit=[])["hint"] == (
         "the arguments of edit_files are: edits, dryRun, load, test, onFailure, limitMs, replSessionKey, who, detail"

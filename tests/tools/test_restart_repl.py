@@ -1,6 +1,9 @@
 """REPLs restarted through a real server."""
 
+import os
+import signal
 import sys
+import threading
 
 import posix_only
 import pytest
@@ -95,6 +98,20 @@ def test_who_ends_a_process_that_another_began_is_told_of_its_end_alone(tmp_path
         told = evaluated(client, "import os; os._exit(3)")
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 3, "the next process")
         (note,) = told + evaluated(client, "4")
+        assert "it ended with status 3" in note
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no watchdog")
+def test_an_exit_is_the_reason_though_its_watchdog_reports_it_late(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        watchdog = int(client.call("evaluate_code", code="import os; os.getpgrp()")["result"])
+        os.kill(watchdog, signal.SIGSTOP)
+        late = threading.Timer(2, os.kill, (watchdog, signal.SIGCONT))
+        late.start()
+        told = evaluated(client, "os._exit(3)")
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next process")
+        (note,) = told + evaluated(client, "4")
+        late.join()
         assert "it ended with status 3" in note
 
 

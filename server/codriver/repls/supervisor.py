@@ -59,6 +59,9 @@ logger = logging.getLogger(__name__)
 SILENT_S = 4.0
 """The time after which a silent connection is said to lead, perhaps, to something other than a REPL."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
+EXIT_S = 5.0
+"""The time after the end of a connection for the exit of its process to be reported. On a busy machine, the watchdog
+gets its turn seconds after the process closed its socket."""
 LEFT_S = 2.0
 """The time for code left in a client's own session to end after an interrupt."""
 
@@ -281,8 +284,8 @@ class Repls:
 
                 tasks.start_soon(watch_process)
                 causes.append(await self._stay_with_ours(repl.id, address, recipe))
-                with anyio.move_on_after(1):
-                    # A dying process closes its socket first: tell the reason of its death rather than that it hung up.
+                with anyio.move_on_after(EXIT_S):
+                    # An exiting process closes its socket first. Its exit is the reason, not the closed connection.
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]

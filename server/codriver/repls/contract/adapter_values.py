@@ -9,7 +9,8 @@ messaging protocol, "Display data"; RFC 2397.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -32,6 +33,11 @@ PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 TEXTS: Final = ("text/plain", "text/markdown", "text/latex")
 """Types that need no decoding for a reader, the best first."""
+
+HTML: Final = "text/html"
+JSON: Final = "application/json"
+BARE: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x[0-9A-Fa-f]+)?| at 0x[0-9A-Fa-f]+)>")
+"""The plain text of a Python object that shows only its class: by `repr`, and by IPython's pretty printer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,25 @@ def text_of(bundle: Bundle) -> str:
     picture = next((name for name in PICTURES if isinstance(bundle.get(name), str)), None)
     if picture is not None:
         return f"data:{picture};base64,{''.join(str(bundle[picture]).split())}"
-    for name in TEXTS:
-        if isinstance(text := bundle.get(name), str) and text:
-            return text
+    texts = [text for name in TEXTS if isinstance(text := bundle.get(name), str) and text]
+    if texts and (bare := BARE.fullmatch(texts[0])) and bundle.get(TEXTS[0]) == texts[0]:
+        return _text_behind(bare, texts[1:], bundle)
+    if texts:
+        return texts[0]
     rest = [name for name in bundle if name not in TEXTS]
     return " ".join(f"<{name}, {_size(bundle[name])}: get_evaluation with path {json.dumps([name])}>" for name in rest)
+
+
+def _text_behind(bare: re.Match[str], texts: Sequence[str], bundle: Bundle) -> str:
+    """Return what a value displays apart from its bare plain text: other texts, the text of HTML, or JSON."""
+    if shown := next((text for text in texts if text.strip()), None):
+        return shown
+    page = bundle.get(HTML)
+    from codriver.repls.contract import html_text  # noqa: PLC0415  # rarely needed, and its parser delays each start
+
+    if isinstance(page, str) and (text := html_text.text_of(page)):
+        return f"<{bare['name'].rpartition('.')[2]}: {text}>"
+    return data_of(bundle, JSON) if bundle.get(JSON) is not None else bare[0]
 
 
 def data_of(bundle: Bundle, name: str) -> str:

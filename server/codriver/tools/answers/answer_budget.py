@@ -218,6 +218,8 @@ class Images:
         self._number = number
         self._keep = keep
         """The function that keeps an image as a file, for a client that shows none; the mark has the path."""
+        self._marks: dict[str, str] = {}
+        """The mark of each image, by its data: one that is displayed twice, as a figure and as a value, is one."""
         self.files: list[str] = []
         self.seen = 0
         self.taken: list[Image] = []
@@ -237,8 +239,13 @@ class Images:
         return value
 
     def _mark(self, match: re.Match[str]) -> str:
-        self.seen += 1
         mime_type, data = match[1], match[2]
+        if data not in self._marks:
+            self.seen += 1
+            self._marks[data] = self._new_mark(mime_type, data)
+        return self._marks[data]
+
+    def _new_mark(self, mime_type: str, data: str) -> str:
         is_wanted = self._number in (None, self.seen) and len(self.taken) + len(self.files) < self._most
         if is_wanted and len(data) <= self._left_bytes:
             if self._keep is not None:

@@ -323,6 +323,8 @@ def _problem(tool: Tool, place: Place, kind: str, message: str) -> Problem:
         models = (model, *tool.added) if len(place) == 1 else (model,)
         near = next(filter(None, (nearest(one, str(place[-1])) for one in models)), None)
         return Problem(place, "there is no such argument" + (f": is {near} meant?" if near else ""))
+    if kind == "too_short" and place and isinstance(place[-1], str):
+        return Problem((*place, 0), "the list is empty: give at least one")
     return Problem(place, message.removeprefix("Value error, "))
 
 

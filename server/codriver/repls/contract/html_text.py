@@ -1,0 +1,43 @@
+"""The text of an HTML page, as a reader sees it."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Final
+
+MAX_CHARS: Final = 40_000
+"""The characters of a page that are searched for text."""
+HIDDEN: Final = frozenset({"script", "style"})
+"""Elements whose content is not displayed."""
+
+
+class _Texts(HTMLParser):
+    """Collects the displayed text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._hidden = ""
+        """The hidden element that the parser is in."""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Note the start of a hidden element."""
+        del attrs
+        self._hidden = tag if tag in HIDDEN else self._hidden
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note the end of a hidden element."""
+        self._hidden = "" if tag == self._hidden else self._hidden
+
+    def handle_data(self, data: str) -> None:
+        """Keep displayed text."""
+        if not self._hidden:
+            self.texts.append(data)
+
+
+def text_of(page: str) -> str:
+    """Return the displayed text of a page on one line."""
+    parser = _Texts()
+    parser.feed(page[:MAX_CHARS])
+    parser.close()
+    return " ".join(" ".join(parser.texts).split())
