@@ -98,6 +98,7 @@ def test_the_number_of_a_frame_shows_the_lines_around_it(client):
     [
         ("xml.dom.minidom.parseString", "(string, parser=None)"),
         ("wave.open", "(f, mode=None)"),
+        ("xml.etree.ElementTree.fromstring", "(text, parser=None)"),
         ("sched.scheduler", "(self, timefunc=_time, delayfunc=time.sleep)"),
         ("sched.scheduler.cancel", "(self, event)"),
     ],
@@ -121,6 +122,36 @@ def test_a_name_that_a_package_takes_from_its_module_is_found_there(client, live
         "lend", "shelf.books", ["(book, days=14)"], "Lend a book.",
     )  # fmt: skip
     assert about(client, "shelf.Book")["line"] == 5
+
+
+@pytest.mark.parametrize(
+    ("assignment", "symbol", "name"),
+    [
+        ("give = lend", "give", "lend"),
+        ("class A:\n    def lend(self): pass\n\ngive = A.lend", "give", "lend"),
+        ("from desk import rules\ngive = rules.charge", "give", "charge"),
+        ("import desk.rules as r\ngive = r.charge", "give", "charge"),
+        ("import desk.rules\ngive = desk.rules.charge", "give", "charge"),
+        ("import desk.rules as r", "r.charge", "charge"),
+        ("Alias = other = Rule", "Alias.check", "check"),
+    ],
+)
+def test_a_name_that_a_module_assigns_is_found_where_it_is_defined(client, live, assignment, symbol, name):
+    (live.workspace / "desk").mkdir(exist_ok=True)
+    (live.workspace / "desk" / "__init__.py").touch()
+    (live.workspace / "desk" / "rules.py").write_text("def charge(book): pass\n")
+    lines = f"def lend(book): pass\n\nclass Rule:\n    def check(self): pass\n\n{assignment}\n"
+    (live.workspace / "counter.py").write_text(lines)
+    found = about(client, f"counter.{symbol}")
+    assert (found["name"], found["notes"]) == (name, ["not imported here: this is from its file"])
+
+
+@pytest.mark.parametrize(
+    "lines", ["a = b\nb = a\n", "a = a\n", "import loop\na = loop.a\n", "a = 1 + 1\n", "a = f().b\n"]
+)
+def test_names_that_lead_to_no_definition_are_refused(client, live, lines):
+    (live.workspace / "loop.py").write_text(lines)
+    assert client.call("symbol_info", symbol="loop.a")["reason"] == "unknown-symbol"
 
 
 @pytest.mark.parametrize("symbol", ["nosuchlibrary.thing", "wave.nosuch", "sched.scheduler.nosuch", "wave..open"])

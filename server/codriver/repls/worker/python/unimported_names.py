@@ -122,20 +122,46 @@ def _kind(node: Definition) -> str:
 def _elsewhere(
     spec: importlib.machinery.ModuleSpec, body: Sequence[ast.stmt], names: Sequence[str], hops: int
 ) -> _Located | None:
-    """Find the definition of a name that a module takes from another one by an import at its top."""
+    """Find the definition of a name that a module imports or assigns at its top, as in `fromstring = XML`."""
     package = spec.name if spec.submodule_search_locations else spec.name.rpartition(".")[0]
     for node in reversed(body):
-        if not isinstance(node, ast.ImportFrom) or not hops:
+        if not hops:
+            return None
+        if isinstance(node, ast.Assign) and any(
+            isinstance(one, ast.Name) and one.id == names[0] for one in node.targets
+        ):
+            origin = _dotted(node.value)
+            return _in_module(spec, [*origin, *names[1:]], hops - 1) if origin else None
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if names[0] == (alias.asname or alias.name.partition(".")[0]):
+                    module = alias.name if alias.asname else names[0]
+                    return _in_another(spec, [*module.split("."), *names[1:]], hops)
+        if not isinstance(node, ast.ImportFrom):
             continue
         for alias in node.names:
             if (alias.asname or alias.name) != names[0]:
                 continue
             above = package.split(".")[: len(package.split(".")) - max(0, node.level - 1)] if node.level else []
             home = [*above, *(node.module.split(".") if node.module else [])]
-            found, rest = _longest_module([*home, alias.name])
-            if found is not None and found.name != spec.name:
-                return _in_module(found, [*rest, *names[1:]], hops - 1)
+            if (found := _in_another(spec, [*home, alias.name, *names[1:]], hops)) is not None:
+                return found
     return None
+
+
+def _in_another(spec: importlib.machinery.ModuleSpec, parts: Sequence[str], hops: int) -> _Located | None:
+    """Find the definition of a dotted name in a module other than that of `spec`."""
+    found, rest = _longest_module(parts)
+    return None if found is None or found.name == spec.name else _in_module(found, rest, hops - 1)
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """Return the parts of an expression that is a dotted name; none for any other."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
+        return [*before, node.attr]
+    return []
 
 
 def _lines(file: str | None) -> list[str]:
