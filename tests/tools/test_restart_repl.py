@@ -103,6 +103,7 @@ def test_who_ends_a_process_that_another_began_is_told_of_its_end_alone(tmp_path
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no watchdog")
 def test_an_exit_is_the_reason_though_its_watchdog_reports_it_late(tmp_path):
+    assert sys.platform != "win32"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         watchdog = int(client.call("evaluate_code", code="import os; os.getpgrp()")["result"])
         os.kill(watchdog, signal.SIGSTOP)
