@@ -4,23 +4,20 @@ import json
 import subprocess
 import sys
 
+import needs
 import pytest
 from live_server import WAIT_S, environ, serving
 
 from codriver.app.workspace_settings import load
-from codriver.errors import StartError
-from codriver.features.export.fresh_runs import FreshRuns
 from codriver.settings import machine_policy
 from codriver.settings.layers import Reloader, as_rows
-from codriver.settings.machine_policy import SWITCHES, read
+from codriver.settings.machine_policy import KEYS, read
 
-EVERYTHING = tuple(SWITCHES.values())
+SETTINGS = ("enable_page", "enable_mcp_repl_evaluation", "enable_edits")
 
 UNDER_POLICY = """
 import sys
 from pathlib import Path
-from codriver.features.export.fresh_runs import FreshRuns
-from codriver.errors import StartError
 from codriver.settings import machine_policy
 policy = Path(sys.argv.pop(1))
 machine_policy.policy_file = lambda: policy
@@ -47,8 +44,8 @@ def policy(tmp_path, monkeypatch):
         (None, ()),
         ("", ()),
         ("page = true\nevaluation = true\nedits = true\n", ()),
-        ("page = false\n", ("enable_page",)),
-        ("evaluation = false\nedits = false\n", ("enable_mcp_repl_evaluation", "enable_edits")),
+        ("page = false\n", ("page",)),
+        ("evaluation = false\nedits = false\n", ("evaluation", "edits")),
     ],
 )
 def test_a_policy_turns_off_what_it_names(policy, text, off):
@@ -62,13 +59,13 @@ def test_a_policy_turns_off_what_it_names(policy, text, off):
 )
 def test_a_policy_that_cannot_be_understood_turns_off_everything(policy, text):
     policy.write_bytes(text.encode("latin-1"))
-    assert read(policy).off == EVERYTHING
+    assert read(policy).off == KEYS
     assert read(policy).problem
 
 
 def test_a_policy_that_is_no_file_turns_off_everything(policy):
     policy.mkdir()
-    assert read(policy).off == EVERYTHING
+    assert read(policy).off == KEYS
 
 
 def test_the_policy_is_where_users_cannot_write():
@@ -78,16 +75,17 @@ def test_the_policy_is_where_users_cannot_write():
 
 
 def test_no_other_layer_overrides_it(policy, tmp_path):
+    needs.features("page")
     policy.write_text("page = false\nevaluation = false\nedits = false\n")
     user = tmp_path / "config" / "codriver"
     user.mkdir(parents=True)
     (user / "codriver.toml").write_text("enablePage = true\nenableEdits = true\n")
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    environment = {f"CODRIVER_{name.upper()}": "true" for name in EVERYTHING}
-    loaded = load(workspace, environ=environment, overrides=dict.fromkeys(EVERYTHING, True))
-    assert [getattr(loaded.settings, name) for name in EVERYTHING] == [False] * 3
-    assert [loaded.settings.policy_of(name) for name in EVERYTHING] == [str(policy)] * 3
+    environment = {f"CODRIVER_{name.upper()}": "true" for name in SETTINGS}
+    loaded = load(workspace, environ=environment, overrides=dict.fromkeys(SETTINGS, True))
+    assert [getattr(loaded.settings, name) for name in SETTINGS] == [False] * 3
+    assert [loaded.settings.policy_of(name) for name in SETTINGS] == [str(policy)] * 3
     assert ("enableEdits", "false", f"machine ({policy})") in as_rows(loaded)
 
 
@@ -111,6 +109,7 @@ def codriver(tmp_path, policy, *words):
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["turned off", "not turned off"])
 def test_tools_page_commands_and_doctor_follow_it_and_name_the_file(tmp_path, is_there):
+    needs.features("page")
     policy = tmp_path / "policy.toml"
     if is_there:
         policy.write_text("page = false\nevaluation = false\nedits = false\n")
@@ -146,12 +145,3 @@ def test_a_policy_that_cannot_be_understood_is_wrong_in_doctor(tmp_path):
     (check,) = [check for check in json.loads(done.stdout)["checks"] if check["area"] == "policy"]
     assert (check["state"], done.returncode) == ("wrong", 1)
     assert all(word in check["text"] for word in (str(policy), "page", "evaluation", "edits", "evaluations"))
-
-
-def test_export_and_replay_start_no_repl_where_evaluation_is_turned_off(policy, tmp_path):
-    runs = FreshRuns(tmp_path, "python", timeout_s=1)
-    assert runs.repl() is not None
-    policy.write_text("evaluation = false\n")
-    with pytest.raises(StartError, match="switched off on this machine") as caught:
-        runs.repl()
-    assert str(policy) in str(caught.value)

@@ -25,5 +25,7 @@ class Setting(Generic[T]):
     least: int | None = None
     most: int | None = None
     grants: Grants = "nothing"
+    policy: str = ""
+    """The key of the machine's policy that turns the setting off, among `machine_policy.KEYS`; empty for none."""
     needs_restart: bool = False
     """Whether a running server keeps the value that it had at its start."""

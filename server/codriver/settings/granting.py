@@ -53,7 +53,6 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "allow_sensitive_reads": True,
         "enable_mcp_repl_evaluation": True,
         "enable_edits": True,
-        "enable_page": True,
         "require_token": False,
         "watch": True,  # a watcher runs the code that is saved, or checked out
         "hook_gate": True,

@@ -226,7 +226,7 @@ def load(
     if errors:
         raise SettingsError.of_all(errors, warnings)
     policy = machine_policy.read(machine_policy.policy_file())
-    origins |= dict.fromkeys(policy.off, Origin("machine", str(policy.path)))
+    origins |= dict.fromkeys(model.names_off(policy), Origin("machine", str(policy.path)))
     settings = model.model_validate(values).restricted(policy)
     return Loaded(
         settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted), policy

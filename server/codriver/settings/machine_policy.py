@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME: Final = "policy.toml"
+EVALUATION: Final = "evaluation"
 SWITCHES: Final[Mapping[str, str]] = MappingProxyType(
-    {"page": "enable_page", "evaluation": "enable_mcp_repl_evaluation", "edits": "enable_edits"}
+    {EVALUATION: "enable_mcp_repl_evaluation", "edits": "enable_edits"}
 )
-"""For each key of the file, the setting that it turns off."""
+"""For each key of the file, the setting of the base that it turns off."""
+KEYS: Final = ("page", *SWITCHES)
+"""All keys of the file. The setting of a feature names its key, which is understood without that feature too."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """What a machine's policy turns off: settings by attribute name. `problem`: why the file cannot be understood."""
+    """What a machine's policy turns off, by its keys. `problem`: why the file cannot be understood."""
 
     path: Path
     off: tuple[str, ...] = ()
@@ -47,13 +50,12 @@ def policy_file() -> Path:
 
 def read(path: Path) -> MachinePolicy:
     """Read a policy; a missing file turns off nothing. Blocks."""
-    everything = tuple(SWITCHES.values())
     try:
         found = toml_file.read(path, root=None)
     except TomlFileError as error:
-        return MachinePolicy(path, everything, error.why)
-    wrong = [key for key, value in found.items() if key not in SWITCHES or not isinstance(value, bool)]
+        return MachinePolicy(path, KEYS, error.why)
+    wrong = [key for key, value in found.items() if key not in KEYS or not isinstance(value, bool)]
     if wrong:
-        known = ", ".join(f"{key} = false" for key in SWITCHES)
-        return MachinePolicy(path, everything, f"it can have {known}, and has {', '.join(wrong)}")
-    return MachinePolicy(path, tuple(name for key, name in SWITCHES.items() if found.get(key) is False))
+        known = ", ".join(f"{key} = false" for key in KEYS)
+        return MachinePolicy(path, KEYS, f"it can have {known}, and has {', '.join(wrong)}")
+    return MachinePolicy(path, tuple(key for key in KEYS if found.get(key) is False))

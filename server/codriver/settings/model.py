@@ -44,6 +44,7 @@ from codriver.repls.jupyter.named_kernels import (
 )
 from codriver.settings import granting
 from codriver.settings.declared import Setting
+from codriver.settings.machine_policy import SWITCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -270,9 +271,16 @@ class Settings(BaseModel):
 
     def restricted(self, policy: MachinePolicy) -> Settings:
         """Return these settings with those turned off that the machine's policy turns off."""
-        restricted = self.model_copy(update=dict.fromkeys(policy.off, False))
-        restricted._turned_off = dict.fromkeys(policy.off, str(policy.path))  # noqa: SLF001  # of this class
+        names = self.names_off(policy)
+        restricted = self.model_copy(update=dict.fromkeys(names, False))
+        restricted._turned_off = dict.fromkeys(names, str(policy.path))  # noqa: SLF001  # of this class
         return restricted
+
+    @classmethod
+    def names_off(cls, policy: MachinePolicy) -> list[str]:
+        """Return the settings that a policy turns off."""
+        switches = {**SWITCHES, **{one.policy: one.name for one in cls.DECLARED.values()}}
+        return [switches[key] for key in policy.off if key in switches]
 
     def value_of(self, setting: Setting[T]) -> T:
         """Return the value of a setting that a feature declares."""
@@ -307,7 +315,6 @@ class Settings(BaseModel):
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
     enable_edits: bool = Field(default=True, description="Offer the tools that change files of the workspace.")
-    enable_page: bool = Field(default=True, description="Let `codriver watch --web` open the page.")
     toolset: Literal["default", "full"] = Field(
         "default", description="Which tools clients get: the usual ones, or all."
     )

@@ -31,7 +31,6 @@ from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_of
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
-from codriver.settings.machine_policy import SWITCHES
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     NAME,
@@ -153,8 +152,7 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     for one in loaded.withheld:
         yield Check("settings", "note", held_back(one), trust.command_for(workspace))
     if loaded.policy is not None and loaded.policy.off:
-        names = ", ".join(key for key, name in SWITCHES.items() if name in loaded.policy.off)
-        text = f"{loaded.policy.path} turns off on this machine: {names}"
+        text = f"{loaded.policy.path} turns off on this machine: {', '.join(loaded.policy.off)}"
         how = "an administrator of this machine can change that file"
         state: State = "note" if loaded.policy.problem is None else "wrong"
         yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.problem)}", how)

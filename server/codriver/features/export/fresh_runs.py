@@ -133,7 +133,7 @@ class FreshRuns:
 
     def _recipe(self, words: str) -> Recipe:
         policy = machine_policy.read(machine_policy.policy_file())
-        if "enable_mcp_repl_evaluation" in policy.off:
+        if machine_policy.EVALUATION in policy.off:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.feature import Feature, Options
+from codriver.features.page.settings import IS_ON
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
@@ -27,6 +28,7 @@ FEATURE = Feature(
     "page",
     requires=("handoff",),  # it shows the handoff
     options=(Options("watch", "codriver.features.page.watch_options"),),
+    settings=(IS_ON,),
     durations=(("page_s", 600.0),),
     server=_server,
 )

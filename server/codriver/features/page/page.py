@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.features.page.page_redirect import redirect_file, remove_redirect
+from codriver.features.page.settings import IS_ON
+from codriver.settings.model import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,9 +41,9 @@ class Page:
     async def open(self, server: RunningServer, host: str) -> Mapping[str, object]:
         """Open the page unless it is open. Return a new address under a host, or the reason why there is none."""
         settings = self._live.settings
-        if not settings.enable_page:
-            policy = settings.policy_of("enable_page")
-            by = f"on this machine by {policy}" if policy else "by the setting enablePage"
+        if not settings.value_of(IS_ON):
+            policy = settings.policy_of(IS_ON.name)
+            by = f"on this machine by {policy}" if policy else f"by the setting {spelled(IS_ON.name)}"
             return {"problem": f"the page is switched off {by}"}
         try:
             async with self._opening:
@@ -56,7 +58,7 @@ class Page:
         """Close the page when the settings switch it off, until cancelled."""
         while True:
             await self._live.changed.wait()
-            if not self._live.settings.enable_page:
+            if not self._live.settings.value_of(IS_ON):
                 self._scope.cancel()
 
     async def stop(self) -> None:

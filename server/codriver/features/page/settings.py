@@ -1,0 +1,15 @@
+"""The setting of the page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codriver.settings.declared import Setting
+
+IS_ON: Final = Setting(
+    "enable_page",
+    default=True,
+    description="Let `codriver watch --web` open the page.",
+    grants="true",
+    policy="page",
+)
