@@ -146,7 +146,9 @@ def pytest_collection_modifyitems(config, items):
 
     So no processor is idle while another ends with one of them.
     """
-    slow = {HERE / room / f"test_{name}.py" for room, names in SLOW.items() for name in names.split()}
+    # Of a feature that was taken out the tests are gone, too: see `without_features.py`.
+    rooms = {room: names for room, names in SLOW.items() if (HERE / room).is_dir()}
+    slow = {HERE / room / f"test_{name}.py" for room, names in rooms.items() for name in names.split()}
     assert all(path.exists() for path in slow), f"gone: {[str(path) for path in slow if not path.exists()]}"
     ranks = {}
     for item in items:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+import needs
 import pytest
 
 import codriver_seam
@@ -23,7 +24,6 @@ from codriver.app.features import server_hooks
 from codriver.app.workspace_settings import settings_model
 from codriver.commands import all_servers, call, cli, log, mistaken_client
 from codriver.errors import Reason, StartError
-from codriver.features.page import page_redirect
 from codriver.files import own_folders
 from codriver.log.output_log import LOG_SOURCES, Category
 from codriver.protocol import prompts, resources
@@ -232,7 +232,8 @@ def state_files() -> frozenset[str]:
     workspace = Path("workspace")
     found = {own_folders.server_folder(workspace), own_folders.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
-    state = {own_folders.history_file(workspace).name, page_redirect.redirect_file(workspace).name, trust.RECORD}
+    redirect = import_module("codriver.features.page.page_redirect").redirect_file(workspace)
+    state = {own_folders.history_file(workspace).name, redirect.name, trust.RECORD}
     own = {own_folders.relay_file().name, own_folders.hook_file(own_folders.relay_file()).name}
     return frozenset(inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.PLACE)})
 
@@ -327,12 +328,14 @@ def compared(product: Names, frozen: Names, leaving: Names) -> list[str]:
 
 
 def test_public_names_are_those_of_the_file():
+    needs.features("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
     tables = {name: rows for name, rows in listed().items() if name not in ("leaving", "written")}
     assert compared(derived(), names_in(tables), names_in(listed().get("leaving", {}))) == []
 
 
 def test_names_that_nothing_declares_are_written_in_the_product():
     """These are keys and words inside of functions: each has to be a string literal, as a whole."""
+    needs.features("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
     lost = {
         (key, name)
         for key, names in listed()["written"].items()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,12 +10,12 @@ from pathlib import Path
 import needs
 import pytest
 from live_server import environ
+from without_features import take_out
 
 from codriver.app import features
 
 ROOT = Path(__file__).parents[1]
 EVERY = {one.name: one for one in features.features()}
-LIST = re.compile(r"NAMES: Final = \((.*?)\)", re.DOTALL)
 COMMAND_S = 120
 
 
@@ -27,13 +26,7 @@ def without(folder, names):
         shutil.copytree(ROOT / "server" / package, server / package)
     for name in ("skills", "wrapper-config", "relay"):
         (folder / name).symlink_to(ROOT / name, target_is_directory=True)
-    for name in names:
-        shutil.rmtree(server / "codriver" / "features" / name)
-        (server / "codriver" / "repls" / "worker" / "features" / f"{name}.py").unlink(missing_ok=True)
-    listed = server / "codriver" / "app" / "features.py"
-    text = listed.read_text()
-    kept = "".join(f'"{name}", ' for name in features.NAMES if name not in names)
-    listed.write_text(LIST.sub(f"NAMES: Final = ({kept})", text, count=1))
+    take_out(server, names)
     return server
 
 

@@ -5,25 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-from made_runs import TWO_PRICES
 
-from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, RecordedRuns
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.log.query_sources import QuerySource
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
 ROWS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in TABLE.splitlines()[2:]]
-RUN_TABLE = re.search(r"<!-- queries of runs -->\n(.*?)<!-- /queries of runs -->", PAGE, re.DOTALL)[1]
-OF_RUNS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in RUN_TABLE.splitlines()[2:]]
-FOUND_IN_RUNS = {
-    "Which was the first call that returned None?": 3,
-    "Which calls of price had an amount above 20?": [[4, "{'price': 2}, 25", "40.0"]],
-    "Which errors left which calls?": [["shop.stored", "KeyError('rate')"]],
-    "What was called under total, how often?": [["shop.price", 2], ["shop.stored", 1]],
-    "What had been called before the error?": ["shop.price", "shop.stored", "shop.total"],
-}
 
 FOUND = {
     "What went wrong?": [[4, "Timeout: no answer"]],
@@ -74,18 +62,3 @@ def test_a_query_of_the_page_answers_its_question(row):
     answer = asked.query(query, inputs=json.loads(inputs or "[]"), app=app_of(asked), history=history())
     rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]
     assert sorted(rows) == FOUND[question]
-
-
-def test_each_question_about_runs_has_its_answer_here():
-    assert {row[0] for row in OF_RUNS} == FOUND_IN_RUNS.keys()
-
-
-@pytest.mark.parametrize("row", OF_RUNS, ids=lambda row: row[0])
-def test_a_query_of_the_page_about_runs_answers_its_question(row):
-    question, query, inputs = row
-    runs = RecordedRuns()
-    runs.keep("e1", TWO_PRICES)
-    asked = log()
-    asked.sources = asked.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
-    found = asked.query(query, inputs=json.loads(inputs or "[]")).result
-    assert (sorted(found) if isinstance(found, list) else found) == FOUND_IN_RUNS[question]

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from all_tools import MANIFEST
 
+from codriver.app.features import NAMES
 from codriver.app.workspace_settings import load
 from codriver.errors import RefusedError
 from codriver.log import redaction
@@ -47,7 +48,7 @@ from codriver.wire.zmtp import GREETING, ready
 from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
-from fuzz.sessions import kernel_file, kernel_message, notebook, python_session, recording
+from fuzz.sessions import kernel_file, kernel_message, notebook
 
 LONGEST = 8192
 """No target is given more bytes: what goes wrong with many goes wrong with fewer."""
@@ -369,12 +370,18 @@ def arguments(data):
         return
 
 
+OF_EXPORT = ()
+if "export" in NAMES:
+    from fuzz.exported import python_session, recording
+
+    OF_EXPORT = (recording, python_session)
+
 TARGETS = {
     target.__name__: worded(target)
     for target in (
         lines, relay_lines, relay_survey, bencode, nrepl_message, zmtp, kernel_content, door, edn_reader, datalog,
         datalog_answers, lisp_reader, parinfer,
         edit, transit, history, settings, record, client_file, redacted, client_line, arguments,
-        recording, notebook, python_session, kernel_message, kernel_file,
+        notebook, kernel_message, kernel_file, *OF_EXPORT,
     )
 }  # fmt: skip

@@ -4,16 +4,16 @@ import json
 import subprocess
 import sys
 
-import needs
 import pytest
 from live_server import WAIT_S, environ, serving
 
-from codriver.app.workspace_settings import load
+from codriver.app.workspace_settings import load, settings_model
 from codriver.settings import machine_policy
 from codriver.settings.layers import Reloader, as_rows
 from codriver.settings.machine_policy import KEYS, read
 
-SETTINGS = ("enable_page", "enable_mcp_repl_evaluation", "enable_edits")
+HAS_PAGE = "enable_page" in settings_model().model_fields
+SETTINGS = (*(("enable_page",) if HAS_PAGE else ()), "enable_mcp_repl_evaluation", "enable_edits")
 
 UNDER_POLICY = """
 import sys
@@ -75,7 +75,6 @@ def test_the_policy_is_where_users_cannot_write():
 
 
 def test_no_other_layer_overrides_it(policy, tmp_path):
-    needs.features("page")
     policy.write_text("page = false\nevaluation = false\nedits = false\n")
     user = tmp_path / "config" / "codriver"
     user.mkdir(parents=True)
@@ -84,8 +83,8 @@ def test_no_other_layer_overrides_it(policy, tmp_path):
     workspace.mkdir()
     environment = {f"CODRIVER_{name.upper()}": "true" for name in SETTINGS}
     loaded = load(workspace, environ=environment, overrides=dict.fromkeys(SETTINGS, True))
-    assert [getattr(loaded.settings, name) for name in SETTINGS] == [False] * 3
-    assert [loaded.settings.policy_of(name) for name in SETTINGS] == [str(policy)] * 3
+    assert [getattr(loaded.settings, name) for name in SETTINGS] == [False] * len(SETTINGS)
+    assert [loaded.settings.policy_of(name) for name in SETTINGS] == [str(policy)] * len(SETTINGS)
     assert ("enableEdits", "false", f"machine ({policy})") in as_rows(loaded)
 
 
@@ -109,7 +108,6 @@ def codriver(tmp_path, policy, *words):
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["turned off", "not turned off"])
 def test_tools_page_commands_and_doctor_follow_it_and_name_the_file(tmp_path, is_there):
-    needs.features("page")
     policy = tmp_path / "policy.toml"
     if is_there:
         policy.write_text("page = false\nevaluation = false\nedits = false\n")
@@ -130,8 +128,9 @@ def test_tools_page_commands_and_doctor_follow_it_and_name_the_file(tmp_path, is
             doctor = codriver(tmp_path, policy, "doctor")
         finally:
             live.run("stop")
-    told = [*map(str, refusals.values()), page.stdout + page.stderr, " ".join(doctor.stdout.split())]
-    assert [str(policy) in words for words in told] == [is_there] * 4, told
+    told = [*map(str, refusals.values()), " ".join(doctor.stdout.split())]
+    told += [page.stdout + page.stderr] if HAS_PAGE else []
+    assert [str(policy) in words for words in told] == [is_there] * len(told), told
     assert [answer["ok"] for answer in refusals.values()] == [not is_there] * 2
     assert [answer.get("reason") for answer in refusals.values()] == ["switched-off" if is_there else None] * 2
     assert (live.workspace / "app.py").read_text() == ("x = 1\n" if is_there else "x = 2\n")

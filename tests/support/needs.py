@@ -34,6 +34,13 @@ def do_without(words, *, is_expected=True):
     pytest.fail(words) if is_on_ci else pytest.skip(words, allow_module_level=True)
 
 
+def features(*names):
+    """Skip where a feature was taken out of the product: see `without_features.py`."""
+    missing = [name for name in names if find_spec(f"codriver.features.{name}") is None]
+    if missing:
+        pytest.skip(f"the feature {missing[0]} is taken out", allow_module_level=True)
+
+
 def program(*names, install, is_expected=True):
     """The path of a program that has one of these names."""
     found = next(filter(None, map(shutil.which, names)), None)

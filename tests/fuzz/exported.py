@@ -1,0 +1,58 @@
+"""What is exported from sessions, as targets: recordings and documents."""
+
+# ruff: noqa: PT017  # to be refused in good order is one of two good ends
+
+import ast
+import re
+import warnings
+
+from codriver.features.export.documents import python_documents
+from codriver.features.export.documents.layout import Origin, arrange
+from codriver.features.export.documents.recordings import Recorded, RecordingError, as_lines, from_lines
+from codriver.features.export.documents.steps import python_steps
+from codriver.features.export.documents.verification import Checked, Raised
+from fuzz.drawing import text_of
+
+
+def recording(data):
+    """A file is a recording that is the same written and read again, or is refused by its line."""
+    try:
+        found = from_lines(text_of(data))
+    except RecordingError as error:
+        assert re.search(r"line \d+ |it is empty|it is of the format", str(error))
+        return
+    assert from_lines(as_lines(found).encode().decode()) == found
+
+
+def python_session(data):
+    """Code is in steps that read as its statements do, and documents of them are Python, whatever came of each."""
+    text = text_of(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        steps = python_steps(text)
+        if steps is None:
+            return
+        assert [_dumped(step.text) for step in steps] == [ast.dump(node) for node in ast.parse(text).body]
+        of, origin = Recorded("e-1", text, description=text), Origin("py", "python", "2026-01-01")
+        ends = {"verdict": "same", "value": "[1]"}, {"verdict": "raises", "raised": Raised("a.B", text)}
+        for end in (*ends, {"verdict": "varies", "value": text, "pattern": ".*"}, {"verdict": "ran", "out": text}):
+            checked = tuple(Checked(step, of, **end) for step in steps if "value" not in end or _is_value(step))
+            for page in (
+                python_documents.pytest_file(arrange(checked, "python"), checked, origin),
+                python_documents.script(checked, origin),
+                python_documents.comment(checked, origin),
+            ):
+                ast.parse(page.text)
+
+
+def _dumped(text):
+    return ast.dump(ast.parse(text).body[0])
+
+
+def _is_value(step):
+    """Whether a step has a value where it runs."""
+    try:
+        compile(step.text, "step", "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError, OverflowError):
+        return False
+    return step.role == "expression"
