@@ -111,6 +111,64 @@ def test_what_cannot_be_done_is_refused_with_what_there_is(edit, words):
     assert words in refused(SHOP, edit)[0]
 
 
+VALUES = """\
+RATE = 0.2  # the tax
+LIMIT: int = 3
+a, b = 1, 2
+x = y = 3
+p = 1; q = 2
+SIZES = [
+    1,
+]  # all
+
+
+class Order:
+    count: int = 0
+    name = "é"  # by default
+
+
+if RATE:
+    MODE = "slow"
+else:
+    MODE = "fast"
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "old", "new"),
+    [
+        (ReplaceDef("RATE", "RATE = 0.21"), "RATE = 0.2 ", "RATE = 0.21 "),
+        (ReplaceDef("RATE", "RATE = 1  # none"), "RATE = 0.2  # the tax", "RATE = 1  # none"),
+        (ReplaceDef("LIMIT", "LIMIT: int = 4"), "= 3\na", "= 4\na"),
+        (ReplaceDef("SIZES", "SIZES = [2]"), "[\n    1,\n]  # all", "[2]  # all"),
+        (ReplaceDef("Order.count", "count: int = 1"), "= 0\n", "= 1\n"),
+        (ReplaceDef("Order.name", 'name = "e"'), '"é"', '"e"'),
+        (ReplaceDef("MODE", 'MODE = "quick"', line=19), '"fast"', '"quick"'),
+        (ReplaceDef("LIMIT", ""), "LIMIT: int = 3\n", ""),
+        (InsertDef("LIMIT", "LEAST = 1"), "= 3\na", "= 3\nLEAST = 1\na"),
+        (InsertDef("Order.name", "size = 1", side="before"), "    name", "    size = 1\n    name"),
+    ],
+)  # fmt: skip
+def test_an_assignment_to_one_name_is_a_definition_and_keeps_its_comment(edit, old, new):
+    assert VALUES.count(old) == 1
+    assert edited(VALUES, edit) == VALUES.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a", "a is no function, class or simple assignment: replace its text"),
+        ("x", "x is no function, class or simple assignment"),
+        ("p", "p shares line 5 with other code"),
+        ("q", "q shares line 5 with other code"),
+        ("MODE", "MODE is defined more than once, at lines 17, 19"),
+        ("RATES", "there is no definition RATES; there is RATE"),
+    ],
+)
+def test_an_assignment_that_is_not_alone_is_left_to_be_replaced_as_text(name, words):
+    assert words in refused(VALUES, ReplaceDef(name, f"{name} = 9"))[0]
+
+
 def test_a_file_that_does_not_parse_is_left_to_be_corrected_as_text():
     assert "the file does not parse at line 1" in refused("def f(:\n", Append("x = 1"))[0]
 

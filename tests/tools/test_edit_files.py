@@ -246,8 +246,7 @@ def test_a_renaming_in_hy_says_which_scopes_are_known(client, live):
 
 def test_an_edit_of_type_undo_takes_back_the_last_batch(client, greet):
     assert client.call("edit_files", edits=[SHOUT])["ok"]
-    undo = {"type": "undo", "filePath": "src/greet.clj"}
-    answer = client.call("edit_files", edits=[undo])
+    answer = client.call("edit_files", edits=[{"type": "undo"}])
     assert ([row["filePath"] for row in answer["files"]], greet.read_text()) == (["src/greet.clj"], GREET)
     assert client.call("status", about="activity", kind="edits")["events"][0]["kind"] == "undo"
 
@@ -257,6 +256,8 @@ def test_undo_names_a_file_of_the_last_batch_and_stands_alone(client, greet):
     refused = client.call("edit_files", edits=[{"type": "undo", "filePath": "other.clj"}])
     assert refused["reason"] == "nothing-to-undo"
     assert "src/greet.clj" in refused["message"]
+    nowhere = client.call("edit_files", edits=[{"oldText": "a", "newText": "b"}])
+    assert "text needs filePath" in nowhere["message"]
     both = client.call("edit_files", edits=[{"type": "undo", "filePath": "src/greet.clj"}, SHOUT])
     assert both["reason"] == "bad-arguments"
     assert "shout" in greet.read_text()

@@ -1,9 +1,10 @@
 """Edits of one Python text by its definitions, without any other change, and the statements that edits changed.
 
-A definition is a function, method or class with its decorators, known by its dotted name. The comments above a
-definition and behind its last statement are no part of it. New code is indented for its place: its lines move together,
-while lines within its strings stay. Two states of a text are compared by their code: the changed statements, which have
-to run again, the functions that changed in their bodies alone, and whether more changed.
+A definition is a function, method or class with its decorators, or an assignment to one name in a module or class,
+known by its dotted name. The comments above a definition and behind its last statement are no part of it. New code is
+indented for its place: its lines move together, while lines within its strings stay. Two states of a text are compared
+by their code: the changed statements, which have to run again, the functions that changed in their bodies alone, and
+whether more changed.
 
 All edits of a text mean the text as it is before any of them. The resulting text must parse, and all statements but the
 replaced and the inserted ones must be as before; else no edit is done.
@@ -114,13 +115,23 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
     if edit.side == "in":
         return _into(source, found, piece, number)
     at = _before(source, found) if edit.side == "before" else _behind(source, found.last, found.margin)
-    return _insertion(source, piece, at, found.margin, found.gap, number)
+    gap = found.gap if isinstance(found.node, _DEFINES) or piece.begins_definition else 0
+    return _insertion(source, piece, at, found.margin, gap, number)
 
 
 def _replacement(source: PythonSource, found: Definition, piece: Piece, number: int) -> _Splice:
     old = source.lines[found.last - 1]
-    new = lines_of(piece.at(found.margin, source.step, source.ending) + old[len(old.rstrip("\r\n")) :])
+    end = old[len(old.rstrip("\r\n")) :]
+    if not isinstance(found.node, _DEFINES) and not piece.ends_in_comment:
+        end = _comment_behind(source, found) + end
+    new = lines_of(piece.at(found.margin, source.step, source.ending) + end)
     return _Splice(found.first - 1, found.last, tuple(new), number)
+
+
+def _comment_behind(source: PythonSource, found: Definition) -> str:
+    """The comment on the last line of an assignment, with the spaces before it; empty without one."""
+    line = source.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().rstrip("\r\n")
+    return line if line.lstrip().startswith("#") else ""
 
 
 def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
@@ -133,10 +144,11 @@ def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
 
 
 def _into(source: PythonSource, found: Definition, piece: Piece, number: int) -> _Splice:
-    body = found.node.body
     if not isinstance(found.node, ast.ClassDef):
-        words = f"{found.name} is a function: side in is for a class; replace the function whole"
+        kind = "a function" if isinstance(found.node, _DEFINES) else "an assignment"
+        words = f"{found.name} is {kind}: side in is for a class; replace the {kind.partition(' ')[2]} whole"
         raise EditFailedError(EditError(words))
+    body = found.node.body
     margin = margin_of(source.lines[source.span(body[0])[0] - 1])
     if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
         raise EditFailedError(EditError(f"the body of {found.name} stands on the line of its head: replace the class"))
@@ -268,6 +280,8 @@ class Piece:
         self._starts: set[int] = set()
         self._fixed: set[int] = set()
         self._step = ""
+        self.ends_in_comment = False
+        """Whether a comment stands on the last row."""
         if lines:
             self._look()
             self._check()
@@ -276,6 +290,11 @@ class Piece:
     def is_blank(self) -> bool:
         """Whether the piece is empty."""
         return not self._rows
+
+    @property
+    def begins_definition(self) -> bool:
+        """Whether the piece begins with a function or class, or with a comment or decorator of one."""
+        return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
     def at(self, margin: str, step: str, ending: str) -> str:
         """The piece with its first line at `margin`, its levels by `step` apart, without an end to its last line."""
@@ -329,8 +348,10 @@ class Piece:
                 self._fixed.update(range(opened.pop() + 1, one.end[0] + 1))
             elif one.type == token.STRING and not (is_start and is_first):
                 self._fixed.update(range(one.start[0] + 1, one.end[0] + 1))
-            if one.type == tokenize.COMMENT and is_start:
-                self._starts.add(one.start[0])
+            if one.type == tokenize.COMMENT:
+                self.ends_in_comment = one.start[0] == len(self._rows)
+                if is_start:
+                    self._starts.add(one.start[0])
             if one.type in _SILENT:
                 is_start = is_start or one.type == token.NEWLINE
             elif is_start:
@@ -350,7 +371,8 @@ _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MAX_NAMED: Final = 8
 """Definitions or lines that a refusal names."""
 
-Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_Assignment = ast.Assign | ast.AnnAssign
+Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
 
 
 def margin_of(line: str) -> str:
@@ -391,7 +413,7 @@ def words_of(error: SyntaxError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function, method or class: its first line, its first decorator's line, and its last line, counted from 1."""
+    """A function, method, class or assignment: its first line or first decorator's, and its last, counted from 1."""
 
     name: str
     node: Definer
@@ -418,6 +440,11 @@ class PythonSource:
         """All definitions in order, also those in branches and within other definitions."""
         return tuple(self._within(self.tree, ""))
 
+    @cached_property
+    def assignments(self) -> tuple[Definition, ...]:
+        """All assignments to one name in the module and its classes, in order, also those in branches."""
+        return tuple(self._assignments_within(self.tree, ""))
+
     @property
     def ending(self) -> str:
         """The line ending of the text: that of its first line."""
@@ -443,11 +470,12 @@ class PythonSource:
             ProblemError: the text has no such definition, or several.
         """
         found = [one for one in self.definitions if one.name == name]
+        found = found or [one for one in self.assignments if one.name == name]
         if not found:
             raise EditFailedError(EditError(self._none(name)))
         meant = [one for one in found if line is None or one.first <= line <= one.last]
         if len(meant) == 1:
-            return meant[0]
+            return self._alone(meant[0])
         places = ", ".join(str(one.node.lineno) for one in found[:MAX_NAMED])
         if line is not None and not meant:
             raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {places}"))
@@ -456,11 +484,26 @@ class PythonSource:
     def _none(self, name: str) -> str:
         """The message that the definition is missing; for a name bound otherwise, the way to edit it."""
         if any(name in _names_bound(node) for node in ast.walk(self.tree)):
-            return f"{name} is no function or class: assignments and imports are for your own editor, as text"
-        return f"there is no function or class {name}{self._near(name)}"
+            return f"{name} is no function, class or simple assignment: replace its text, by oldText and newText"
+        return f"there is no definition {name}{self._near(name)}"
+
+    def _alone(self, found: Definition) -> Definition:
+        """The definition, if no other statement shares its lines.
+
+        Raises:
+            EditFailedError: another statement does.
+        """
+        if isinstance(found.node, _DEFINES):
+            return found
+        before = self.lines[found.first - 1].encode()[: found.node.col_offset].decode()
+        behind = self.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().strip()
+        if before.strip() or (behind and not behind.startswith("#")):
+            words = f"{found.name} shares line {found.first} with other code: replace its text, by oldText and newText"
+            raise EditFailedError(EditError(words))
+        return found
 
     def _near(self, name: str) -> str:
-        names = list(dict.fromkeys(one.name for one in self.definitions))
+        names = list(dict.fromkeys(one.name for one in (*self.definitions, *self.assignments)))
         last = name.rpartition(".")[2]
         near = [one for one in names if one.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
         shown = near or names
@@ -476,6 +519,17 @@ class PythonSource:
             elif not isinstance(node, ast.expr):
                 yield from self._within(node, prefix)
 
+    def _assignments_within(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
+        for node in ast.iter_child_nodes(owner):
+            if isinstance(node, ast.ClassDef):
+                yield from self._assignments_within(node, f"{prefix}{node.name}.")
+            elif isinstance(node, _Assignment):
+                if name := _only_name(node):
+                    first, last = self.span(node)
+                    yield Definition(prefix + name, node, first, last, margin_of(self.lines[first - 1]))
+            elif not isinstance(node, (*_DEFINES, ast.expr)):
+                yield from self._assignments_within(node, prefix)
+
     def span(self, node: ast.stmt) -> tuple[int, int]:
         """The first line of a statement with its decorators, and its last one."""
         first = node.lineno
@@ -484,6 +538,12 @@ class PythonSource:
             while first > 1 and not self.lines[first - 1].lstrip().startswith("@"):
                 first -= 1  # the `@` stands before the bracket around the decorator
         return first, node.end_lineno or node.lineno
+
+
+def _only_name(node: _Assignment) -> str:
+    """The name that an assignment binds, if it binds one name and nothing else."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
 def _names_bound(node: ast.AST) -> tuple[str, ...]:

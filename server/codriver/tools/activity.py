@@ -48,7 +48,7 @@ HUMANS: Final = frozenset({"human", HUMAN})
 class ActivityArguments(Arguments):
     """Arguments of `activity`."""
 
-    by: str | None = Field(None, description='"others", "me", "human", or a caller\'s name.')
+    by: str | None = Field(None, description='Of activity and jobs: "others", "me", "human", or a name.')
     since: str | None = Field(None, description='"20m", "2h", "09:30", "today".')
     kind: Kind | None = None
     file: str | None = Field(None, description="Edits and loads of this file.")

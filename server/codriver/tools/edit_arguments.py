@@ -39,12 +39,12 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 OF_ANY: Final = (
     "Without type: oldText becomes newText. By type: replace_def (name, code), insert_def (code, side of name), "
-    "append, create (code), undo (your last edit)"
+    "append, create (code), undo (your last call)"
 )
 
 OF_LISP: Final = (
-    "; Lisp: replace, insert before, at line, targetLineText (first of a form), as delete; move: toLine, toLineText; "
-    "rename: oldText, newText"
+    "; Lisp: replace, insert before (code), delete the form at line, targetLineText (its first); move: toLine, "
+    "toLineText; rename: oldText, newText"
 )
 
 
@@ -63,6 +63,8 @@ class EditArguments(Given):
         }
     )
 
+    file_path: str = Field("", json_schema_extra=unsaid_default)
+    """The file; only `undo` needs none."""
     type: Annotated[
         Literal[
             "text",
@@ -79,7 +81,6 @@ class EditArguments(Given):
         ],
         WithJsonSchema({"type": "string"}),  # the description names them all
     ] = Field("text", json_schema_extra=unsaid_default)
-    file_path: str
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
@@ -101,6 +102,8 @@ class EditArguments(Given):
         if self.type == "rename" and given & {"line", "target_line_text"}:
             needed |= {"line", "target_line_text"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
+        if self.type != UNDO and not self.file_path:
+            lacking.insert(0, "file_path")
         names = {name: field.alias or name for name, field in type(self).model_fields.items()}
         problems = [] if self.files in (None, "all") else ["files is all, or left out for this file alone"]
         if self.side is not None and self.name is None and self.type == "insert_def":

@@ -113,7 +113,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores, loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
-    await steps.check(one.file_path for one in arguments.edits)
+    await steps.check(one.file_path for one in arguments.edits if one.file_path)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
     ended = await act.run(partial(unwatched, call, edit))
     if "reason" not in steps.fields:
@@ -145,7 +145,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
 async def _take_back(call: Call, arguments: EditFilesArguments) -> Outcome:
     """Take back the caller's last batch, which has to include the named file."""
     caller = caller_of_batch(call, arguments.who)
-    outcome, _ = await call.services.editor.undo(caller, arguments.edits[0].file_path)
+    outcome, _ = await call.services.editor.undo(caller, arguments.edits[0].file_path or None)
     return outcome
 
 
@@ -239,7 +239,7 @@ def _gone(outcome: Outcome, wanted: Sequence[Wanted]) -> dict[int, list[Gone]]:
 
 def _without_lisp(tool: Tool) -> Tool:
     """The tool as listed in a workspace without Lisp; it takes the same arguments."""
-    plain = replace(tool, description=DESCRIPTION.format(" too (Order.total)"))
+    plain = replace(tool, description=DESCRIPTION.format(" too (Order.total, RATE)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]
     kept = {name: one for name, one in edit["properties"].items() if name not in LISP_ALONE}
@@ -252,7 +252,7 @@ _WHOLE: Final = Tool(
     name="edit_files",
     other_names=("clojure_edit_files",),
     title="Edit files",
-    description=DESCRIPTION.format(" too (Order.total), Lisp by forms"),
+    description=DESCRIPTION.format(" too (Order.total, RATE), Lisp by forms"),
     arguments=EditFilesArguments,
     output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),
     run=edit_files,

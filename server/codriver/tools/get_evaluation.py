@@ -61,7 +61,7 @@ class GetArguments(Evaluating):
     wait_ms: int = Field(0, ge=0, le=600_000)
     part: str = Field("result", json_schema_extra=_listed_part)
     start: int | None = Field(
-        None, alias="from", ge=0, description="First element of a list that was cut, or character of text."
+        None, alias="from", ge=0, description="Index, from 0, of the first element or character to show."
     )
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1, description="Only lines that match.")

@@ -172,10 +172,10 @@ def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
 TOOL = Tool(
     name="status",
     title="What is here and what was done",
-    description="Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations, test "
-    "runs), activity (what was done, newest first: code with results, edits with diffs, test runs, failures), "
-    "error (last exception or failed test: values, causes, numbered frames with variables), stale (files newer "
-    "than the loaded code), threads (where each is now), variables (of a session), cells (of a notebook), server.",
+    description="Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and test "
+    "runs, ended ones too), activity (what was done, newest first: code with results, edits with diffs, test runs, "
+    "failures), error (last exception or failed test: values, causes, numbered frames with variables), stale (files "
+    "newer than loaded code), threads, variables, cells (of a notebook), server.",
     arguments=StatusArguments,
     output=answer_schema(),
     run=status,

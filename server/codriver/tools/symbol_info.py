@@ -353,8 +353,8 @@ TOOL = Tool(
     other_names=("clojure_symbol_info",),
     title="Symbol info",
     description="Look up a name: parameters, documentation, file and line. Of a module or class its members; of a "
-    "pattern (*json*) the matching names; of file:line or a frame's number the code there. Nothing needs to be "
-    "imported.",
+    "pattern (*json*, shop.*tax*) the matching names; of file:line or a frame's number the code. Nothing needs to "
+    "be imported.",
     arguments=SymbolArguments,
     output=answer_schema(
         name="string",

@@ -51,7 +51,8 @@ class TraceArguments(Given):
     """What `evaluate_code` takes."""
 
     trace: Trace = Field(
-        None, description="List the calls of these functions, with arguments and results: names, or true for all."
+        None,
+        description="List the calls of these functions, with arguments and results: names, comma-separated; true: all.",
     )
     profile: bool = Field(default=False, description="Measure which functions take the time.")
 
