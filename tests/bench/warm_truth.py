@@ -65,7 +65,7 @@ async def compare(made, arguments, *, times=1, variables=None, before=None):
         prepare()
         warm = await made.run(*arguments, **variables)
         warm_runs += warm.is_warm
-        reason = reason or ("" if warm.is_warm else (made.status.plain_reason or made.status.reason))
+        reason = reason or ("" if warm.is_warm else (made.status.reason))
         tests = len(warm.outcomes())
         if warm.report.problem is not None and warm.report.problem.kind == "preloaded":
             reason = f"not finished: {warm.report.problem.message}"

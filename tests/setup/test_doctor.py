@@ -154,6 +154,18 @@ def test_the_servers_own_rows_are_understood(examine, server):
     assert report.notes == ("It serves one client.",)
 
 
+def test_test_runs_are_warm_or_plain_for_a_reason(examine, server):
+    plain = {"start": "plain", "why": "every run is a plain new process"}
+    warm = {"start": "warm", "python": "/py", "memoryMb": 48, "hashSeed": 5, "runs": 2}
+    differing = {"start": "plain", "python": "/py", "directory": "/w/b", "why": "t differs", "differences": ["t"]}
+    server["list_sessions"]["testRuns"] = [plain, warm, differing]
+    assert [(check.state, check.text) for check in of(examine(), "test runs")] == [
+        ("ok", "plain (every run is a plain new process)"),
+        ("ok", "/py: warm, 48 MB, hash seed 5, 2 runs"),
+        ("note", "/py in /w/b: plain (t differs); tests that differ: t"),
+    ]
+
+
 def test_the_report_as_json_is_the_report(examine):
     report = examine()
     data = json.loads(json.dumps(report.to_json()))

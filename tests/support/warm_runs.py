@@ -95,7 +95,12 @@ class Project:
 
     @property
     def status(self):
-        return self.owner.status(self.python, self.directory)
+        return self.owner.state(self.python, self.directory)
+
+    @property
+    def is_off(self):
+        """Whether runs stay plain until packages change."""
+        return self.owner.is_off(self.python, self.directory)
 
     @property
     def preloaded(self):
@@ -123,7 +128,7 @@ class Project:
         """Run the tests until a run is warm, five times at most, and return that run, or the last."""
         for _ in range(5):
             found = await self.run(*arguments, **variables)
-            if found.is_warm or self.status.is_off:
+            if found.is_warm or self.is_off:
                 return found
         return found
 

@@ -92,7 +92,8 @@ def diagnose(
     workspace = launch.workspace
     checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment, settings_model)]
     health = _try(ask, "server_health")
-    sessions = _rows(_try(ask, "list_sessions"), "sessions") if isinstance(health, dict) else []
+    listed = _try(ask, "list_sessions") if isinstance(health, dict) else {}
+    sessions = _rows(listed, "sessions")
     checks += _check_server(workspace, health)
     checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
@@ -102,6 +103,7 @@ def diagnose(
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
     checks += _check_homes(sessions)
+    checks += _check_test_runs(_rows(listed, "testRuns"))
     if not isinstance(health, dict):
         checks += _check_kernels(workspace, environment)
         checks += _check_python(workspace, environment, settings_model)
@@ -395,6 +397,20 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
             yield Check("REPLs", "note", f"{text}: {why}", trust.command_for(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
+
+
+def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
+    """How Python test runs start: warm, or plain and why."""
+    for start in starts:
+        where = " in ".join(str(start[key]) for key in ("python", "directory") if key in start)
+        text = f"{where}: {start.get('start')}" if where else str(start.get("start"))
+        if start.get("start") == "warm":
+            text += f", {start.get('memoryMb')} MB, hash seed {start.get('hashSeed')}, {start.get('runs')} runs"
+        text += f" ({start['why']})" if "why" in start else ""
+        if differing := start.get("differences"):
+            yield Check("test runs", "note", f"{text}; tests that differ: {', '.join(map(str, differing))}")
+        else:
+            yield Check("test runs", "ok", text)
 
 
 def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:

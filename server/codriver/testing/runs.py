@@ -307,6 +307,27 @@ class TestProcess(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartState:
+    """How the runs of an interpreter in a directory start."""
+
+    is_warm: bool
+    """Whether they are copies of a process that has imported what the tests need."""
+    python: str = ""
+    directory: str = ""
+    reason: str = ""
+    """Why runs are plain new processes, or why the last one was."""
+    pid: int | None = None
+    """That process, with what it takes and has imported."""
+    memory_mb: int = 0
+    hash_seed: int | None = None
+    modules: int = 0
+    runs: int = 0
+    """The runs that it has served."""
+    differences: tuple[str, ...] = ()
+    """Tests whose outcome differs between copies and plain new processes."""
+
+
 class StartRun(Protocol):
     """A way to start runs. Leaving the context ends the run, and removes its files."""
 

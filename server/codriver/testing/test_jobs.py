@@ -21,10 +21,10 @@ from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.executions import Executions
 from codriver.testing.kept_failure import FrameCode, KeptFailure
-from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, TestReport
+from codriver.testing.runs import NO_TESTS_STATUS, Output, ReportBuilder, RunFinished, RunSpec, StartState, TestReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Literal
 
     from anyio.abc import TaskGroup
@@ -44,6 +44,7 @@ KEPT_REPORTS: Final = 200
 """The newest runs whose reports are kept."""
 KEPT_RESULTS: Final = 200_000
 """The results of all kept reports together; a report with 10,000 results has some 3 MB."""
+PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
 NAMED: Final = 10
 """Failures that the line in the log names."""
 MOST_FAILED: Final = 1000
@@ -67,6 +68,8 @@ class TestJob:
     """Whether it has to be a plain new process."""
     session_key: str = ""
     """The key of the session whose interpreter and directory are used; empty for the project's own."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The variables that the caller set for this run."""
     purpose: Literal["tests", "check", "comparison"] = "tests"
     """`check` and `comparison` are no runs of their caller's: with other sources, for a second time, or unasked."""
     paths: tuple[str, ...] | None = ()
@@ -145,6 +148,8 @@ class TestJobs:
         self._start_plain = start_plain
         self.start = start_plain
         """Starts the runs that need not be plain. A feature may put a faster start here before the server listens."""
+        self.start_states: Callable[[], Sequence[StartState]] = lambda: PLAIN_STARTS
+        """How runs start now, by interpreter and directory. Whoever replaces `start` replaces this, too."""
         self.changed_since = changed_since
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Take what the recorders of a run recorded. Set once, before the server listens."""

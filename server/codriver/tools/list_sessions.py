@@ -11,7 +11,8 @@ from codriver.core import app_streams
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.dialects.seam_providers import CONTRACT
-from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.acts.test_starts import start_row
+from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.caller_slugs import client_slug
 from codriver.tools.calls.client_traits import traits_of
@@ -51,7 +52,10 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
                 rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
     for add in call.services.hooks.sessions:
         rows = await add(call, rows)
-    return Answer({"sessions": rows, "count": len(rows)})
+    starts = [start_row(one, state.life.workspace) for one in call.services.tests.start_states()]
+    # A model has no use for the row of a server that starts every run as everybody expects.
+    shown = starts if not is_lean or any("python" in one for one in starts) else []
+    return Answer({"sessions": rows, "count": len(rows)} | ({"testRuns": shown} if shown else {}))
 
 
 def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
@@ -141,7 +145,7 @@ TOOL = Tool(
     title="List REPL sessions",
     description="Every REPL session and its state.",
     arguments=NoArguments,
-    output=answer_schema(sessions=_SESSIONS, count="integer"),
+    output=answer_schema(sessions=_SESSIONS, count="integer", testRuns=ROWS),
     run=list_sessions,
     read_only=True,
     idempotent=True,

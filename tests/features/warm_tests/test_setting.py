@@ -1,11 +1,15 @@
 """The setting decides whether a server warms test runs."""
 
+from pathlib import Path
+
 import pytest
 from live_server import until
 from tools_in_memory import serving
 
 from codriver.features.warm_tests.starter import IS_FORK_SAFE
 
+DOCTOR = "codriver-doctor"
+"""A client that gets whole answers."""
 pytestmark = pytest.mark.skipif(not IS_FORK_SAFE, reason="processes cannot be copied safely on this system")
 
 
@@ -15,10 +19,16 @@ def test_a_server_learns_from_runs_only_with_the_setting(tmp_path, is_on):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "test_sum.py").write_text("def test_sum():\n    assert sum([1, 2]) == 3\n")
     variables = {"XDG_CACHE_HOME": str(cache)}
-    with serving(tmp_path, settings={"warm_tests": is_on}, variables=variables) as live, live.client() as client:
+    with (
+        serving(tmp_path, settings={"warm_tests": is_on}, variables=variables) as live,
+        live.client(name="codriver-doctor") as client,
+    ):
         assert client.call("run_tests", paths=["test_sum.py"], timeoutMs=60_000)["passed"] == 1
         saved = cache / "codriver" / "warm-tests"
+        (row,) = client.call("list_sessions")["testRuns"]
         if is_on:
             until(lambda: list(saved.glob("*")), "the plan of the project")
+            assert Path(row["python"]).exists()
         else:
+            assert row == {"start": "plain", "why": "the setting warmTests is off"}
             assert not saved.exists()

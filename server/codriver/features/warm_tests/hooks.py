@@ -25,7 +25,7 @@ def _options(live: LiveSettings) -> Options:
 def _make(services: Services, tasks: TaskGroup) -> WarmTests:
     """Return the owner of the warm processes, by which test runs are started from now on."""
     warm = WarmTests(partial(_options, services.live), tasks, SavedPlans(cache_folder() / "warm-tests"))
-    services.tests.start = warm
+    services.tests.start, services.tests.start_states = warm, warm.states
     return warm
 
 

@@ -22,7 +22,7 @@ from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, e
 from codriver.features.warm_tests.stamps import own_modules, package_stamp, workspace_stamp
 from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import open_plain, start_with
-from codriver.testing.runs import Collected, ReportBuilder, RunFinished, RunProblem, TestStarted
+from codriver.testing.runs import Collected, ReportBuilder, RunFinished, RunProblem, StartState, TestStarted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -56,28 +56,6 @@ class Options:
     """The most memory that a warm process may take."""
     least_saving_s: float = decisions.LEAST_SAVING_S
     """A project is not warmed if a run starts less than this much sooner."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmStatus:
-    """What is known about the runs of a project: what `doctor` and `list_sessions` show."""
-
-    is_warm: bool
-    reason: str = ""
-    """Why runs are plain."""
-    pid: int | None = None
-    memory_mb: int = 0
-    hash_seed: int | None = None
-    modules: int = 0
-    """The preloaded modules."""
-    runs: int = 0
-    """The runs that this warm process has served."""
-    differences: tuple[str, ...] = ()
-    """Tests whose outcome differs between warm and plain runs."""
-    plain_reason: str = ""
-    """Why the last run was plain."""
-    is_off: bool = False
-    """Whether runs stay plain until packages change."""
 
 
 @dataclass(slots=True)
@@ -116,7 +94,7 @@ class WarmTests:
     @asynccontextmanager
     async def __call__(self, spec: RunSpec) -> AsyncIterator[TestProcess]:
         """Start a run: see `StartRun`."""
-        if not self._options.is_on or not IS_FORK_SAFE or decisions.obstacle_of(spec):
+        if self._why_never() or decisions.obstacle_of(spec):
             async with start_with(spec, open_plain) as plain:
                 yield plain
             return
@@ -133,28 +111,48 @@ class WarmTests:
             await run.start(decision)
             yield run
 
-    def status(self, python: str, directory: Path) -> WarmStatus:
-        """Return what is known about the runs of an interpreter in a directory."""
-        if not self._options.is_on:
-            return WarmStatus(is_warm=False, reason="the setting warmTests is off")
-        if not IS_FORK_SAFE:
-            return WarmStatus(is_warm=False, reason="processes cannot be copied safely on this system")
+    def states(self) -> Sequence[StartState]:
+        """Return how runs start now, by interpreter and directory: what `doctor` and `list_sessions` show."""
+        if why := self._why_never():
+            return (StartState(is_warm=False, reason=why),)
+        if not self._entries:
+            return (StartState(is_warm=False, reason="no test has run yet, and the first run is a plain process"),)
+        return tuple(self.state(entry.python, entry.directory) for entry in self._entries.values())
+
+    def state(self, python: str, directory: Path) -> StartState:
+        """Return how the runs of an interpreter in a directory start."""
         entry = self._entries.get((python, directory))
         if entry is None:
-            return WarmStatus(is_warm=False, reason="no test has run yet")
-        process, off = entry.process, entry.project.off or entry.project.unfit
-        if off or process is None or not process.state().is_ready:
-            reason = off or entry.reason
-            return WarmStatus(is_warm=False, reason=reason, differences=entry.differences, is_off=bool(off))
-        return WarmStatus(
+            return StartState(is_warm=False, reason=self._why_never() or "no test has run yet")
+        process, why = entry.process, entry.project.off or entry.project.unfit
+        state = StartState(
+            is_warm=False,
+            python=python,
+            directory=str(directory),
+            reason=why or entry.reason,
+            differences=entry.differences,
+        )
+        if why or process is None or not process.state().is_ready:
+            return state
+        return replace(
+            state,
             is_warm=True,
             pid=process.pid,
             memory_mb=entry.memory_mb,
-            plain_reason=entry.reason,
             hash_seed=process.seed,
             modules=len(process.hidden),
             runs=process.runs,
         )
+
+    def is_off(self, python: str, directory: Path) -> bool:
+        """Return whether the runs of a project stay plain until packages change."""
+        entry = self._entries.get((python, directory))
+        return entry is not None and bool(entry.project.off or entry.project.unfit)
+
+    def _why_never(self) -> str:
+        if not self._options.is_on:
+            return "the setting warmTests is off"
+        return "" if IS_FORK_SAFE else "processes cannot be copied safely on this system"
 
     def is_preloading(self, python: str, directory: Path) -> bool:
         """Return whether a warm process for an interpreter and a directory is on its way."""

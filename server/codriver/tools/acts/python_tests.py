@@ -22,6 +22,7 @@ from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.submission import check_room
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
+from codriver.tools.acts.test_starts import repeat_command
 from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
@@ -141,6 +142,7 @@ async def make_job(
             is_plain=arguments.fresh,
             session_key=environment.session_key,
             paths=None if arguments.args else tuple(selected_paths(arguments, workspace, directory) or failed),
+            variables=arguments.env,
             is_complete=not (spec.arguments or arguments.failed),
         )
 
@@ -209,6 +211,10 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
         fields["changedDuring"] = list(kept.changed_files[:MAX_FILES])
     found = call.services.ledger.tests.take_differences(call.who(asked.who), job.id)
     fields = with_notes(fields, [*job.notes, *found, *_way_to_debug(call, job, kept)])
+    seed = kept.report.finished.hash_seed if kept.report.finished is not None else None
+    if is_detailed or (seed is not None and kept.report.failures):
+        fields |= {"hashSeed": seed} if seed is not None else {}
+        fields["repeat"] = repeat_command(kept, call.services.workspace)
     if is_detailed:
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
         fields |= {"sessionKey": kept.job.session_key} if kept.job.session_key else {}

@@ -1,0 +1,49 @@
+"""How a run of Python tests starts, as the row of an answer, and the shell command that repeats it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.systems.programs import typed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.testing.runs import StartState
+    from codriver.testing.test_jobs import JobReport
+
+MOST_REPEATED: Final = 50
+"""Tests that a command names."""
+
+
+def start_row(start: StartState, workspace: str) -> dict[str, object]:
+    """Return how the test runs of an interpreter in a directory start."""
+    row: dict[str, object] = {"start": "warm" if start.is_warm else "plain"}
+    row |= {"python": start.python} if start.python else {}
+    row |= {"directory": start.directory} if start.directory not in ("", workspace) else {}
+    row |= {"why": start.reason} if start.reason else {}
+    if start.is_warm:
+        row |= {"processId": start.pid, "memoryMb": start.memory_mb, "hashSeed": start.hash_seed}
+        row |= {"modules": start.modules, "runs": start.runs}
+    return row | ({"differences": list(start.differences)} if start.differences else {})
+
+
+def repeat_command(kept: JobReport, workspace: Path) -> str:
+    """Return the shell command that repeats a run as a plain process, with the hash seed of a copied one.
+
+    Of a run of chosen tests it names those that ran, in their order, and the first ones if they are many.
+    """
+    spec, finished = kept.job.spec, kept.report.finished
+    variables = dict(kept.job.variables)
+    if finished is not None and finished.hash_seed is not None:
+        variables["PYTHONHASHSEED"] = str(finished.hash_seed)
+    arguments = list(spec.arguments)
+    if spec.chosen is not None:
+        names = {*spec.chosen.files, *(one.partition("::")[0] for one in spec.chosen.functions)}
+        ran = dict.fromkeys(one.nodeid for one in kept.report.results)
+        arguments = [*(one for one in arguments if one not in names), *list(ran)[:MOST_REPEATED]]
+    runner = ["manage.py", "test"] if spec.runner == "django" else ["-m", spec.runner]
+    command = typed([spec.python, *runner, *arguments])
+    set_first = "".join(f"{typed([f'{name}={value}'])} " for name, value in variables.items())
+    moved = "" if spec.directory == workspace else f"cd {typed([str(spec.directory)])} && "
+    return f"{moved}{set_first}{command}"
