@@ -154,7 +154,9 @@ async def run_projects(python, results, chosen, version, *, is_sample=False):
 class Mutations:
     """Random mutations of a library's tree, by a seed."""
 
-    def __init__(self, root, source, site, seed):
+    def __init__(self, root, source, site, seed, kind=""):
+        self.kind = kind
+        """The only kind of mutation, if there is to be one."""
         self.random = random.Random(seed)
         self.root, self.site = root, site
         self.files = sorted(path for path in (root / source).rglob("*.py") if "test" not in str(path.relative_to(root)))
@@ -170,7 +172,7 @@ class Mutations:
             self.variable,
         ]
         while True:
-            kind = self.random.choice(kinds)
+            kind = getattr(self, self.kind) if self.kind else self.random.choice(kinds)
             if found := kind():
                 return kind.__name__, found
 
@@ -292,7 +294,7 @@ async def run_library(python, results, options, version):
             await made.warm_up(*whole, **variables)
             for number in range(options.count):
                 key = f"{version} library {options.name} {options.seed} {number}"
-                kind, texts = Mutations(root, options.code, site, f"{options.seed} {number}").draw()
+                kind, texts = Mutations(root, options.code, site, f"{options.seed} {number}", options.kind).draw()
                 how = HOW[number % len(HOW)]
                 arguments = {
                     "whole": whole,
@@ -388,6 +390,7 @@ def main():
     parser.add_argument("--arguments", default="", help="of pytest")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--kind", default="", help="the only kind of mutation, such as hiding_file")
     options = parser.parse_args()
     results = Results(options.results)
     if options.what == "report":

@@ -211,6 +211,23 @@ def test_arguments_that_pytest_refuses_are_a_problem_of_usage(project, arguments
     assert words in report.problem.message
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("conftest.py", "def pytest_configure(config):\n    raise RuntimeError('at the start')\n"),
+        ("numbers.py", "HIDDEN = 1\n"),
+        ("gettext.py", "HIDDEN = 1\n"),
+    ],
+)
+def test_a_run_that_ends_before_its_tests_prints_what_it_prints_in_a_shell(tmp_path, name, text):
+    folder = lay(tmp_path, {name: text, "test_a.py": "def test_a(): pass\n"})
+    ran = run(folder)
+    command = [sys.executable, "-m", "pytest"]
+    environment = {key: value for key, value in os.environ.items() if key not in process_runs.UNSEEN}
+    shell = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.report.exit_status, ran.output) == (shell.returncode, shell.stdout + shell.stderr)
+
+
 def test_a_conftest_that_cannot_be_imported_is_reported_with_its_place(project):
     report = run(project("def test_it(): pass\n", conftest="\n1 / 0\n")).report
     assert (report.exit_status, report.problem.kind) == (4, "usage")

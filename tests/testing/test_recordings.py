@@ -59,7 +59,7 @@ def names(ran, folder):
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_functions_are_recorded_by_test(project, monitored_python, arguments):
-    ran = run(project, *arguments, records_functions=True, python=monitored_python)
+    ran = run(project, *arguments, recorders={"functions": {}}, python=monitored_python)
     assert ran.report.passed, ran.output
     assert names(ran, project) == {
         "test_half": {"half", "made"},
@@ -94,6 +94,6 @@ def test_calls_are_recorded_with_arguments_and_results(project, monitored_python
 def test_an_older_python_says_why_nothing_is_recorded(project):
     if sys.version_info >= (3, 12):
         pytest.skip("this Python can record")
-    ran = run(project, records_functions=True)
+    ran = run(project, recorders={"functions": {}})
     assert "3.12" in executed_functions(ran.report.recorded).problem
     assert ran.report.passed

@@ -481,8 +481,7 @@ def _is_to_be_kept(spec: RunSpec) -> bool:
 def _recorders(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
     """The options of the recorders of a run, by name."""
     roots = list(spec.roots or (str(spec.directory),))
-    recorders: dict[str, Mapping[str, Any]] = {"functions": {}} if spec.records_functions else {}
-    return {name: {"roots": roots, **options} for name, options in {**recorders, **spec.recorders}.items()}
+    return {name: {"roots": roots, **options} for name, options in spec.recorders.items()}
 
 
 def _environment(spec: RunSpec, folder: Path) -> dict[str, str]:

@@ -55,12 +55,10 @@ class RunSpec:
     """The tests to run, each once, if not all that are collected. pytest alone understands it."""
     sources: Mapping[str, bytes | None] = field(default_factory=dict)
     """Contents that the tests and their child processes see in place of files, by absolute path; None for no file."""
-    records_functions: bool = False
-    """Record the project's functions that each test executes: a `Recorded` event of `functions`."""
     recorders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Further recorders by name, each with its options: a `Recorded` event of each. `calls` records the calls of the
-    functions in `names`, of all of the project's if it is empty; `lines` those of `lines`, by absolute path, that do
-    not run, where None stands for all of a file's."""
+    """Recorders by name, each with its options: a `Recorded` event of each. `functions` records the project's functions
+    that each test executes. `calls` records the calls of the functions in `names`, of all of the project's if it is
+    empty. `lines` records those of `lines`, by absolute path, that do not run; None stands for all of a file's."""
     roots: tuple[str, ...] = ()
     """The directories whose functions are recorded; the working directory if empty."""
     keeps_failed_process: bool = False

@@ -44,6 +44,8 @@ KEPT_REPORTS: Final = 200
 """The newest runs whose reports are kept."""
 KEPT_RESULTS: Final = 200_000
 """The results of all kept reports together; a report with 10,000 results has some 3 MB."""
+FUNCTIONS: Final = "functions"
+"""The recorder of what `affected` needs."""
 PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
 NAMED: Final = 10
 """Failures that the line in the log names."""
@@ -278,7 +280,7 @@ class TestJobs:
             logger.info("looking for changed files: %s", error)
         kept = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
-        if running.job.spec.records_functions and not changed:
+        if FUNCTIONS in running.job.spec.recorders and not changed:
             await to_thread.run_sync(self.executions.add, report.recorded)
             kept = replace(kept, report=replace(report, recorded=()))
         self._reports[job_id] = kept

@@ -10,10 +10,12 @@ from codriver.features.warm_tests.comparison import Comparison
 from codriver.features.warm_tests.decisions import (
     Project,
     WarmState,
+    after_failed_start,
     after_obstacle,
     after_plain_start,
     after_saving,
     decide,
+    in_circumstances,
 )
 from codriver.features.warm_tests.plans import MOST_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
 from codriver.features.warm_tests.saved_plans import MOST_PLANS, SavedPlans
@@ -99,6 +101,15 @@ def test_a_project_that_keeps_needing_plain_processes_stays_plain():
     assert "why" in project.off
 
 
+def test_a_warm_process_is_tried_again_in_other_circumstances_and_not_without_end():
+    project = after_failed_start(PROJECT, "why", "first")
+    assert in_circumstances(project, "first").unfit == "why"
+    assert in_circumstances(project, "second").unfit == ""
+    for number in range(decisions.MOST_FAILED_STARTS):
+        project = after_failed_start(project, "why", str(number))
+    assert in_circumstances(project, "other").unfit == "why"
+
+
 def obstacle(kind, about="", **variables):
     return Obstacle("m", kind, about, variables, has_begun=False)
 
@@ -128,7 +139,13 @@ def test_a_changed_file_is_read_by_the_next_process_unless_it_keeps_changing():
 
 def test_what_was_learned_is_the_same_after_saving(tmp_path):
     saved = SavedPlans(tmp_path / "plans")
-    plan = replace(PLAN, late=("numpy",), variables={"OMP_NUM_THREADS": "1", "TOKEN": "x"}, excluded={"m": "why"})
+    plan = replace(
+        PLAN,
+        late=("numpy",),
+        variables={"OMP_NUM_THREADS": "1", "TOKEN": "x"},
+        excluded={"m": "why"},
+        registries={"m": ("a",)},
+    )
     project = Project(plan=plan, stamp="s", off="differs", plain_start_s=1.5)
     saved.save("/python", tmp_path, project)
     loaded = saved.load("/python", tmp_path)

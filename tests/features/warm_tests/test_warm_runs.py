@@ -144,6 +144,95 @@ def test_a_new_file_hides_a_module(project, name):
     project(act, {"test_a.py": text}, packages={"installed": ""})
 
 
+OWNER = (
+    "REGISTRY = {}\nPLUGINS = []\nclass Base:\n    kinds = set()\nclass Table: pass\nTABLE = Table()\nTABLE.rows = {}\n"
+)
+PLUGIN = """
+import owner
+owner.REGISTRY["p"] = 1
+owner.PLUGINS.append("p")
+owner.Base.kinds.add("p")
+owner.TABLE.rows["p"] = []
+"""
+NAMES = "[*owner.REGISTRY], owner.PLUGINS, [*owner.Base.kinds], [*owner.TABLE.rows]"
+
+
+def test_what_an_import_registers_in_another_package_appears_with_it_alone(project):
+    async def act(made):
+        await agree(made)
+        assert "plugin" in made.preloaded
+        without = await agree(made, "test_without.py")
+        assert without.report.counts.passed == 1
+
+    project(
+        act,
+        {
+            "test_with.py": f"import owner, plugin\ndef test_w(): assert ({NAMES}) == (['p'], ['p'], ['p'], ['p'])\n",
+            "test_without.py": f"import owner\ndef test_w(): assert ({NAMES}) == ([], [], [], [])\n",
+        },
+        packages={"owner": OWNER, "plugin": PLUGIN},
+    )
+
+
+def test_an_import_that_takes_something_out_of_another_package_is_not_preloaded(project):
+    async def act(made):
+        await agree(made)
+        assert "remover" not in made.preloaded
+        assert (await agree(made, "test_without.py")).report.counts.passed == 1
+
+    project(
+        act,
+        {
+            "test_with.py": "import owner, remover\ndef test_w(): assert owner.NAMES == []\n",
+            "test_without.py": "import owner\ndef test_w(): assert owner.NAMES == ['a']\n",
+        },
+        packages={"owner": "NAMES = ['a']\n", "remover": "import owner\nowner.NAMES.clear()\n"},
+    )
+
+
+def test_a_warm_process_that_cannot_start_is_tried_again_when_the_cause_is_gone(project):
+    async def act(made):
+        await made.run()
+        assert not (await made.run()).is_warm
+        assert "html" in made.status.reason
+        made.write({"html.py": None})
+        assert (await made.warm_up()).is_warm
+
+    project(act, {"html.py": "HIDDEN = 1\n", "test_a.py": "def test_a(): pass\n"})
+
+
+FROZEN = """
+import datetime, time
+class Frozen(datetime.datetime): pass
+def test_a():
+    real, datetime.datetime = datetime.datetime, Frozen
+    try:
+        import {name}
+    finally:
+        datetime.datetime = real
+    assert {name}.now()
+"""
+
+
+def test_a_clock_that_is_replaced_while_a_module_appears_matters_where_the_module_holds_it(project):
+    async def act(made):
+        await made.warm_up()
+        run = await agree(made, "test_by_module.py")
+        assert run.report.counts.passed == 1
+        bound = await made.run("test_bound.py")
+        assert bound.report.problem.kind == "preloaded"
+        assert "datetime" in bound.report.problem.message
+
+    project(
+        act,
+        {f"test_{name}.py": FROZEN.format(name=name) for name in ("by_module", "bound")},
+        packages={
+            "by_module": "import datetime\ndef now(): return datetime.datetime.now()\n",
+            "bound": "from datetime import datetime\ndef now(): return datetime.now()\n",
+        },
+    )
+
+
 EFFECTS = """
 import atexit, codecs, copyreg, logging, os, sys, threading, warnings
 class Finder:

@@ -30,6 +30,8 @@ MAX_BYTES: Final = 24 * 2**20
 """The bytes of all texts of runs, unread: a run that is read takes about three times as much."""
 MAX_ENTITIES: Final = 20_000
 """The entities of one run: its calls, and as many arguments with their values as fit."""
+RECORDERS: Final = ("calls", "lines")
+"""The recorders of test runs whose records are kept."""
 RUNS: Final = "$run"
 RUN_SCHEMA: Final = Schema(
     namespace="run",
@@ -201,11 +203,11 @@ class RecordedRuns:
 
     def keep_of_tests(self, identity: str, job: TestJob, report: TestReport) -> None:
         """Keep what was recorded in a run of tests: its calls, and the changed lines that did not run."""
-        if not job.spec.recorders:
+        if job.spec.recorders.keys().isdisjoint(RECORDERS):
             return
         found: dict[str, object] = {}
         for one in report.recorded:
-            if one.recorder == "functions":
+            if one.recorder not in RECORDERS:
                 continue
             if one.problem:
                 found["refused"] = one.problem

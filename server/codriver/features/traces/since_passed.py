@@ -78,7 +78,6 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
         arguments=(test.nodeid,),
         recorders={"calls": {"names": []}},
         keeps_failed_process=False,
-        records_functions=False,
     )
     comparison = replace(kept.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))

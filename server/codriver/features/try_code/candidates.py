@@ -99,7 +99,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
         raise CapabilityMissingError("test", message=f"{place.repl.key} runs its tests elsewhere: nothing was tried")
     job = await make_job(call, given, place)
     chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
-    spec = replace(job.spec, chosen=chosen, keeps_failed_process=False, records_functions=False)
+    spec = replace(job.spec, chosen=chosen, keeps_failed_process=False, recorders={})
     return replace(job, spec=spec, purpose="check", limit_s=trial.limit_s)
 
 

@@ -24,6 +24,8 @@ LEAST_SAVING_S: Final = 0.2
 SAVES_LITTLE: Final = f"it saves less than {LEAST_SAVING_S * 1000:.0f} ms"
 SAVING_RUNS: Final = 3
 """The runs that have to save too little before a project is not warmed any more."""
+MOST_FAILED_STARTS: Final = 5
+"""The attempts to start a warm process in a row, each in other circumstances, after which there are no more."""
 MOST_CORRECTIONS: Final = 6
 """The corrections in a row, without a warm run that went through, after which a project stays plain."""
 START_VARIABLES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
@@ -42,7 +44,11 @@ class Project:
     off: str = ""
     """Why runs stay plain until packages change."""
     unfit: str = ""
-    """Why there is no warm process: like `off`, but not saved."""
+    """Why there is no warm process: like `off`, but not saved, and tried again when `circumstances` change."""
+    circumstances: str = ""
+    """What the environment and the files were like with which the warm process did not start."""
+    failed_starts: int = 0
+    """How often it did not start in a row."""
     is_restored: bool = False
     """Whether this was learned by an earlier server, and no run has used it yet."""
     comparison: Comparison | None = None
@@ -122,6 +128,18 @@ def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
     if dict(warm.environment) != start_variables(spec.environment):
         return Decision(is_warm=False, reason="variables that Python reads at its start have changed")
     return WARM
+
+
+def after_failed_start(project: Project, reason: str, circumstances: str) -> Project:
+    """Note why there is no warm process, and in which circumstances that is so."""
+    return replace(project, unfit=reason, circumstances=circumstances, failed_starts=project.failed_starts + 1)
+
+
+def in_circumstances(project: Project, circumstances: str) -> Project:
+    """Let a warm process be tried again, if what stood against it may be gone."""
+    if not project.unfit or project.circumstances == circumstances or project.failed_starts >= MOST_FAILED_STARTS:
+        return project
+    return replace(project, unfit="")
 
 
 def after_saving(project: Project, arguments: tuple[str, ...], warm_start_s: float, least_s: float) -> Project:

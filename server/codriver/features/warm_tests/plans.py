@@ -83,6 +83,8 @@ class Plan:
     """Modules and packages that must not be preloaded, each with the reason."""
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Attributes, by module, that other packages replace when they are imported."""
+    registries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Containers, by module, that imports of other modules change."""
     changed_files: Mapping[str, int] = field(default_factory=dict)
     """How often a file that the import of a module read had changed, by module."""
 
@@ -96,6 +98,7 @@ class Plan:
                 "variables": dict(self.variables),
                 "excluded": dict(self.excluded),
                 "watched": dict(self.watched),
+                "registries": {name: list(paths) for name, paths in self.registries.items()},
             }
         )
 

@@ -85,6 +85,7 @@ def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping
         "unlearnable": sorted(plan.unlearnable),
         "excluded": dict(plan.excluded),
         "watched": dict(plan.watched),
+        "registries": dict(plan.registries),
     }
 
 
@@ -101,6 +102,7 @@ def _project(data: Any, python: str, directory: Path) -> Project:
             unlearnable=frozenset(_texts(data["unlearnable"])),
             excluded=_text_by_name(data["excluded"]),
             watched={str(name): _texts(values) for name, values in data["watched"].items()},
+            registries={str(name): _texts(values) for name, values in data["registries"].items()},
         ),
         stamp=str(data["stamp"]),
         off=str(data["off"]),

@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 import re
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 SOURCES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
 """The files that a comparison of two runs takes into account. Tests write others."""
@@ -32,6 +34,21 @@ def package_stamp(libraries: Iterable[str]) -> str:
             digest.update(
                 f"{library}{name}{_time(Path(library, name)) if is_metadata else ''}\n".encode(errors="replace")
             )
+    return digest.hexdigest()[:16]
+
+
+def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int) -> str:
+    """Return what decides whether a warm process starts: variables, its memory limit, and files that hide modules."""
+    digest = hashlib.sha256(repr((sorted(environment.items()), memory_mb)).encode(errors="replace"))
+    paths = [directory, *map(Path, filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))]
+    for path in paths:
+        with suppress(OSError):
+            for entry in sorted(os.scandir(path), key=lambda one: one.name):
+                name = entry.name.partition(".")[0]
+                if entry.name.endswith(".py") or (name.isidentifier() and entry.is_dir()):
+                    # An edit of a module of the project's own changes nothing for what is preloaded.
+                    changed = _time(Path(entry.path)) if name in sys.stdlib_module_names else 0
+                    digest.update(f"{path}{entry.name}{changed}\n".encode(errors="replace"))
     return digest.hexdigest()[:16]
 
 

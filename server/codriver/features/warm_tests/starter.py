@@ -19,7 +19,7 @@ from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes
 from codriver.features.warm_tests.decisions import Decision, Project
 from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
-from codriver.features.warm_tests.stamps import own_modules, package_stamp, workspace_stamp
+from codriver.features.warm_tests.stamps import own_modules, package_stamp, start_stamp, workspace_stamp
 from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import open_plain, start_with
 from codriver.testing.runs import Collected, ReportBuilder, RunFinished, RunProblem, StartState, TestStarted
@@ -102,6 +102,8 @@ class WarmTests:
         entry = self._entry(spec)
         await self._load(entry)
         await self._forget_other_packages(entry)
+        if entry.project.unfit:
+            entry.project = decisions.in_circumstances(entry.project, await self._circumstances(spec))
         if entry.project.is_restored:
             await self._preload_first(spec, entry)
         decision = decisions.decide(spec, entry.project, entry.process.state() if entry.process else None)
@@ -303,6 +305,7 @@ class WarmTests:
         """Own a warm process for as long as it lives."""
         plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
+        circumstances = await self._circumstances(spec)
         try:
             await to_thread.run_sync(path.write_text, plan.literal())
             process = await WarmProcess.start(
@@ -313,13 +316,15 @@ class WarmTests:
             self._check_memory(entry.memory_mb)
             if entry.project.plan is plan:  # else it was corrected in the meantime
                 excluded = {**process.excluded, **plan.excluded}
-                entry.project = replace(entry.project, plan=replace(plan, excluded=excluded, watched=process.watched))
+                known = replace(plan, excluded=excluded, watched=process.watched, registries=process.registries)
+                entry.project = replace(entry.project, plan=known)
             entry.process, entry.is_preloading, is_ready = process, False, True
+            entry.project = replace(entry.project, failed_starts=0)
             entry.settled.set()
             await self._save(entry)
             await process.read()
         except WarmProcessError as error:
-            entry.project = replace(entry.project, unfit=str(error))
+            entry.project = decisions.after_failed_start(entry.project, str(error), circumstances)
         finally:
             if not is_ready:
                 entry.is_preloading = False
@@ -330,6 +335,9 @@ class WarmTests:
                 await process.aclose()
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(lambda: path.unlink(missing_ok=True))
+
+    async def _circumstances(self, spec: RunSpec) -> str:
+        return await to_thread.run_sync(start_stamp, spec.directory, spec.environment, self._options.memory_mb)
 
     def _check_memory(self, memory_mb: int) -> None:
         limit_mb = self._options.memory_mb

@@ -86,6 +86,7 @@ class WarmProcess:
         self.has_ended = False
         self.excluded: dict[str, str] = {}
         self.watched: dict[str, tuple[str, ...]] = {}
+        self.registries: dict[str, tuple[str, ...]] = {}
         self.hidden: frozenset[str] = frozenset()
 
     @classmethod
@@ -126,6 +127,7 @@ class WarmProcess:
                 raise WarmProcessError(str(problem))
             self.excluded = dict(state["excluded"])
             self.watched = {name: tuple(values) for name, values in state["watched"].items()}
+            self.registries = {name: tuple(values) for name, values in state["registries"].items()}
             self.hidden = frozenset(state["hidden"])
             self.is_ready = True
             return

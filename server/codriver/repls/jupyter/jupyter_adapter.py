@@ -483,7 +483,7 @@ class KernelIntrospection:
 
     def frame_code(self, request: Request) -> str:
         """The code that evaluates in a frame."""
-        return in_frame(request.code, request.frame or 0, of_test=request.is_in_test)
+        return in_frame(request.code, request.frame or 0)
 
     def noting(self, ended: Ended) -> Ended:
         """The listener of an end, behind ours: we keep its failure as the kernel's last error."""

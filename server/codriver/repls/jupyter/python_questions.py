@@ -357,10 +357,9 @@ def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str, how: st
     return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, said))})"
 
 
-def in_frame(code: str, frame: int, *, of_test: bool) -> str:
+def in_frame(code: str, frame: int) -> str:
     """The code that evaluates code in a frame, in a kernel with the modules."""
-    test = ", test=True" if of_test else ""
-    return f"__import__('sys').modules[{package()!r}].answers.frame({_literal(code)}, {frame}{test})"
+    return f"__import__('sys').modules[{package()!r}].answers.frame({_literal(code)}, {frame})"
 
 
 def _literal(value: object) -> str:
@@ -480,9 +479,9 @@ class _Run:
 
 
 def code_of(asked: TestSelection) -> str:
-    """The expression that runs the tests, in Python."""
+    """The expression that runs the tests in a new process of the kernel's Python."""
     return WORKER_PYTHON.expression(
-        "test-fresh" if asked.fresh else "test",
+        "test-fresh",
         ns=asked.namespace or "",
         name=asked.test or "",
         match=asked.match or "",

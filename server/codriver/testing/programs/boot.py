@@ -64,5 +64,18 @@ def attach(sources: str, request: str) -> None:
     space["attach"](codes, request)
 
 
+def hide_own_frames(error: BaseException) -> None:
+    """Let the traceback that Python prints of an error begin where `python -m` has its first frame."""
+    hook, trace = sys.excepthook, error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((__file__, "<_codriver")):
+        trace = trace.tb_next
+    if trace is not None:
+        sys.excepthook = lambda kind, value, _trace: hook(kind, value.with_traceback(trace), trace)
+
+
 if __name__ == "__main__":
-    started()()
+    try:
+        started()()
+    except BaseException as _error:
+        hide_own_frames(_error)
+        raise

@@ -65,6 +65,10 @@ def prepared(
             message = request["package"] + " is not installed in " + sys.prefix
         events.write("problem", kind=kind, message=message)
     run = runs(request)
+    if isinstance(problem, Exception) and hasattr(os, "fork") and not request["has_sources"]:
+        # A second import would go another way than the first. To replace a process is safe where there is `fork`.
+        command = request["orig_argv"]
+        return lambda: os.execv(command[0], command)  # noqa: S606 - itself
     if keeper is None:
         return run
 

@@ -276,7 +276,7 @@ class LiveSteps:
                 sources=sources or {},
                 keeps_failed_process=False,
                 chosen=None,
-                records_functions=False,
+                recorders={},
             )
             _, kept = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
             if kept is None:

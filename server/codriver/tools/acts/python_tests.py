@@ -17,7 +17,7 @@ from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
-from codriver.testing.test_jobs import TestJob
+from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.submission import check_room
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
@@ -120,7 +120,7 @@ async def make_job(
     """
 
     def make() -> TestJob:
-        recorders = {name: options for hook in call.services.hooks.recorders for name, options in hook(call).items()}
+        added = {name: options for hook in call.services.hooks.recorders for name, options in hook(call).items()}
         workspace = call.services.workspace
         directory = run_directory(arguments, workspace, environment.directory)
         spec = RunSpec(
@@ -128,9 +128,8 @@ async def make_job(
             directory=directory,
             arguments=tuple(command_of(arguments, workspace, directory, failed)),
             environment={**environment.variables, **arguments.env},
-            recorders=recorders,
+            recorders={FUNCTIONS: {}, **added},
             roots=(str(workspace),),
-            records_functions=True,
             keeps_failed_process=True,
         )
         limit_ms = arguments.run_limit_ms(call.wait_ms(arguments.timeout_ms))

@@ -8,6 +8,7 @@ from codriver.core import evaluation_queue
 from codriver.core.actions import StartJob
 from codriver.core.values import TEST_JOBS, Request
 from codriver.errors import refused
+from codriver.net.seen_clients import OWN_NAMES
 from codriver.testing.kept_failure import FrameCode
 from codriver.tools.acts.submission import check_room
 
@@ -25,10 +26,11 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
 
     `session_key`: a session to which the failure belongs; None for any.
     """
+    is_command_line = call.client_name.startswith(OWN_NAMES)
 
     def is_candidate(one: Evaluation) -> bool:
-        # The command line connects anew for each call.
-        is_of_earlier_connection = one.who == who and one.client not in call.state.clients
+        # The command line connects anew for each call. Of other clients, one may have the name of one that has left.
+        is_of_earlier_connection = is_command_line and one.who == who and one.client not in call.state.clients
         if one.status != "failed" or one.is_in_frame or not (is_of_earlier_connection or call.is_own(one, who)):
             return False
         if not one.is_job:

@@ -38,6 +38,7 @@ if not TYPE_CHECKING:
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 from .preload import Preloader, find_generators  # noqa: E402
 from .process_state import thread_ids  # noqa: E402
+from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
 from .scripts import RunRecord, code_of_script, new_main  # noqa: E402
 
@@ -94,6 +95,7 @@ class Warm:
             preloader.libraries = tuple(self.plan["libraries"])
             preloader.excluded.update(self.plan.get("excluded", {}))
             preloader.watched = self.plan.get("watched", {})
+            preloader.registries = Registries(self.plan.get("registries", {}))
             hook = self.import_pytest()
             preloader.preload(self.plan.get("early", []))
             os.environ.update(self.plan.get("variables", {}))
@@ -107,11 +109,11 @@ class Warm:
         outside = [file for file in base_files if file and not preloader.is_library(file)]
         if outside:
             return f"{outside[0]} is loaded whenever Python starts"
-        changes = preloader.foreign_changes()
+        changes, registries = preloader.foreign_changes(), preloader.registries.unwatched_changes()
         gc.collect()
         preloader.bit_generators = find_generators(gc.get_objects())
         preloader.hide()
-        self.restart_without(preloader.obstacles(), changes)
+        self.restart_without(preloader.obstacles(), changes, registries)
         if len(thread_ids(after_fork=True)) > 1:
             return "a thread that no module started is running"
         return ""
@@ -136,14 +138,20 @@ class Warm:
         self.preloader.preload(["pytest"])
         return hook
 
-    def restart_without(self, obstacles: dict[str, str], changes: dict[str, list[str]]) -> None:
-        """Start again if modules are loaded that must not be, or if it has to be seen what replaces attributes."""
-        if not obstacles and not changes:
+    def restart_without(
+        self, obstacles: dict[str, str], changes: dict[str, list[str]], registries: dict[str, list[str]]
+    ) -> None:
+        """Start again if modules are loaded that must not be, or if it has to be seen what changes others."""
+        if not (obstacles or changes or registries):
             return
         restarts = self.plan.get("restarts", 0) + 1
         if restarts > RESTARTS:
             self.send({"problem": SETTLED})
             os._exit(1)
+        known = {**self.plan.get("registries", {})}
+        for name, paths in registries.items():
+            known[name] = [*known.get(name, ()), *paths]
+        self.plan["registries"] = known
         watched = self.plan.get("watched", {})
         for name, attributes in changes.items():
             watched[name] = sorted({*attributes, *watched.get(name, ())})
@@ -163,6 +171,7 @@ class Warm:
             "hidden": list(self.preloader.hidden),
             "excluded": self.plan.get("excluded", {}),
             "watched": self.plan.get("watched", {}),
+            "registries": self.plan.get("registries", {}),
         }
 
     # The runs

@@ -9,6 +9,7 @@ import os
 import sys
 
 from .process_state import loaded_module
+from .registries import put_back, take_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def withdraw_effect(kind: str, value: Any) -> None:
         finalize, finalizer, _ = value
         finalize._registry.pop(finalizer, None)
         finalize._registered_with_atexit = False
+    elif kind == "entries":
+        take_out(*value[2:])
     elif kind == "attribute":
         owner, path, old, _ = value
         set_attribute(owner, path, old)
@@ -126,7 +129,9 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
 
 def repeat_plain_effect(kind: str, value: Any) -> None:
     """Repeat an effect for which no other module is needed."""
-    if kind == "attribute":
+    if kind == "entries":
+        put_back(*value[2:])
+    elif kind == "attribute":
         owner, path, _, new = value
         set_attribute(owner, path, new)
     elif kind == "process id":

@@ -22,6 +22,7 @@ from .process_state import (
     settings,
     thread_ids,
 )
+from .registries import Registries
 from .scripts import internal
 
 TYPE_CHECKING = False
@@ -92,6 +93,7 @@ class Preloader:
         self._outputs: dict[str, int] = {}
         self._replaced: dict[int, tuple[Any, Any]] = {}
         self._contents = {name: contents(module) for name, module in list(sys.modules.items())}
+        self.registries = Registries({})
         self._real_load: Callable[[Any], ModuleType] = bootstrap._load_unlocked
         self._real_find: Callable[..., ModuleType] = bootstrap._find_and_load
         self._real_import = builtins.__import__
@@ -255,6 +257,7 @@ class Preloader:
             self.record(importers[-1]).imports[name] = None
         self._contents[name] = contents(module)
         self._record_attributes(name)
+        self.registries.note(name, module)
         return module
 
     def _note_drawn(self) -> None:
@@ -403,6 +406,7 @@ class Preloader:
                 found = {key: value for key, value in vars(module).items() if callable(value) and key != "excepthook"}
                 self.functions[name] = found
         self._find_subclasses()
+        self._note_registered()
         for record in reversed(self.records.values()):
             for effect in reversed(record.effects):
                 withdraw_effect(*effect)
@@ -418,6 +422,28 @@ class Preloader:
                 self.detached.add(name)
         self._forget_cached_attributes()
         self._contents.clear()
+        self.registries.forget()
+
+    def _note_registered(self) -> None:
+        """Add to the effects of imports what they put into containers of modules that do not import them themselves."""
+        for name, owner, path, container, new in self.registries.effects:
+            if name not in self.closure(owner):
+                self.record(name).effects.append(("entries", (owner, path, container, new)))
+        for name, registry in self.registries.changers.items():
+            owner = next((one for one in self.registries.watched if registry.startswith(f"{one}.")), "")
+            if name not in self.closure(owner):
+                self.object_to(name, f"changes {registry}")
+
+    def closure(self, name: str) -> set[str]:
+        """Return the modules that appear with a module: those that it and its parents import, and theirs."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            one = waiting.pop()
+            if one and one not in found:
+                found.add(one)
+                waiting += [*self.record(one).imports, one.rpartition(".")[0]]
+        return found
 
     def _put_back_replaced(self) -> None:
         """Put the real functions back where modules took one that records."""

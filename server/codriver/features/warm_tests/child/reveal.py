@@ -29,6 +29,8 @@ bootstrap: Any = sys.modules["_frozen_importlib"]
 perf_counter = time.perf_counter
 external: Any = sys.modules["_frozen_importlib_external"]
 
+CLOCKS = frozenset({"time", "datetime", "uuid"})
+"""Modules in which freezegun and time-machine replace functions."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 """Variables that pytest itself sets during a run."""
 
@@ -92,16 +94,34 @@ class Revealer:
             if found := self.obstacle(one, record, replaced, hook):
                 self.ask_plain(one, *found)
 
-    def replaced_modules(self) -> set[str]:
-        """Return the revealed modules of which something has replaced functions."""
-        return {
-            name
-            for name, functions in self.preloader.functions.items()
-            if (module := sys.modules.get(name)) is not None
-            and any(vars(module).get(key) is not value for key, value in functions.items())
-        }
+    def replaced_modules(self) -> dict[str, list[Any]]:
+        """Return the revealed modules of which something has replaced functions, with the real ones."""
+        found = {}
+        for name, functions in self.preloader.functions.items():
+            if (module := sys.modules.get(name)) is not None:
+                real = [value for key, value in functions.items() if vars(module).get(key) is not value]
+                if real:
+                    found[name] = real
+        return found
 
-    def obstacle(self, name: str, record: ImportRecord, replaced: set[str], hook: Any) -> tuple[str, str] | None:
+    def replaced(self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]) -> tuple[str, str] | None:
+        """Return whether the import would bind replaced functions now.
+
+        Where clocks alone are replaced, what counts is whether the module holds a real one: it calls others by their
+        module. Locks and sockets leave more behind than their functions.
+        """
+        concerned = [one for one in replaced if one in record.imports]
+        if not concerned:
+            return None
+        if CLOCKS.issuperset(replaced):
+            real = [value for one in concerned for value in replaced[one]]
+            if not holds(self.hidden[name], real):
+                return None
+        return "replaced", concerned[0]
+
+    def obstacle(
+        self, name: str, record: ImportRecord, replaced: dict[str, list[Any]], hook: Any
+    ) -> tuple[str, str] | None:
         """Return why a module may not be revealed, as a kind and what it is about."""
         return (
             self.changed_variables(record)
@@ -109,7 +129,7 @@ class Revealer:
             or self.other_module(name, record, hook)
             or self.rewriting(name, record, hook)
             or self.changed_effect(record)
-            or next((("replaced", one) for one in replaced if one in record.imports), None)
+            or self.replaced(name, record, replaced)
         )
 
     def changed_variables(self, record: ImportRecord) -> tuple[str, str] | None:
@@ -216,6 +236,50 @@ class Revealer:
         draw_again(name, module)
         if name == "random":
             self.random_state = random_state()
+
+
+def holds(module: ModuleType, values: list[Any]) -> bool:
+    """Return whether a module's own objects lead to one of these functions and classes, or to an instance of one.
+
+    Its objects are those in its containers, its functions with their defaults and cells, and its classes.
+    """
+    wanted = {id(value) for value in values}
+    kinds = tuple(value for value in values if issubclass(type(value), type))
+    seen: set[int] = set()
+    waiting: list[Any] = list(vars(module).values())
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if id(value) in wanted or kind in kinds:
+            return True
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind is dict:
+            waiting += [*value, *value.values()]
+        elif kind in (list, tuple, set, frozenset):
+            waiting += value
+        elif kind is FUNCTION and value.__module__ == module.__name__:
+            waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            waiting += [one for cell in value.__closure__ or () for one in contents_of(cell)]
+        elif kind in (staticmethod, classmethod):
+            waiting.append(value.__func__)
+        elif kind is property:
+            waiting += [value.fget, value.fset, value.fdel]
+        elif issubclass(kind, type) and getattr(value, "__module__", None) == module.__name__:
+            waiting += [*value.__mro__[1:], *vars(value).values()]
+    return False
+
+
+FUNCTION = type(holds)
+
+
+def contents_of(cell: Any) -> list[Any]:
+    """Return what a cell has; nothing of an empty one."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
 
 
 def rewriting_hook() -> Any:

@@ -27,7 +27,7 @@ from ..basics.error_report import (
     words_of,
 )
 from ..basics.features import found
-from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
+from ..basics.frame_spaces import FrameSpaces, check, frames_of
 from ..basics.held_definitions import ABSENT, Holds
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
@@ -163,8 +163,8 @@ class KernelAnswers:
         self._renewed = load.renewed[:MOST_RENEWED]
         return Loaded(name or HOME, path) if value is ABSENT else value
 
-    def frame(self, code: str, number: int, *, test: bool = False) -> object:
-        """The value of code in a frame of the last error, or red test; None for code that ends in a statement.
+    def frame(self, code: str, number: int) -> object:
+        """The value of code in a frame of the last error; None for code that ends in a statement.
 
         An error of that code does not become the last error: the one with the examined frames stays.
         """
@@ -175,19 +175,18 @@ class KernelAnswers:
         if error is not None:
             self._examined = error, None
         try:
-            return self._in_frame(code, number, error, test=test)
+            return self._in_frame(code, number, error)
         except BaseException as failure:
             if error is not None:
                 self._examined = error, failure
             raise
 
-    def _in_frame(self, code: str, number: int, error: BaseException | None, *, test: bool) -> object:
+    def _in_frame(self, code: str, number: int, error: BaseException | None) -> object:
         __tracebackhide__ = True
         file = f"<frame {number}>"
         tree: Any = compile(code, file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         check(tree)
-        frames, spaces = of_red_test("") if test else (_frames_told(error), self._spaces)
-        space = spaces.at(number, frames)
+        space = self._spaces.at(number, _frames_told(error))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
         ending = None if last is None else compile(ast.Expression(last.value), file, "eval", dont_inherit=True)

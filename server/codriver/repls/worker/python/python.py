@@ -17,7 +17,7 @@ from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError, Sources
 from ..basics.displays import display_of
 from ..basics.error_report import add_place, begin_parts, in_phase, trim
-from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
+from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at, text_of
 from .images import Figures, image_of, with_image
@@ -419,14 +419,11 @@ def _is_partial(job: Job) -> bool:
 
 
 def _frame_of(job: Job) -> FrameSpace | None:
-    """The namespace of the frame that a request names, of the session's last error or of the last red test."""
+    """The namespace of the frame that a request names, of the session's last error."""
     if job.message["op"] != FRAME:
         return None
     session, number = job.session, job.message.get("frame")
-    frames, spaces = frames_of(session.error), session.spaces
-    if job.message.get("test"):
-        frames, spaces = of_red_test(session.id)
-    return spaces.at(number if isinstance(number, int) else -1, frames)
+    return session.spaces.at(number if isinstance(number, int) else -1, frames_of(session.error))
 
 
 def _new_module(name: str) -> types.ModuleType:

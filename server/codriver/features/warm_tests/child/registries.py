@@ -1,0 +1,179 @@
+"""Registries: containers of one module into which the imports of other modules put entries.
+
+A module that is hidden must leave no entry behind, or a run that does not import it would find it registered. After
+each import the containers of the module are copied. At the end, containers that have changed since are watched by the
+next start of the warm process, which learns whose import changed them. Entries that an import only added are taken out
+when modules are hidden, and put back when the module appears. A module that changed a container in another way is not
+preloaded.
+
+Containers are those of a module, of its classes and of its module-level objects, and those within these.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Containers = dict[str, tuple[Any, Any]]
+    """By path: a container, and a copy of it."""
+
+KINDS = (dict, list, set)
+MOST_ENTRIES = 2000
+"""Larger containers are tables, and are not copied."""
+OWN_MATTERS = frozenset({
+    "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
+    "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",
+    "atexit", "gc", "signal", "warnings", "logging", "copyreg", "codecs", "zipimport", "encodings", "importlib",
+    "inspect", "traceback", "contextvars", "collections", "operator", "types", "random", "ctypes", "locale", "site",
+    "_pytest", "pluggy",
+})  # fmt: skip
+"""Modules whose containers are bookkeeping of Python or pytest, or are looked after elsewhere."""
+
+
+def containers(module: Any) -> Containers:
+    """Return the containers of a module, each with a copy."""
+    name = getattr(module, "__name__", "")
+    if not isinstance(name, str) or name.partition(".")[0] in OWN_MATTERS:
+        return {}
+    found: Containers = {}
+    for key, value in list(getattr(module, "__dict__", {}).items()):
+        if not key.startswith("__"):
+            for path, one in within(key, value, name):
+                if "cache" not in path.lower() and len(one) <= MOST_ENTRIES:
+                    found[path] = one, type(one)(one)
+    return found
+
+
+def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
+    """The containers of an attribute of a module, by path: itself, and those of a class or an object."""
+    kind = type(value)
+    if kind in KINDS:
+        yield path, value
+        yield from nested(path, value)
+        return
+    is_class = issubclass(kind, type)
+    if is_class and value.__module__ != module:
+        return
+    holder = type.__dict__["__dict__"].__get__(value) if is_class else instance_attributes(value)
+    for name, one in list(holder.items()):
+        if isinstance(name, str) and not name.startswith("__") and type(one) in KINDS:
+            yield f"{path}.{name}", one
+            yield from nested(f"{path}.{name}", one)
+
+
+def nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The containers that are values of a map."""
+    if type(value) is dict and len(value) <= MOST_ENTRIES:
+        for key, one in list(value.items()):
+            if type(key) is str and type(one) in KINDS:
+                yield f"{path}[{key!r}]", one
+
+
+def instance_attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object with a plain dict; none of modules, functions and the like."""
+    kind = type(value)
+    if kind.__module__ == "builtins" or issubclass(kind, type(sys)):
+        return {}
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return found if type(found) is dict else {}
+
+
+def is_changed(present: Any, copy: Any) -> bool:
+    """Return whether a container has other entries than its copy. Entries are compared by identity."""
+    if len(present) != len(copy):
+        return True
+    if type(copy) is dict:
+        pairs = zip(present.items(), copy.items(), strict=True)
+        return any(a is not c or b is not d for (a, b), (c, d) in pairs)
+    if type(copy) is list:
+        return any(a is not b for a, b in zip(present, copy, strict=True))
+    return {id(one) for one in present} != {id(one) for one in copy}
+
+
+def added(present: Any, copy: Any) -> Any:
+    """Return the entries that were added to a container; None if it was changed in another way."""
+    if type(copy) is dict:
+        entries = list(present.items())
+        pairs = zip(entries, copy.items(), strict=False)
+        is_same = len(entries) >= len(copy) and all(a is c and b is d for (a, b), (c, d) in pairs)
+        return dict(entries[len(copy) :]) if is_same else None
+    if type(copy) is list:
+        is_same = len(present) >= len(copy) and all(a is b for a, b in zip(present, copy, strict=False))
+        return present[len(copy) :] if is_same else None
+    known = {id(one) for one in present}
+    is_same = all(id(one) in known for one in copy)
+    former = {id(one) for one in copy}
+    return [one for one in present if id(one) not in former] if is_same else None
+
+
+def take_out(container: Any, entries: Any) -> None:
+    """Take added entries out of a container."""
+    if type(container) is dict:
+        for key, value in entries.items():
+            if container.get(key) is value:
+                del container[key]
+    elif type(container) is list:
+        for entry in reversed(entries):
+            for place in range(len(container) - 1, -1, -1):
+                if container[place] is entry:
+                    del container[place]
+                    break
+    else:
+        container.difference_update(entries)
+
+
+def put_back(container: Any, entries: Any) -> None:
+    """Put entries into a container again."""
+    if type(container) is list:
+        container.extend(entries)
+    else:
+        container.update(entries)
+
+
+class Registries:
+    """The containers of the preloaded modules. `watched`: paths by module, as an earlier start found."""
+
+    def __init__(self, watched: dict[str, list[str]]) -> None:
+        self.watched = watched
+        self._known: dict[str, Containers] = {}
+        self.effects: list[tuple[str, str, str, Any, Any]] = []
+        """What imports added, in order: the importing module, the owner, the path, the container and the entries."""
+        self.changers: dict[str, str] = {}
+        """Modules that changed a container in another way, each with the container."""
+
+    def note(self, name: str, module: Any) -> None:
+        """Copy the containers of a module whose import is done, and find out what that put into watched ones."""
+        for owner, paths in self.watched.items():
+            known = self._known.get(owner, {})
+            for path in paths:
+                if path in known and is_changed(*known[path]):
+                    container, copy = known[path]
+                    entries = added(container, copy)
+                    if entries is None:
+                        self.changers.setdefault(name, f"{owner}.{path}")
+                    else:
+                        self.effects.append((name, owner, path, container, entries))
+                    known[path] = container, type(container)(container)
+        self._known[name] = containers(module)
+
+    def unwatched_changes(self) -> dict[str, list[str]]:
+        """Return the containers that changed after the import of their module and are not watched yet."""
+        found = {}
+        for name, known in self._known.items():
+            paths = [
+                path for path, pair in known.items() if path not in self.watched.get(name, ()) and is_changed(*pair)
+            ]
+            if paths:
+                found[name] = paths
+        return found
+
+    def forget(self) -> None:
+        """Forget the copies."""
+        self._known.clear()
