@@ -414,9 +414,52 @@ def test_the_debugger_is_a_kept_process_and_breakpoints_say_so(live, client):
         file.unlink()
 
 
-def test_a_later_connection_of_the_same_caller_evaluates_in_the_frames(live):
-    with live.client(name="one-call") as first:
+def clients_of(client):
+    return [one["name"] for one in client.call("server_health")["clients"]]
+
+
+def test_a_later_connection_of_the_command_line_evaluates_in_the_frames(live):
+    with live.client(name="codriver-call") as first:
         run(first, "tests/test_shop.py::test_wrong")
-    with live.client(name="one-call") as second:
-        until(lambda: second.call("evaluate_code", frame=0, code="basket").get("result"), "the end of the first")
+    with live.client(name="codriver-call") as second:
+        until(lambda: clients_of(second).count("codriver-call") == 1, "the end of the first")
         assert second.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"
+
+
+def test_a_client_does_not_get_the_failed_run_of_one_of_the_same_name_that_has_left(live):
+    with live.client(name="agent") as first:
+        run(first, "tests/test_shop.py::test_wrong")
+        assert first.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"
+    with live.client(name="agent") as second:
+        until(lambda: clients_of(second).count("agent") == 1, "the end of the first")
+        assert second.call("evaluate_code", frame=0, code="basket")["reason"] == "no-frame"
+
+
+SECRETS = """
+import os, pytest
+
+def test_shows():
+    os.environ["LATE_TOKEN"] = "late-" + "5f3c9a7be1"
+    print("printed", os.environ["LATE_TOKEN"], open(".env").read())
+    assert os.environ["GIVEN_PASSWORD"] == ""
+"""
+
+
+def test_secrets_that_a_run_knows_are_in_no_answer_and_no_log(client, live):
+    (live.workspace / ".env").write_text("# settings\nexport DOT_KEY='dot-81c2d4e6'\nPLAIN=visible-word\n")
+    (live.workspace / "tests" / "test_secrets.py").write_text(SECRETS)
+    given = {"GIVEN_PASSWORD": "given-0a1b2c3d"}
+    answers = [
+        run(client, "tests/test_secrets.py", env=given, args=["-s"]),
+        run(client, "tests/test_secrets.py", env=given, detail=True),
+        client.call("stacktrace", locals=True),
+        client.call("repl_output_log", limit=50),
+        client.call("status", about="activity"),
+    ]
+    for answer in answers:
+        for secret in ("late-5f3c9a7be1", "dot-81c2d4e6", "given-0a1b2c3d"):
+            assert secret not in str(answer), (secret, answer)
+    assert "<<redacted:GIVEN_PASSWORD>>" in str(answers[0])
+    assert "<<redacted:LATE_TOKEN>>" in str(answers)
+    assert "<<redacted:DOT_KEY>>" in str(answers)
+    assert "visible-word" in str(answers)

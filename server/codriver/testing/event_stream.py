@@ -21,6 +21,7 @@ from codriver.testing.runs import (
     ProblemKind,
     Recorded,
     RunProblem,
+    SecretsSeen,
     TestFailure,
     TestFinished,
     TestStarted,
@@ -93,6 +94,9 @@ class EventStream:
                 return _finished(found)
             case "recorded":
                 return Recorded(_text(found.get("recorder")), found.get("data"), _text(found.get("problem")))
+            case "secrets":
+                pairs = [one for one in _list(found.get("named")) if isinstance(one, list) and len(one) == 2]
+                return SecretsSeen(tuple((_text(name), _text(value)) for name, value in pairs))
             case _:
                 self._note(found)
         return None

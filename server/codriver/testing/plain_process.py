@@ -30,7 +30,7 @@ from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTre
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
 from codriver.testing.event_stream import EventStream, read_kept
-from codriver.testing.runs import Counts, Interruption, Output, RunFinished, RunProblem
+from codriver.testing.runs import Counts, Interruption, Output, RunFinished, RunProblem, SecretsSeen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -100,10 +100,16 @@ class PlainRun:
             is_rest = False
             while not is_rest:
                 output, data, is_rest = await to_thread.run_sync(self._files.read)
+                events = self._stream.feed(data)
+                # Whoever takes secrets out of the output has to know them before.
+                for event in events:
+                    if isinstance(event, SecretsSeen):
+                        yield event
                 if text := self._decoder.decode(output, final=has_ended and is_rest):
                     yield Output(text)
-                for event in self._stream.feed(data):
-                    yield event
+                for event in events:
+                    if not isinstance(event, SecretsSeen):
+                        yield event
             if has_ended or self._stream.kept is not None:
                 break
             if self._stream.end is not None:

@@ -27,6 +27,7 @@ _ROOT: Final = "_codriver"
 _START: Final = ("testing.programs.start",)
 """Runs first, and loads the others."""
 _ALWAYS: Final = ("testing.programs.event_file", "testing.programs.bytecode", "testing.programs.process")
+_FOR_EVENTS: Final = ("testing.programs.secret_values",)
 _FOR_FAILURES: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
@@ -81,7 +82,7 @@ def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
         OSError: it cannot be written.
     """
     added = dict.fromkeys(name for extra in extras for name in _EXTRAS[extra])
-    data = _sources((*_START, *_ALWAYS, *_FOR_FAILURES, *added, _EVENTS[runner]))
+    data = _sources((*_START, *_ALWAYS, *_FOR_EVENTS, *_FOR_FAILURES, *added, _EVENTS[runner]))
     folder = cache_folder() / "test-programs"
     file = folder / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():

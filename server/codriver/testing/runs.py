@@ -174,6 +174,14 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretsSeen:
+    """Values that the run's environment and settings have under the names of secrets."""
+
+    named: tuple[tuple[str, str], ...]
+    """Names and values."""
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """The counts of a run, as in pytest's own summary: a test that passed and whose teardown failed is in both."""
 
@@ -246,7 +254,7 @@ class RunFinished:
     """The hash seed of a process that was copied from another; a plain process draws its own, which nobody knows."""
 
 
-Event = Output | Collected | TestStarted | TestFinished | Recorded | RunFinished
+Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsSeen | RunFinished
 
 
 class KeptProcess(Protocol):
@@ -379,7 +387,7 @@ class ReportBuilder:
         self._finished: RunFinished | None = None
 
     def add(self, event: Event) -> None:
-        """Add an event. Output is not kept."""
+        """Add an event. Output and secrets are not kept."""
         match event:
             case Collected():
                 self._collected = event
@@ -394,7 +402,7 @@ class ReportBuilder:
                 self._recorded.append(event)
             case RunFinished():
                 self._finished = event
-            case Output():
+            case Output() | SecretsSeen():
                 pass
 
     def report(self) -> TestReport:

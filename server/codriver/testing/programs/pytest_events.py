@@ -15,6 +15,7 @@ import pytest
 from .bytecode import ignore_unsettled_rewrites
 from .event_file import encoded
 from .failures import class_name, cut, described, frames_of, message_of
+from .secret_values import SecretValues
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ class EventsPlugin:
     def __init__(self, events: EventFile, request: Mapping[str, Any]) -> None:
         self.events = events
         self.request = request
+        self.secrets = SecretValues(events)
         self.config: Any = None
         self.tests: dict[str, Test] = {}
         self.printed: dict[str, str] = {}
@@ -306,6 +308,11 @@ class EventsPlugin:
     # The collection
 
     @early
+    def pytest_sessionstart(self) -> None:
+        """Report the secrets that are known when conftest files are loaded."""
+        self.secrets.report_all()
+
+    @early
     def pytest_deselected(self, items: list[Item]) -> None:
         """Count the tests that will not run."""
         self.deselected += len(items)
@@ -313,6 +320,7 @@ class EventsPlugin:
     @early
     def pytest_collection_finish(self, session: Any) -> None:
         """Write the tests that will run. Under xdist the workers collect them."""
+        self.secrets.report_all()
         if self.config.pluginmanager.has_plugin("dsession"):
             return
         for item in session.items:
@@ -422,6 +430,7 @@ class EventsPlugin:
     @early
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Write the end of a test."""
+        self.secrets.report_environment()
         self.finish(nodeid)
 
     def finish(self, nodeid: str) -> None:

@@ -13,6 +13,7 @@ import traceback
 import unittest
 
 from .failures import cut, described, frames_of
+from .secret_values import SecretValues
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Listener:
 
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
+        self.secrets = SecretValues(events)
         self.result: Any = None
         self.is_running = False
         self.count = 0
@@ -112,6 +114,7 @@ class Listener:
 
     def collected(self, suite: Any) -> None:
         """Write the tests that will run."""
+        self.secrets.report_all()
         names = [name_of(one) for one in each_test(suite)]
         self.count = len(names)
         self.events.write("collected", count=self.count, deselected=0, nodeids=names)
@@ -145,6 +148,7 @@ class Listener:
             self.running = None
             for one in self.recorders:
                 one.enter("", "")
+            self.secrets.report_environment()
             self.write(test, time.perf_counter() - self.began)
 
     def write(self, test: Case, seconds: float, *, is_collector: bool = False) -> None:

@@ -1,0 +1,84 @@
+"""The secrets that a test run knows by their names: in its environment, in the project's `.env`, in Django's settings.
+
+The server takes them out of everything that the run prints and reports. They are looked for before the tests, and after
+each test, since code may load them at any time. Nothing of the project is called for that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .event_file import EventFile
+
+NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
+"""How the names of secrets end, as the log takes them out."""
+MIN_CHARACTERS = 8
+SETTINGS_FILE = ".env"
+MOST_CHARACTERS = 2**18
+
+
+class SecretValues:
+    """Reports each secret once."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self._seen: set[tuple[str, str]] = set()
+
+    def report_all(self) -> None:
+        """Report what is new of all places."""
+        self._report([*from_file(SETTINGS_FILE), *from_environment(), *from_django()])
+
+    def report_environment(self) -> None:
+        """Report what is new in the environment."""
+        self._report(list(from_environment()))
+
+    def _report(self, found: list[tuple[str, str]]) -> None:
+        new = [one for one in found if one not in self._seen]
+        if new:
+            self._seen.update(new)
+            self._events.write("secrets", named=[list(one) for one in new])
+
+
+def is_secret(name: object, value: object) -> bool:
+    """Whether a value is a secret by its name."""
+    is_text = type(name) is str and type(value) is str
+    return is_text and name.upper().endswith(NAME_ENDINGS) and len(value) >= MIN_CHARACTERS  # type: ignore[attr-defined, arg-type]
+
+
+def from_environment() -> Iterator[tuple[str, str]]:
+    """The secrets of the present environment. A test may have replaced it by anything."""
+    try:
+        names = [name for name in list(os.environ) if name.upper().endswith(NAME_ENDINGS)]
+        yield from [(name, os.environ[name]) for name in names if is_secret(name, os.environ.get(name))]
+    except Exception:
+        return
+
+
+def from_file(path: str) -> Iterator[tuple[str, str]]:
+    """The secrets of a file with lines `NAME=value`."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read(MOST_CHARACTERS).splitlines()
+    except OSError:
+        return
+    for line in lines:
+        name, _, value = line.partition("=")
+        value = value.strip()
+        quoted = value[:1] in ("'", '"') and value.find(value[0], 1) > 0
+        value = value[1 : value.find(value[0], 1)] if quoted else value.partition(" #")[0].strip()
+        name = name.strip()[len("export ") :].strip() if name.strip().startswith("export ") else name.strip()
+        if is_secret(name, value):
+            yield name, value
+
+
+def from_django() -> Iterator[tuple[str, str]]:
+    """The secrets among Django's settings, if they are loaded."""
+    settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
+    wrapped = getattr(settings, "__dict__", {}).get("_wrapped")
+    yield from [(name, one) for name, one in getattr(wrapped, "__dict__", {}).items() if is_secret(name, one)]
