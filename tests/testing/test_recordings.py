@@ -76,9 +76,9 @@ def test_functions_are_recorded_by_test(project, monitored_python, arguments):
 
 def test_lines_that_did_not_run_are_reported(project, monitored_python):
     lib = str(project / "lib.py")
-    ran = run(project, "-k", "price", covers={lib: None}, python=monitored_python)
+    ran = run(project, "-k", "price", recorders={"lines": {"lines": {lib: None}}}, python=monitored_python)
     assert lines_not_run(ran.report.recorded) == {lib: (3, 7, 14)}
-    ran = run(project, "-k", "price", covers={lib: (7, 8)}, python=monitored_python)
+    ran = run(project, "-k", "price", recorders={"lines": {"lines": {lib: (7, 8)}}}, python=monitored_python)
     assert lines_not_run(ran.report.recorded) == {lib: (7,)}
 
 

@@ -21,6 +21,7 @@ from codriver.errors import cut_counted
 from codriver.log.control_characters import one_line
 from codriver.log.history import EVALUATED_CODE
 from codriver.log.output_log import APP_SCHEMA, NO_LINE, BoundedLog, Entry, Follower, OutputLog, earlier_runs
+from codriver.log.redaction import NAME_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -123,6 +124,12 @@ class Logbook:
         """Return the streams of a REPL that prints no more, each with its waiting text, to be recorded."""
         finished = [key for key in self._chunk_redactors if key[0] == repl]
         return [(key[1], self._chunk_redactors.pop(key).flush()) for key in finished]
+
+    def learn_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
+        """Take those of these values that have the names of secrets out of all texts from now on."""
+        found = [(name, value) for name, value in named if name.upper().endswith(NAME_ENDINGS)]
+        if found:
+            self.learn_sensitive(source, found)
 
     def learn_sensitive(self, repl: str, strings: Iterable[tuple[str, str]]) -> None:
         """Treat these strings, each with a name, as secrets: the application in a REPL declared them sensitive."""

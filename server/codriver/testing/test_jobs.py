@@ -19,7 +19,6 @@ from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
 from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
-from codriver.log.redaction import NAME_ENDINGS
 from codriver.testing.executions import Executions
 from codriver.testing.kept_failure import FrameCode, KeptFailure
 from codriver.testing.runs import (
@@ -34,7 +33,7 @@ from codriver.testing.runs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Literal
 
     from anyio.abc import TaskGroup
@@ -246,7 +245,7 @@ class TestJobs:
 
     async def _run_process(self, job_id: str, running: _Running, spec: RunSpec) -> None:
         start = self._start_plain if running.job.is_plain else self.start
-        self._learn_secrets(spec.environment.items())
+        self._logbook.learn_secrets(TEST_JOBS, spec.environment.items())
         async with start(spec) as process:
             running.process = process
             if running.is_interrupted:
@@ -262,16 +261,10 @@ class TestJobs:
         if running.process is not None:
             await running.process.interrupt()
 
-    def _learn_secrets(self, named: Iterable[tuple[str, str]]) -> None:
-        """Take values that have the names of secrets out of all texts from now on."""
-        found = [(name, value) for name, value in named if name.upper().endswith(NAME_ENDINGS)]
-        if found:
-            self._logbook.learn_sensitive(TEST_JOBS, found)
-
     def _heard(self, job_id: str, running: _Running, event: Event) -> None:
         running.builder.add(event)
         if isinstance(event, SecretsSeen):
-            self._learn_secrets(event.named)
+            self._logbook.learn_secrets(TEST_JOBS, event.named)
         transcript = self._transcripts.get(job_id)
         if isinstance(event, Output):
             if transcript is not None and (text := transcript.out.append(event.text)):
