@@ -8,7 +8,7 @@ from codriver.core import evaluation_queue
 from codriver.core.actions import StartJob
 from codriver.core.values import TEST_JOBS, Request
 from codriver.errors import refused
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.testing.kept_failure import FrameCode
 from codriver.tools.acts.submission import check_room
 
@@ -26,7 +26,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
 
     `session_key`: a session to which the failure belongs; None for any.
     """
-    is_command_line = call.client_name.startswith(OWN_NAMES)
+    is_command_line = call.client_name.startswith(COMMAND_NAME_PREFIX)
 
     def is_candidate(one: Evaluation) -> bool:
         # The command line connects anew for each call. Of other clients, one may have the name of one that has left.
