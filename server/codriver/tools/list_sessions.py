@@ -52,7 +52,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
                 rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
     for add in call.services.hooks.sessions:
         rows = await add(call, rows)
-    starts = [start_row(one, state.life.workspace) for one in call.services.tests.start_states()]
+    starts = [start_row(one, state.lifecycle.workspace) for one in call.services.tests.start_states()]
     # A model has no use for the row of a server that starts every run as everybody expects.
     shown = starts if not is_lean or any("python" in one for one in starts) else []
     return Answer({"sessions": rows, "count": len(rows)} | ({"testRuns": shown} if shown else {}))
