@@ -1,0 +1,126 @@
+"""Time warm and plain test runs beside `python -m pytest`, interleaved, with medians and ratios: see README.md."""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
+from warm_runs import environment, project, run_pytest  # noqa: E402
+
+from codriver.testing.plain_process import start_plain  # noqa: E402
+from codriver.testing.runs import ReportBuilder, RunSpec  # noqa: E402
+
+INI = "[pytest]\naddopts = -p no:cacheprovider -p no:randomly\n"
+SQL_TEST = """
+import sqlalchemy
+def test_a():
+    with sqlalchemy.create_engine("sqlite://").connect() as connection:
+        assert connection.exec_driver_sql("select 1").scalar() == 1
+"""
+PROJECTS = {
+    "data (pandas)": ("pandas", "import pandas\ndef test_a(): assert pandas.Series([1, 2]).sum() == 3\n", 0.2),
+    "web (FastAPI)": (
+        "fastapi",
+        "import fastapi, pydantic\ndef test_a(): assert fastapi.FastAPI().title == 'FastAPI'\n",
+        0.2,
+    ),
+    "SQLAlchemy": (
+        "sqlalchemy",
+        SQL_TEST,
+        0.2,
+    ),
+    "pytest alone": ("pytest", "def test_a(): assert sum([1, 2]) == 3\n", 0.3),
+}
+"""By name: the package that it needs, its test, and the goal for a warm run, as a part of the shell's time."""
+SEED_TEST = "def test_order(): assert list({'a', 'b'})[0] == 'a'\n"
+
+
+async def timed_run(start, python, folder, recorders):
+    """The seconds of a run, and its end."""
+    spec = RunSpec(
+        python=python, directory=folder, arguments=("test_a.py",), environment=environment(), recorders=recorders
+    )
+    builder, began = ReportBuilder(), time.perf_counter()
+    async with start(spec) as run:
+        async for event in run.events():
+            builder.add(event)
+        seconds = time.perf_counter() - began
+    return seconds, builder.report().finished
+
+
+def imports(python, package):
+    return subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
+
+
+async def measure(name, python, rounds):
+    """Print the medians of a project: shell, plain, first and warm runs, each with and without recording."""
+    package, test, goal = PROJECTS[name]
+    if not imports(python, package):
+        print(f"{name}: left out, needs {package}")
+        return
+    with tempfile.TemporaryDirectory(prefix="warm-bench-") as folder:
+        root = Path(folder)
+        async with project(python, root, {"pytest.ini": INI, "test_a.py": test}) as made:
+            first_s, _ = await timed_run(made.owner, python, root, {})
+            await made.settle()
+            found = {"shell": [], "plain": [], "plain, recording": [], "warm": [], "warm, recording": []}
+            for _ in range(rounds):
+                began = time.perf_counter()
+                await run_pytest(python, root, "test_a.py")
+                found["shell"].append(time.perf_counter() - began)
+                for label, start in (("plain", start_plain), ("warm", made.owner)):
+                    for ending, recorders in (("", {}), (", recording", {"functions": {}})):
+                        await made.settle()
+                        seconds, end = await timed_run(start, python, root, recorders)
+                        if label == "plain" or end.hash_seed is not None:
+                            found[label + ending].append(seconds)
+            state = replace(made.status)
+        medians = {label: statistics.median(times) for label, times in found.items() if times}
+        shell = medians["shell"]
+        print(f"{name}: shell {shell:.3f} s, first run {first_s / shell:.2f}, warm process {state.memory_mb} MB")
+        for label, median in medians.items():
+            if label != "shell":
+                wanted = f", goal {goal}" if label == "warm" else ""
+                print(
+                    f"  {label}: {median:.3f} s, {median / shell:.2f} of the shell's{wanted}, {len(found[label])} runs"
+                )
+
+
+async def seeds(python, rounds):
+    """Print the outcomes of a test that depends on set order, and the most runs of one seed."""
+    with tempfile.TemporaryDirectory(prefix="warm-bench-") as folder:
+        outcomes, drawn = set(), []
+        async with project(python, Path(folder), {"pytest.ini": INI, "test_a.py": SEED_TEST}) as made:
+            for _ in range(rounds):
+                run = await made.run("test_a.py")
+                if run.is_warm:
+                    outcomes.add(run.report.results[0].outcome)
+                    drawn.append(run.report.finished.hash_seed)
+    most = max(map(drawn.count, drawn), default=0)
+    print(f"set order: outcomes {sorted(outcomes)}, {len({*drawn})} seeds, at most {most} runs of one")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", default="", help="projects whose names contain this")
+    parser.add_argument("--seed-runs", type=int, default=0, help="runs of a test that depends on set order")
+    options = parser.parse_args()
+    for name in PROJECTS:
+        if options.only in name:
+            anyio.run(measure, name, options.python, options.rounds)
+    if options.seed_runs:
+        anyio.run(seeds, options.python, options.seed_runs)
+
+
+if __name__ == "__main__":
+    main()
