@@ -141,7 +141,9 @@ class Preloader:
         replace(builtins, "__import__", lambda _: self._import)
         replace(environ_type, "__getitem__", self._reads_variable)
         replace(environ_type, "__iter__", self._reads_all_variables)
-        for owner, name in (os, "stat"), (builtins, "open"), (sys.modules["io"], "open"):
+        # From Python 3.14 on, a new interpreter has not imported `io`, which takes `open` from there.
+        files = sys.modules.get("io") or sys.modules["_io"]
+        for owner, name in (os, "stat"), (builtins, "open"), (files, "open"):
             replace(owner, name, lambda real: ReadFile(self, real))
         for name in ("access", "lstat", "open", "readlink"):
             replace(os, name, lambda real: ReadFile(self, real))
