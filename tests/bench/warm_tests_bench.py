@@ -1,6 +1,7 @@
 """Time warm and plain test runs beside `python -m pytest`, interleaved, with medians and ratios: see README.md."""
 
 import argparse
+import math
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import anyio
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
+from report import Report  # noqa: E402
 from warm_runs import environment, project, run_pytest  # noqa: E402
 
 from codriver.testing.plain_process import start_plain  # noqa: E402
@@ -60,11 +62,11 @@ def imports(python, package):
     return subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
 
 
-async def measure(name, python, rounds):
-    """Print the medians of a project: shell, plain, first and warm runs, each with and without recording."""
+async def measure_project(name, python, rounds, report):
+    """Report the times of a project: shell, plain and warm runs, each with and without recording."""
     package, test, goal = PROJECTS[name]
     if not imports(python, package):
-        print(f"{name}: left out, needs {package}")
+        report.skip(name, f"needs {package}")
         return
     with tempfile.TemporaryDirectory(prefix="warm-bench-") as folder:
         root = Path(folder)
@@ -83,15 +85,13 @@ async def measure(name, python, rounds):
                         if label == "plain" or end.hash_seed is not None:
                             found[label + ending].append(seconds)
             state = replace(made.status)
-        medians = {label: statistics.median(times) for label, times in found.items() if times}
-        shell = medians["shell"]
-        print(f"{name}: shell {shell:.3f} s, first run {first_s / shell:.2f}, warm process {state.memory_mb} MB")
-        for label, median in medians.items():
-            if label != "shell":
-                wanted = f", goal {goal}" if label == "warm" else ""
-                print(
-                    f"  {label}: {median:.3f} s, {median / shell:.2f} of the shell's{wanted}, {len(found[label])} runs"
-                )
+        samples = {label: [1000 * one for one in times] for label, times in found.items() if times}
+        report.table(f"one quick test, {name}", "ms", samples, base="shell")
+        ratio = statistics.median(found["warm"] or [math.nan]) / statistics.median(found["shell"])
+        report.fact(f"one quick test, {name}", "warm, as a part of the shell's time", ratio, "", at_most=goal)
+        report.fact(f"one quick test, {name}", "memory of the warm process", state.memory_mb, "MB")
+        first = first_s / statistics.median(found["shell"])
+        report.fact(f"one quick test, {name}", "the first run, as a part of the shell's time", first, "", at_most=1.05)
 
 
 async def seeds(python, rounds):
@@ -108,6 +108,12 @@ async def seeds(python, rounds):
     print(f"set order: outcomes {sorted(outcomes)}, {len({*drawn})} seeds, at most {most} runs of one")
 
 
+def measure(report):
+    """Measure the projects whose packages the interpreter of the benchmarks has."""
+    for name in PROJECTS:
+        anyio.run(measure_project, name, sys.executable, report.rounds(10), report)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
@@ -115,9 +121,10 @@ def main():
     parser.add_argument("--only", default="", help="projects whose names contain this")
     parser.add_argument("--seed-runs", type=int, default=0, help="runs of a test that depends on set order")
     options = parser.parse_args()
+    report = Report()
     for name in PROJECTS:
         if options.only in name:
-            anyio.run(measure, name, options.python, options.rounds)
+            anyio.run(measure_project, name, options.python, options.rounds, report)
     if options.seed_runs:
         anyio.run(seeds, options.python, options.seed_runs)
 
