@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
-    """The words, the flags and the value of `--workspace` of a command line.
+    """Return the words, the flags and the value of `--workspace` of a command line.
 
     Raises:
         WrongUsageError: the command line has another option, or one without its value.
@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
 
 
 def check(words: Sequence[str], workspace: str | None) -> None:
-    """Check the words, beside this value of `--workspace`.
+    """Check the words, next to this value of `--workspace`.
 
     Raises:
         WrongUsageError: the relay cannot run with them.

@@ -44,7 +44,7 @@ class Connection:
 
     @property
     def awaits_answers(self) -> bool:
-        """True if a message was not sent whole, or has no answer yet. A subscription never gets one."""
+        """Return true if a message was not sent whole, or has no answer yet. A subscription never gets one."""
         return bool(self.unsent) or any(
             message.method != b"subscriptions/listen" for message in self.in_flight.values()
         )
@@ -86,7 +86,7 @@ class Connection:
             return
 
     def receive(self) -> list[bytes] | None:
-        """The lines that the server's bytes complete; None if the server wrote nothing more.
+        """Return the lines that the server's bytes complete; None if the server wrote nothing more.
 
         Raises:
             OSError: the connection has ended.
@@ -124,7 +124,7 @@ class Connection:
             return
 
     def close(self) -> None:
-        """Let go of an ended connection, and of messages sent over it in part."""
+        """Release an ended connection, and of messages sent over it in part."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
@@ -248,7 +248,7 @@ class Handshake:
         self.awaits_level = True
 
     def without_level(self, lines: list[bytes]) -> list[bytes]:
-        """These lines without the answer to the repeated request, which the client has already."""
+        """Return these lines without the answer to the repeated request, which the client has already."""
         if not self.awaits_level:
             return lines
         passed = []

@@ -54,7 +54,7 @@ class Durations:
 
 
 def from_environment() -> Durations:
-    """The durations that this user's variables give.
+    """Return the durations that this user's variables give.
 
     Raises:
         WrongDurationError: a variable gives none.
@@ -67,7 +67,7 @@ def from_environment() -> Durations:
 
 
 def seconds(text: str, variable: str) -> float:
-    """The number of seconds in the text of a variable.
+    """Return the number of seconds in the text of a variable.
 
     Raises:
         WrongDurationError: the text is no number.

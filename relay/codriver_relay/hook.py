@@ -121,7 +121,7 @@ def deadline_s() -> float:
 
 
 def answer_of(client: str, event: str) -> str:
-    """The answer to the client, as JSON."""
+    """Return the answer to the client, as JSON."""
     workspace = find_served()
     # Copilot runs the hooks of Claude Code's settings too, and has hooks of its own for the same.
     if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):
@@ -137,7 +137,7 @@ def answer_of(client: str, event: str) -> str:
 
 
 def read_input() -> bytes:
-    """All of stdin.
+    """Return all of stdin.
 
     Raises:
         ValueError: the input is too long.
@@ -169,7 +169,7 @@ def find_served() -> str | None:
 
 
 def question(client: str, event: str, given: object) -> dict[str, object] | None:
-    """The arguments of `note_edit` for a hook's input; None for an input that does not concern us."""
+    """Return the arguments of `note_edit` for a hook's input; None for an input that does not concern us."""
     if not isinstance(given, dict):
         return None
     named = given.get("hook_event_name", given.get("hookName", CLIENTS[client][event]))
@@ -194,7 +194,7 @@ def question(client: str, event: str, given: object) -> dict[str, object] | None
 
 
 def edit_of(client: str, given: Json) -> dict[str, object] | None:
-    """The files that a tool of the client changes, and the known changes; None for none."""
+    """Return the files that a tool of the client changes, and the known changes; None for none."""
     held = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
     made = given if client == "cursor" else dict_of(held, "tool_input", "toolArgs", "parameters")
     result = dict_of(held, "tool_response", "tool_result", "toolResult")
@@ -221,7 +221,7 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
 
 
 def pair_of(edit: object) -> list[str] | None:
-    """The text that an edit removes and its replacement; None for an edit without both."""
+    """Return the text that an edit removes and its replacement; None for an edit without both."""
     if not isinstance(edit, dict):
         return None
     old, new = text_of(edit, OLDS, INPUT_BYTES), text_of(edit, NEWS, INPUT_BYTES)
@@ -229,19 +229,19 @@ def pair_of(edit: object) -> list[str] | None:
 
 
 def dict_of(given: Json, *names: str) -> Json:
-    """The first object among these members; empty without any."""
+    """Return the first object among these members; empty without any."""
     found = (given.get(name) for name in names)
     return next((one for one in found if isinstance(one, dict)), {})
 
 
 def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
-    """The first text among these members that is no longer than this; None without any."""
+    """Return the first text among these members that is no longer than this; None without any."""
     found = (given.get(name) for name in names)
     return next((one for one in found if isinstance(one, str) and len(one) <= most), None)
 
 
 def request_of(asked: Json) -> dict[str, object]:
-    """The call of `note_edit`, as a client without a handshake makes it. Source: MCP 2026-07-28."""
+    """Return the call of `note_edit`, as a client without a handshake makes it. Source: MCP 2026-07-28."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": MARK, "version": "0"},
@@ -252,11 +252,11 @@ def request_of(asked: Json) -> dict[str, object]:
 
 
 def ask(workspace: str, request: bytes) -> Json:
-    """The fields of the answer of the workspace's server.
+    """Return the fields of the answer of the workspace's server.
 
     Raises:
-        UnreachableError: no server runs, or the server is another workspace's.
-        OSError, ValueError, LookupError, TypeError: the answer is useless.
+        UnreachableError: no server runs, or the server is another workspace's. OSError, ValueError, LookupError,
+            TypeError: the answer is useless.
     """
     import json
 
@@ -299,7 +299,7 @@ def render(client: str, event: str, told: Json) -> dict[str, object]:
 
 
 def refusal(client: str, event: str, own: str, why: str) -> dict[str, object]:
-    """The answer that keeps the client from its next action."""
+    """Return the answer that keeps the client from its next action."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
     if event != "writing":

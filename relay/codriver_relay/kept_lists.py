@@ -194,7 +194,7 @@ class KeptEra:
 
 
 def is_stateless(line: bytes) -> bool:
-    """Whether a request describes its client itself, and so belongs to no session."""
+    """Return whether a request describes its client itself, and so belongs to no session."""
     import json
 
     if META.encode() not in line:
@@ -263,7 +263,10 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
 
 def stamp_of(path: str) -> list[int] | None:
-    """The stamp of a file, in the server's form; None for a missing file. Source: `codriver.files.whole_files`."""
+    """Return the stamp of a file, in the server's form; None for a missing file.
+
+    Source: `codriver.files.whole_files`.
+    """
     try:
         status = os.stat(path)
     except OSError:

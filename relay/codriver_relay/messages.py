@@ -33,12 +33,12 @@ class Lines:
         self.rest: list[bytes] = []
 
     def take_rest(self) -> list[bytes]:
-        """The line that the end of the stream left without a newline, if any, with one."""
+        """Return the line that the end of the stream left without a newline, if any, with one."""
         rest, self.rest = b"".join(self.rest), []
         return [rest + b"\n"] if rest else []
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes. A line is copied once, however many pieces it came in."""
+        """Return the lines that `data` completes. A line is copied once, however many chunks it came in."""
         newline = data.find(b"\n")
         if newline < 0:
             self.rest.append(data)
@@ -82,17 +82,17 @@ class Message:
 
     @property
     def is_request(self) -> bool:
-        """Whether the peer that sent it waits for an answer."""
+        """Return whether the peer that sent it waits for an answer."""
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
 
 
 def is_plain(token: bytes) -> bool:
-    """Whether the JSON string or number `token` can only be spelt like this."""
+    """Return whether the JSON string or number `token` can only be spelt like this."""
     return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
 
 
 def respell(token: bytes) -> bytes:
-    """The JSON string or number `token` as every peer would spell it; unchanged for any other text."""
+    """Return the JSON string or number `token` as every peer would spell it; unchanged for any other text."""
     import json  # costs as much as the interpreter's start, and plain ids never need it
 
     try:
@@ -113,7 +113,7 @@ class Backlog:
 
     @property
     def is_full(self) -> bool:
-        """True if no more of the client's lines should be read: the client then waits in its own write."""
+        """Return true if no more of the client's lines should be read: the client then waits in its own write."""
         return self.bytes >= BACKLOG_BYTES
 
     def add(self, message: Message) -> None:
@@ -127,7 +127,7 @@ class Backlog:
         self.bytes += sum([len(message.line) + MESSAGE_BYTES for message in messages])
 
     def take(self, most: int) -> list[Message]:
-        """The first messages, until their lines have `most` bytes; they wait no longer."""
+        """Return the first messages, until their lines have `most` bytes; they wait no longer."""
         count = size = 0
         for message in self.messages:
             count, size = count + 1, size + len(message.line)
@@ -139,7 +139,7 @@ class Backlog:
         return taken
 
     def take_all(self) -> list[Message]:
-        """All of the messages; none waits any longer."""
+        """Return all of the messages; none waits any longer."""
         taken, self.messages, self.bytes = self.messages, [], 0
         return taken
 
@@ -150,12 +150,15 @@ class Backlog:
 
 
 def survey(line: bytes) -> Message:
-    """The kind of message `line` is. The line is read only as far as needed; without an object it is only a line."""
+    """Return the kind of message `line` is.
+
+    The line is read only as far as needed; without an object it is only a line.
+    """
     return walk(line) or parse(line)
 
 
 def parse(line: bytes) -> Message:
-    """The kind of message `line` is, by parsing all of it."""
+    """Return the kind of message `line` is, by parsing all of it."""
     import json
 
     try:
@@ -170,7 +173,7 @@ def parse(line: bytes) -> Message:
 
 
 def describe(line: bytes, value: object) -> Message:
-    """The kind of message `line` is, whose JSON value is `value`."""
+    """Return the kind of message `line` is, whose JSON value is `value`."""
     import json
 
     if not isinstance(value, dict):
@@ -186,7 +189,7 @@ def describe(line: bytes, value: object) -> Message:
 
 
 def walk(line: bytes) -> Message | None:
-    """The kind of message `line` is, from its top-level members up to the one that decides.
+    """Return the kind of message `line` is, from its top-level members up to the one that decides.
 
     Without its escaped quotes, a line split at the others is by turns text outside and inside of strings, so a member's
     name is a string at depth 1 with a colon behind it. None when `SURVEY_BYTES` do not decide, or a name or an id has
@@ -226,7 +229,7 @@ def walk(line: bytes) -> Message | None:
 
 
 def cancelled_key(line: bytes) -> bytes:
-    """The key of the request that a `notifications/cancelled` names; empty when it names none."""
+    """Return the key of the request that a `notifications/cancelled` names; empty when it names none."""
     import json
 
     try:
@@ -236,18 +239,18 @@ def cancelled_key(line: bytes) -> bytes:
 
 
 def encode(**members: object) -> bytes:
-    """A JSON-RPC message of ours as a line."""
+    """Return a JSON-RPC message of ours as a line."""
     import json
 
     return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
 
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
-    """The error that answers `request`."""
+    """Return the error that answers `request`."""
     return encode_answer(request, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
 
 
 def encode_answer(request: Message, **members: object) -> bytes:
-    """The answer to `request` with these members."""
+    """Return the answer to `request` with these members."""
     line = encode(id=0, **members)
     return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)

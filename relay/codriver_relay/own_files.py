@@ -39,44 +39,47 @@ else:
     close_folder, status_of = os.close, os.fstat
 
     def open_folder(path: str, above: int | None = None) -> int:
-        """A descriptor of a folder; below `above` it is a name, and no link is followed."""
+        """Return a descriptor of a directory; below `above` it is a name, and no link is followed."""
         return os.open(path, FOLDER if above is None else FOLDER | NOFOLLOW, dir_fd=above)
 
     def status_in(folder: int, name: str) -> os.stat_result:
-        """The status of the entry with this name in a folder, of a link itself."""
+        """Return the status of the entry with this name in a directory, of a link itself."""
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def open_in(folder: int, name: str, flags: int) -> int:
-        """A descriptor of a file in a folder."""
+        """Return a descriptor of a file in a directory."""
         return os.open(name, flags, 0o600, dir_fd=folder)
 
     def make_in(folder: int, name: str) -> None:
-        """Make a folder in a folder."""
+        """Make a directory in a directory."""
         os.mkdir(name, dir_fd=folder)
 
     def remove_in(folder: int, name: str) -> None:
-        """Remove a file in a folder."""
+        """Remove a file in a directory."""
         os.unlink(name, dir_fd=folder)
 
     def make_private(folder: int) -> None:
-        """Let nobody but this user into a folder."""
+        """Let no one but this user into a directory."""
         os.fchmod(folder, 0o700)
 
     def is_mine(user: int) -> bool:
-        """True for this user."""
+        """Return true for this user."""
         return user == os.geteuid()
 
     def is_trusted(user: int) -> bool:
-        """True for this user and for root, who has everything already."""
+        """Return true for this user and for root, who has everything already."""
         return user in (os.geteuid(), 0)
 
     def is_open(status: os.stat_result, rights: int) -> bool:
-        """True where a mode gives any of these rights."""
+        """Return true where a mode gives any of these rights."""
         return bool(status.st_mode & rights)
 
 
 def state_folder(name: str) -> str:
-    """A folder in which servers keep what is this user's. Source: `codriver.files.own_folders`, platformdirs."""
+    """Return a directory in which servers keep what is this user's.
+
+    Source: `codriver.files.own_folders`, platformdirs.
+    """
     base = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(base):
         if sys.platform == "win32":
@@ -89,7 +92,7 @@ def state_folder(name: str) -> str:
 
 
 def open_below(workspace: str) -> Folder:
-    """The folder with the port file in a workspace, reached without a link."""
+    """Return the directory with the port file in a workspace, reached without a link."""
     folder = open_folder(workspace)
     for name in PLACE:
         above = folder
@@ -101,7 +104,7 @@ def open_below(workspace: str) -> Folder:
 
 
 def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of this user's own regular file in a folder, made if `flags` say so.
+    """Return a descriptor of this user's own regular file in a directory, made if `flags` say so.
 
     Raises:
         OSError: the file is missing, or something else.
@@ -129,7 +132,7 @@ def refuse_strange(status: os.stat_result) -> None:
 
 
 def read_file(folder: Folder, name: str, most: int = RECORD_BYTES) -> bytes:
-    """The first bytes of such a file. Raises like `open_file`."""
+    """Return the first bytes of such a file. Raises like `open_file`."""
     file = open_file(folder, name)
     try:
         return os.read(file, most)
@@ -146,7 +149,7 @@ def read_beside(folder: Folder, name: str) -> bytes:
 
 
 def read_token(folder: Folder, name: str = "token") -> str:
-    """The token in a folder; empty without a token-like secret of this user's alone."""
+    """Return the token in a directory; empty without a token-like secret of this user's alone."""
     text = read_beside(folder, name).strip()
     if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
@@ -154,7 +157,7 @@ def read_token(folder: Folder, name: str = "token") -> str:
 
 
 def read_token_of(port: int) -> str:
-    """The token for this user's server at a port; empty without a sign that it wants one."""
+    """Return the token for this user's server at a port; empty without a sign that it wants one."""
     try:
         folder = open_folder(state_folder(DOORS))
     except OSError:

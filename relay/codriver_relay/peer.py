@@ -51,7 +51,7 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def plain(host: str) -> bytes:
-    """An address as its bytes; an IPv4 address in IPv6 form in its plain form."""
+    """Return an address as its bytes; an IPv4 address in IPv6 form in its plain form."""
     host = host.partition("%")[0]
     host = host[7:] if host.startswith("::ffff:") and "." in host else host
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
@@ -104,7 +104,7 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
 
 
 def native(data: bytes) -> int:
-    """A number as the kernel writes it."""
+    """Return a number as the kernel writes it."""
     return int.from_bytes(data, sys.byteorder)
 
 
@@ -141,7 +141,7 @@ def row_form(address: bytes, port: int) -> bytes:
 
 
 def lives(process: int) -> bool:
-    """Whether a process runs; one unknown to the system's answer counts as running."""
+    """Return whether a process runs; one unknown to the system's answer counts as running."""
     if sys.platform != "win32":  # where the question would end the process
         try:
             os.kill(process, 0)
@@ -187,7 +187,7 @@ def holder_of(
 
 
 def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
-    """Whether a process has the socket, and the file with a lock on it."""
+    """Return whether a process has the socket, and the file with a lock on it."""
     has_socket = has_lock = False
     try:
         for name in os.listdir(f"/proc/{process}/fd"):
@@ -205,7 +205,7 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
 
 
 def is_locked(folder: Folder) -> bool:
-    """Whether somebody holds the lock in a folder. The check takes the lock for a moment."""
+    """Return whether somebody holds the lock in a directory. The check takes the lock for a moment."""
     try:
         lock = open_file(folder, "lock", os.O_RDWR)
     except OSError:
@@ -235,7 +235,7 @@ def try_lock(file: int) -> bool:
 if sys.platform != "win32":
 
     def try_flock(file: int) -> bool:
-        """`try_lock` by the lock of POSIX systems."""
+        """Return `try_lock` by the lock of POSIX systems."""
         from fcntl import LOCK_EX, LOCK_NB, flock  # only if the kernel does not tell the listener
 
         try:

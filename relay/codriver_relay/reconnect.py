@@ -222,7 +222,7 @@ class Conversation:
         return lines is not None
 
     def is_done(self) -> bool:
-        """Whether stdin has ended and every request has its answer. A subscription never gets one."""
+        """Return whether stdin has ended and every request has its answer. A subscription never gets one."""
         return self.input.has_ended and not self.backlog.messages and not self.connection.awaits_answers
 
     def lose(self) -> None:
@@ -377,7 +377,7 @@ class Relay:
                 self.conversation.handshake.note_unsent(message)
 
     def unreachable(self, problem: str, start: float) -> str:
-        """The sentences that say that there is no server, why, and what to do."""
+        """Return the sentences that say that there is no server, why, and what to do."""
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
         where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""

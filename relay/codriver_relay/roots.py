@@ -60,7 +60,7 @@ class RootsTalk:
         self.workspace: str | None = None
 
     def run(self) -> str | None:
-        """The workspace; None when stdin ended before one was known."""
+        """Return the workspace; None when stdin ended before one was known."""
         while self.workspace is None and not self.input.has_ended:
             self.take_turn()
         if self.workspace is None:
@@ -69,7 +69,7 @@ class RootsTalk:
         return self.workspace
 
     def take_turn(self) -> None:
-        """Wait until the client says something or its time is over."""
+        """Wait until the client says something or its time has finished."""
         self.watch.set(self.input.fd, 0 if self.output.is_busy else POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         for fd, _ in self.watch.wait(left):
@@ -115,7 +115,7 @@ class RootsTalk:
                 self.ask()
 
     def greet(self, request: Message) -> None:
-        """Answer `initialize` in the server's place, if the client can be asked for roots."""
+        """Answer `initialize` in the server's place, if the client can be requested roots."""
         import json
 
         try:
@@ -167,7 +167,7 @@ class RootsTalk:
 
 
 def no_workspace(why: str) -> str:
-    """The sentence that says why no workspace is known, and what to do."""
+    """Return the sentence that says why no workspace is known, and what to do."""
     return (
         "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR names none, neither the current folder "
         "nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, folders for temporary "
@@ -193,7 +193,7 @@ def workspace_of_roots(answer: bytes) -> str | None:
 
 
 def path_of(uri: str) -> str:
-    """The path that a `file:` URI of this machine names; empty for any other."""
+    """Return the path that a `file:` URI of this machine names; empty for any other."""
     from urllib.parse import unquote, urlsplit  # only where a client is asked for its roots
 
     try:

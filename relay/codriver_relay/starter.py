@@ -53,7 +53,7 @@ class Starter:
 
     @property
     def is_starting(self) -> bool:
-        """Whether a server was started in this round without a known failure."""
+        """Return whether a server was started in this round without a known failure."""
         return self.process is not None and self.failure is None
 
     def reset(self) -> None:
@@ -114,7 +114,7 @@ class Starter:
             close_folder(folder)
 
     def why_silent(self) -> str:
-        """The likely reason why a server ended and left no words in its log."""
+        """Return the likely reason why a server ended and left no words in its log."""
         room = getattr(os, "fstatvfs", None)
         if self.log is not None and room is not None and not room(self.log).f_bavail:
             return f"its words had no place, as the disk of {self.workspace} is full: make room there"
@@ -126,7 +126,7 @@ class Starter:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the start failed so long ago that no other server can be expected either."""
+        """Return whether the start failed so long ago that no other server can be expected either."""
         return self.failure is not None and time.monotonic() - self.failed_at > self.start_grace_s
 
     def check_process(self) -> None:
@@ -141,7 +141,7 @@ class Starter:
 
 
 def split_command(line: str) -> list[str]:
-    """The words of a command line, as the shell of this system reads it.
+    """Return the words of a command line, as the shell of this system reads it.
 
     Raises:
         ValueError: a quotation in it has no end.
@@ -215,7 +215,7 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
 
 
 def main_checkout(workspace: str) -> str:
-    """The main checkout that a linked working tree claims; empty for any other folder."""
+    """Return the main checkout that a linked working tree claims; empty for any other directory."""
     try:
         folder = open_folder(workspace)
         try:
@@ -229,7 +229,7 @@ def main_checkout(workspace: str) -> str:
 
 
 def remove_server_files(folder: Folder) -> None:
-    """Remove a server's files from a folder that others could write to: made private, they would count."""
+    """Remove a server's files from a directory that others could write to: made private, they would count."""
     for name in ("port", "server.json", "token"):
         try:  # noqa: SIM105 - contextlib costs the start
             remove_in(folder, name)
@@ -238,7 +238,7 @@ def remove_server_files(folder: Folder) -> None:
 
 
 def has_name(folder: Folder, name: str) -> bool:
-    """Whether something in a folder has the name."""
+    """Return whether something in a directory has the name."""
     try:
         status_in(folder, name)
     except FileNotFoundError:

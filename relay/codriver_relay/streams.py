@@ -71,7 +71,7 @@ class Output:
             start_new_thread(run_or_end, (lambda: self.write_rest(data),))
 
     def write_rest(self, data: bytes) -> None:
-        """Write `data`, and then all lines that came meanwhile."""
+        """Write `data`, and then all lines that came in the meantime."""
         room = room_of(CLIENT_OUT)  # one of its own: the other may be in use
         while data:  # not `is_busy`: the next thread may have set that already
             rest = memoryview(data)
@@ -105,7 +105,7 @@ class Input:
             start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
-        """The lines that the client's bytes complete; at the end of the input the rest is a line too."""
+        """Return the lines that the client's bytes complete; at the end of the input the rest is a line too."""
         data = self.passed.recv(READ_BYTES) if self.passed else read_client()
         if data is None:
             return []
@@ -135,7 +135,7 @@ class Watch:
         self.watched[fd] = events
 
     def wait(self, seconds: float | None) -> list[tuple[int, int]]:
-        """The descriptors that are ready, with their events, after waiting at most so long.
+        """Return the descriptors that are ready, with their events, after waiting at most so long.
 
         The output's bell is among them once a thread has written all.
         """
@@ -149,7 +149,7 @@ class Watch:
 
 
 def room_of(fd: int) -> Poll | None:
-    """A poll that waits for room to write to `fd`; None if only a write can wait."""
+    """Return a poll that waits for room to write to `fd`; None if only a write can wait."""
     room = None
     if sys.platform != "win32" and CAN_POLL:
         room = select.poll()
@@ -158,7 +158,7 @@ def room_of(fd: int) -> Poll | None:
 
 
 def new_poll() -> Poll:
-    """A new poll of this system."""
+    """Return a new poll of this system."""
     if sys.platform != "win32" and CAN_POLL:
         return select.poll()
     from codriver_relay.windows import SocketPoll
@@ -187,7 +187,7 @@ def write_some(data: bytes | memoryview) -> int:
 
 
 def read_client() -> bytes | None:
-    """The bytes that the client wrote; empty at its end, None when there is nothing after all."""
+    """Return the bytes that the client wrote; empty at its end, None when there is nothing after all."""
     try:
         return os.read(CLIENT_IN, READ_BYTES)
     except BlockingIOError:  # somebody else reads it too

@@ -61,7 +61,7 @@ class Target:
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
-        """A connection to the target, over which at most an introduction was sent.
+        """Return a connection to the target, over which at most an introduction was sent.
 
         Raises:
             UnreachableError: the connection failed; `tried` then is the tried address.
@@ -75,7 +75,7 @@ class Target:
             close_folder(folder)
 
     def reach(self, port: int, folder: Folder | None) -> socket.socket:
-        """A connection to one port, introduced; found in `folder` if that is given. Raises like `connect`."""
+        """Return a connection to one port, introduced; found in `folder` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
         problem = "the host has no address"
         host = self.host.encode() if self.host.isascii() else self.host  # a str would load the codec for Unicode names
@@ -100,7 +100,7 @@ class Target:
         raise UnreachableError(problem)
 
     def is_alive(self) -> bool | None:
-        """Whether the process in the record beside the port file lives; None without one."""
+        """Return whether the process in the record next to the port file lives; None without one."""
         if self.file is None:
             return None
         try:
@@ -118,10 +118,10 @@ class Target:
         return self.file is not None and not os.path.lexists(self.file)
 
     def open_folder(self) -> Folder:
-        """The port file's folder. One in a workspace has to be this user's alone.
+        """Return the port file's directory. One in a workspace has to be this user's alone.
 
         Raises:
-            UnreachableError: no such folder, or one whose content does not count.
+            UnreachableError: no such directory, or one whose content does not count.
         """
         name = os.path.dirname(self.file or "")
         try:
@@ -138,7 +138,7 @@ class Target:
         return folder
 
     def read_port(self, folder: Folder) -> int:
-        """The port that the file names now.
+        """Return the port that the file names now.
 
         Raises:
             UnreachableError: the file names none.
@@ -155,8 +155,8 @@ class Target:
         """Verify the listener; then name the server and the workspace, and show the token.
 
         A killed server leaves its port file, and its port may be another server's now, which has to hang up. A file
-        alone proves nothing: the token goes to a port given by number, or to the process that holds the lock beside the
-        file.
+        alone proves nothing: the token goes to a port given by number, or to the process that holds the lock next to
+        the file.
 
         Raises:
             UnreachableError: somebody else listens; nothing of the client's was sent.
@@ -215,7 +215,7 @@ def hear_workspace(connection: socket.socket, ours: bytes) -> None:
 
 
 def quote(text: str) -> str:
-    """`text` as JSON."""
+    """Return `text` as JSON."""
     if text.replace("-", "").replace("_", "").replace(":", "").isalnum() and text.isascii():
         return f'"{text}"'
     import json
@@ -224,7 +224,7 @@ def quote(text: str) -> str:
 
 
 def session_of(record: bytes, port: int) -> bytes:
-    """The id of the server that wrote `record`, if it wrote the port file too; empty without one."""
+    """Return the id of the server that wrote `record`, if it wrote the port file too; empty without one."""
     if value_of(record, b"port") != b"%d" % port:
         return b""  # somebody else wrote the port file since
     session = value_of(record, b"sessionId")[1:-1]
@@ -289,7 +289,7 @@ def comparable(path: str) -> str:
 
 
 def is_workspace(folder: str) -> bool:
-    """Whether a folder has, or had, a server, or has `codriver.toml`, a project file or `.git`."""
+    """Return whether a directory has, or had, a server, or has `codriver.toml`, a project file or `.git`."""
     join, is_file = os.path.join, os.path.isfile
     if os.path.isdir(join(folder, *PLACE)) or os.path.exists(join(folder, ".git")):
         return True
@@ -313,7 +313,7 @@ def find_workspace() -> str | None:
 
 
 def own_folder(path: str) -> str | None:
-    """The folder at an absolute path, links followed; None if it may be no workspace."""
+    """Return the directory at an absolute path, links followed; None if it may be no workspace."""
     if not os.path.isabs(path) or not os.path.isdir(path):
         return None
     folder = os.path.realpath(path)
@@ -321,7 +321,7 @@ def own_folder(path: str) -> str | None:
 
 
 def workspace_of(port_file: str | None) -> str | None:
-    """The workspace of a port file at `<workspace>/.calva/mcp-server/port`; None for any other."""
+    """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`; None for any other."""
     if port_file is None:
         return None
     place, _, name = port_file.rpartition(os.path.join("", *PLACE, "").join((os.sep, "")))

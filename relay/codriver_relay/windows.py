@@ -39,10 +39,10 @@ if sys.platform == "win32":
     import msvcrt
 
     def open_folder(path: str, above: str | None = None) -> str:
-        """The path of a folder; below `above` it is a name, and no link is followed.
+        """Return the path of a directory; below `above` it is a name, and no link is followed.
 
         Raises:
-            OSError: the folder is missing.
+            OSError: the directory is missing.
         """
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)
@@ -53,14 +53,14 @@ if sys.platform == "win32":
         return path
 
     def close_folder(_folder: str) -> None:
-        """Nothing: the folder is not held open."""
+        """Nothing: the directory is not held open."""
 
     def status_of(folder: str) -> os.stat_result:
-        """The status of a folder."""
+        """Return the status of a directory."""
         return os.stat(folder)
 
     def status_in(folder: str, name: str) -> os.stat_result:
-        """The status of the entry with this name in a folder, of a link itself."""
+        """Return the status of the entry with this name in a directory, of a link itself."""
         return os.lstat(os.path.join(folder, name))
 
     def patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
@@ -77,19 +77,19 @@ if sys.platform == "win32":
             time.sleep(PAUSE_S)
 
     def open_in(folder: str, name: str, flags: int) -> int:
-        """A descriptor of a file in a folder."""
+        """Return a descriptor of a file in a directory."""
         return patiently(lambda: os.open(os.path.join(folder, name), flags | os.O_BINARY, 0o600))
 
     def make_in(folder: str, name: str) -> None:
-        """Make a folder in a folder."""
+        """Make a directory in a directory."""
         os.mkdir(os.path.join(folder, name))
 
     def remove_in(folder: str, name: str) -> None:
-        """Remove a file in a folder."""
+        """Remove a file in a directory."""
         patiently(lambda: os.unlink(os.path.join(folder, name)))
 
     def make_private(_folder: str) -> None:
-        """Nothing: a folder has the access list of the one above it."""
+        """Nothing: a directory has the access list of the one above it."""
 
     def is_mine(_user: int) -> bool:
         """True: each status names the same user."""
@@ -119,7 +119,7 @@ if sys.platform == "win32":
         raise ctypes.WinError(error)
 
     def split_command(line: str) -> list[str]:
-        """The words of a command line, as programs here read it: a backslash is a letter of a path.
+        """Return the words of a command line, as programs here read it: a backslash is a letter of a path.
 
         Source: Microsoft, CommandLineToArgvW.
         """
@@ -135,20 +135,20 @@ if sys.platform == "win32":
         return found
 
     def local_path(path: str) -> str:
-        """The local path of a `file:` URI's path, which has a slash before the drive."""
+        """Return the local path of a `file:` URI's path, which has a slash before the drive."""
         return os.path.normpath(path[1:] if path[2:3] == ":" else path)
 
     def places_of_all() -> list[str]:
-        """The folders without an owning user, and those for temporary files."""
+        """Return the directories without an owning user, and those for temporary files."""
         names = ("TEMP", "TMP", "SystemRoot", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "PUBLIC")
         return [path for name in names if (path := os.environ.get(name))]
 
     def state_folder() -> str:
-        """The folder of the user's state of all programs. Source: platformdirs."""
+        """Return the directory of the user's state of all programs. Source: platformdirs."""
         return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
 
     def start_flags() -> tuple[int, int]:
-        """The flags that start a process without a console, outside of the starter's job, or within."""
+        """Return the flags that start a process without a console, outside of the starter's job, or within."""
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
 
         return DETACHED_PROCESS | CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
@@ -162,7 +162,7 @@ class SocketPoll:
         self.register, self.unregister = self.events.__setitem__, self.events.__delitem__
 
     def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
-        """The descriptors that are ready, after waiting at most so long."""
+        """Return the descriptors that are ready, after waiting at most so long."""
         readers, writers = ([fd for fd, events in self.events.items() if events & kind] for kind in (POLLIN, POLLOUT))
         readers, writers, _ = select.select(readers, writers, [], None if wait_ms is None else wait_ms / 1000)
         return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]

@@ -67,8 +67,8 @@ class Schema:
     def keywords_for(self, query: str) -> tuple[str, ...]:
         """Return the keywords that a query may choose from, which depend on the sources that it names."""
         names_source = self.only_in is None or self.only_in[0] in query
-        own_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
-        return own_keywords + tuple(keyword for schema in self.alongside for keyword in schema.keywords_for(query))
+        named_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
+        return named_keywords + tuple(keyword for schema in self.alongside for keyword in schema.keywords_for(query))
 
     @cached_property
     def source_names(self) -> frozenset[str]:

@@ -54,7 +54,7 @@ REFUSAL = "refusal"
 
 
 def frame_of(asked: Json) -> Frame:
-    """The named frame, else the only one.
+    """Return the named frame, else the only one.
 
     Raises:
         Refusal: the frame is unclear.
@@ -71,7 +71,7 @@ def frame_of(asked: Json) -> Frame:
 
 
 def read_literal(name: str, text: object, reason: str) -> Any:
-    """The value of a text in Python's notation.
+    """Return the value of a text in Python's notation.
 
     Raises:
         Refusal: the text is no literal.
@@ -100,7 +100,7 @@ def _path_of(text: object) -> Path:
 
 
 def _step_of(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
-    """A step of a path in Basilisp's notation; a keyword is made by Basilisp itself."""
+    """Return a step of a path in Basilisp's notation; a keyword is made by Basilisp itself."""
     if word[0] == ":":
         namespace, _, name = word[1:].rpartition("/")
         return keyword(name, namespace or None)
@@ -112,7 +112,7 @@ def _limit(asked: Json, most: int) -> int:
 
 
 def who_of(held: Mapping[str, Any] | None) -> str:
-    """The caller of an origin."""
+    """Return the caller of an origin."""
     return APP if held is None else str(held.get("who", APP))
 
 
@@ -120,7 +120,7 @@ def who_of(held: Mapping[str, Any] | None) -> str:
 
 
 def health(_asked: Json) -> Json:
-    """The seam itself, with its accessors and the reasons for missing ones."""
+    """Return the seam itself, with its accessors and the reasons for missing ones."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
     bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told]
@@ -148,7 +148,7 @@ def _way(gives: str) -> Json:
 
 
 def state(asked: Json) -> Json:
-    """The state of a frame, or its part at a path."""
+    """Return the state of a frame, or its part at a path."""
     found, path = frame_of(asked), _path_of(asked.get("path"))
     hidden = () if asked.get("includeSensitive") else found.sensitive
     egress = Egress(hidden, is_whole=bool(asked.get("includeLarge")))
@@ -183,7 +183,7 @@ def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
 
 
 def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
-    """The epoch of that number; without a number the newest.
+    """Return the epoch of that number; without a number the newest.
 
     Raises:
         Refusal: the epoch is not kept, for `reason`; or no epoch exists.
@@ -199,7 +199,7 @@ def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
 
 
 def diff(asked: Json) -> Json:
-    """The changes of an epoch, or from one to another."""
+    """Return the changes of an epoch, or from one to another."""
     found = frame_of(asked)
     last = epoch_of(found, asked.get("to", asked.get("epochId")), "no-such-epoch")
     first = epoch_of(found, asked["from"], "no-such-epoch") if asked.get("from") is not None else last
@@ -237,7 +237,7 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
 
 
 def matcher(asked: Json) -> Callable[[Event], bool]:
-    """The test of events for a filter: all its parts have to hold.
+    """Return the test of events for a filter: all its parts have to hold.
 
     Raises:
         Refusal: the filter or predicate is unknown.
@@ -285,12 +285,12 @@ _TESTS = {"origin": _by_origin, "since": _since, "sinceMs": _since_ms, "between"
 
 
 def as_map(event: Event) -> Json:
-    """An event by the names of its fields, without absent ones."""
+    """Return an event by the names of its fields, without absent ones."""
     return {name: value for name, value in zip(FIELDS, event) if value is not None}
 
 
 def line_of(event: Event) -> str:
-    """An event in one line: id, op-type, operation, frame, event, dispatch, time, origin, tags."""
+    """Return an event in one line: id, op-type, operation, frame, event, dispatch, time, origin, tags."""
     words = [event[ID], event[OP], event[NAME]]
     if event[FRAME] or event[EVENT]:
         words += [event[FRAME] or "-", *([event[EVENT]] if event[EVENT] else [])]
@@ -304,7 +304,7 @@ def line_of(event: Event) -> str:
 
 
 def note_overdue() -> None:
-    """Note events queued for an agent and not begun in time: once each, with the origin of their caller."""
+    """Note events queued for an agent and not started in time: once each, with the origin of their caller."""
     now = time.monotonic()
     for number, (queued_at, context, frame, event_id) in tuple(seam.queued.items()):
         if now < queued_at + OVERDUE_S or seam.queued.pop(number, None) is None:
@@ -316,7 +316,7 @@ def note_overdue() -> None:
 
 
 def trace(asked: Json) -> Json:
-    """The newest events that a filter lets through, a line each, the newest last."""
+    """Return the newest events that a filter lets through, a line each, the newest last."""
     note_overdue()
     test = matcher(asked.get("filter") or {})
     found = [event for event in tuple(seam.events) if test(event)]
@@ -346,7 +346,7 @@ def issues(asked: Json) -> Json:
 
 
 def handlers(asked: Json) -> Json:
-    """The handlers, with their places."""
+    """Return the handlers, with their places."""
     wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
     known = [*tuple(seam.handlers.values()), *(row for tell in tuple(seam.routes) for row in tell())]
     rows = [one for one in known if all(one[name] == wanted[name] for name in wanted)]
@@ -354,7 +354,7 @@ def handlers(asked: Json) -> Json:
 
 
 def machines(asked: Json) -> Json:
-    """The state of each machine."""
+    """Return the state of each machine."""
     if not seam.machines:
         raise Refusal("band-missing", "no machine is registered: the application calls machine(name, get)")
     wanted = [name for name in seam.machines if asked.get("id") in (None, name)]
@@ -363,7 +363,7 @@ def machines(asked: Json) -> Json:
 
 
 def probe(_asked: Json) -> Json:
-    """A number that counts these calls, and one that counts loads of code."""
+    """Return a number that counts these calls, and one that counts loads of code."""
     seam.probes += 1
     return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
 

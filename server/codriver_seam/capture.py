@@ -64,17 +64,17 @@ class Target:
 
     @property
     def code(self) -> types.CodeType:
-        """The target's code; one of several for a function loaded more than once."""
+        """Return the target's code; one of several for a function loaded more than once."""
         return self.codes[0]
 
     @property
     def place(self) -> str:
-        """The file and line."""
+        """Return the file and line."""
         return f"{self.code.co_filename}:{self.line or self.code.co_firstlineno}"
 
     @property
     def name(self) -> str:
-        """The function's qualified name."""
+        """Return the function's qualified name."""
         return str(getattr(self.function, "__qualname__", getattr(self.code, "co_qualname", self.code.co_name)))
 
     def _named(self, module: str, name: str) -> types.FunctionType:
@@ -91,7 +91,7 @@ class Target:
         return _function_in(value, name)
 
     def _at(self, file: str, line: int) -> list[types.CodeType]:
-        """The codes of the innermost function around a line; the line of its `def` means its calls."""
+        """Return the codes of the innermost function around a line; the line of its `def` means its calls."""
         ending = "/" + file.replace(os.sep, "/").lstrip("./")
         own = [code for code in {id(one.__code__): one.__code__ for one in functions_of(lambda _: True)}.values()
                if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
@@ -116,7 +116,7 @@ class Target:
 
 
 def _value_in_lisp(namespace: str, name: str) -> Any:
-    """The value of a var of Basilisp's."""
+    """Return the value of a var of Basilisp's."""
     runtime, symbols = (sys.modules.get(f"basilisp.lang.{name}") for name in ("runtime", "symbol"))
     found: Any = runtime.Namespace.get(symbols.symbol(namespace)) if runtime and symbols else None
     var = found.find(symbols.symbol(name)) if found and symbols else None
@@ -130,7 +130,7 @@ def _owners(value: Any) -> tuple[Any, ...]:
 
 
 def _function_in(value: Any, name: str) -> types.FunctionType:
-    """The function within a decorated one, a method or a property."""
+    """Return the function within a decorated one, a method or a property."""
     for _ in range(20):
         if type(value) is types.FunctionType and "__wrapped__" not in vars(value):
             return value
@@ -206,14 +206,14 @@ class Capture:
                           f"{', '.join(sorted(known))}")  # fmt: skip
 
     def row(self) -> Json:
-        """The capture as it is listed."""
+        """Return the capture as it is listed."""
         told: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
         if self._is_replaced():
             told["replaced"] = "it was defined anew: begin again"
         return {**told, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
 
     def _is_replaced(self) -> bool:
-        """Whether the name has another function by now, after a new load."""
+        """Return whether the name has another function by now, after a new load."""
         try:
             now = Target(self.target.text).function if self.target.function is not None else None
         except Refusal:
@@ -303,7 +303,7 @@ def _predicate(name: object) -> Callable[[Json], Any] | None:
 
 
 def _running(codes: list[types.CodeType]) -> int:
-    """The number of calls of these codes that threads are in."""
+    """Return the number of calls of these codes that threads are in."""
     count = 0
     for frame in [*sys._current_frames().values()]:  # noqa: SLF001  # it is how they are had
         one: Any = frame
@@ -314,12 +314,12 @@ def _running(codes: list[types.CodeType]) -> int:
 
 
 def _place(frame: Any) -> str:
-    """The place of a caller."""
+    """Return the place of a caller."""
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _way() -> Monitored | Copied:
-    """The way of this process to listen to its functions."""
+    """Return the way of this process to listen to its functions."""
     if seam.way is None:
         seam.way = Monitored() if Monitored.is_free() else Copied()
     found: Monitored | Copied = seam.way
@@ -353,7 +353,7 @@ class Condition:
             raise Refusal("accessor-failed", f"when is {SHAPE}; {text[:80]!r} is none") from None
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition holds for these variables.
+        """Return whether the condition holds for these variables.
 
         Raises:
             LookupError: a variable, a field or an item is missing.
@@ -377,7 +377,7 @@ class Condition:
         return lambda values: bool(compare(comparable(_value(values, name, steps)), wanted))
 
     def _steps(self, node: ast.expr) -> tuple[str, tuple[tuple[bool, Any], ...]]:
-        """The variable, and the steps into it: each with whether it is a field, and its name or key."""
+        """Return the variable, and the steps into it: each with whether it is a field, and its name or key."""
         if isinstance(node, ast.Name):
             return node.id, ()
         if isinstance(node, ast.Attribute):

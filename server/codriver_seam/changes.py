@@ -131,7 +131,7 @@ def _before(found: Frame, one: Epoch) -> Any:
 
 
 def is_restorable(one: Epoch) -> bool:
-    """Whether the state after an epoch is kept, and is whole."""
+    """Return whether the state after an epoch is kept, and is whole."""
     return one.outcome == "ok" and one.is_told and not isinstance(one.after, Unread)
 
 
@@ -176,7 +176,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
 
 
 def _keeping(found: Frame, now: Any, operation: str) -> int:
-    """The epoch that led to the present state; made, if the state was changed outside of epochs."""
+    """Return the epoch that led to the present state; made, if the state was changed outside of epochs."""
     kept = tuple(found.epochs)
     for one in [*kept[-1:], *(one for one in kept if one.id == found.restored)]:
         if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
@@ -187,7 +187,7 @@ def _keeping(found: Frame, now: Any, operation: str) -> int:
 
 
 def _problem(found: Frame, value: Any) -> str | None:
-    """The fault of a value, in the words of the application's validator."""
+    """Return the fault of a value, in the words of the application's validator."""
     if found.validate is None:
         return None
     try:
@@ -253,6 +253,6 @@ def _leaving(answer: Json, asked: Json) -> Json:
 
 
 def show(value: Any, frame: str | None = None) -> str:
-    """A value in the form for agents: for an agent's own code, whose results go past `call`."""
+    """Return a value in the form for agents: for an agent's own code, whose results go past `call`."""
     found = seam.frames.get(frame) if frame else None
     return str(without(Egress(found.sensitive if found else ()).show(value), secrets()))

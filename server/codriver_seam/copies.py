@@ -74,15 +74,15 @@ class Source:
 
     @property
     def is_current(self) -> bool:
-        """Whether the file is unchanged since its reading."""
+        """Return whether the file is unchanged since its reading."""
         return bool(self.sites) or self._text == _text_of(self.file)
 
     def find(self, code: types.CodeType) -> types.CodeType | None:
-        """The source's code for a function's code, or for a copy."""
+        """Return the source's code for a function's code, or for a copy."""
         return self._of_copies.get(id(code)) or self._known.get(code)
 
     def is_copy(self, code: types.CodeType) -> bool:
-        """Whether a code is one of our copies."""
+        """Return whether a code is one of our copies."""
         return id(code) in self._of_copies
 
     def apply(self) -> None:
@@ -403,13 +403,13 @@ class Copied:
         return undo
 
     def hears(self, function: types.FunctionType) -> bool:
-        """Whether a function has a listener."""
+        """Return whether a function has a listener."""
         code, relay = function.__code__, self._relays.get(function)
         source = self._sources.get(code.co_filename)
         return (relay is not None and relay.code is code) or (source is not None and source.is_copy(code))
 
     def _source(self, file: str) -> Source | None:
-        """The source of a file; a changed file is read anew, unless somebody listens to its functions."""
+        """Return the source of a file; a changed file is read again, unless somebody listens to its functions."""
         held = self._sources.get(file)
         if held is None or not held.is_current:
             try:
@@ -437,12 +437,12 @@ class Site:
 
     @property
     def lines(self) -> frozenset[int]:
-        """The lines with listeners."""
+        """Return the lines with listeners."""
         return frozenset([one.line for one in self.listeners if one.line is not None])
 
     @property
     def has_calls(self) -> bool:
-        """Whether calls have listeners."""
+        """Return whether calls have listeners."""
         return any(one.line is None for one in self.listeners)
 
     def began(self, frame: Any) -> None:
@@ -484,7 +484,7 @@ class Monitored:
 
     @staticmethod
     def is_free() -> bool:
-        """Whether this Python has `sys.monitoring`, and nobody else took our id."""
+        """Return whether this Python has `sys.monitoring`, and no one else took our id."""
         monitoring = getattr(sys, "monitoring", None)
         return monitoring is not None and monitoring.get_tool(TOOL) in (None, __name__)
 
@@ -505,7 +505,7 @@ class Monitored:
         return undo
 
     def hears(self, function: types.FunctionType) -> bool:
-        """Whether a function has a listener."""
+        """Return whether a function has a listener."""
         return id(function.__code__) in self._sites
 
     def _begin(self) -> None:
@@ -556,14 +556,14 @@ class Monitored:
 
 
 def functions_of(is_meant: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
-    """The living functions of this process with this code."""
+    """Yield the living functions of this process with this code."""
     for one in gc.get_objects():
         if type(one) is types.FunctionType and is_meant(one.__code__):
             yield one
 
 
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code, and those of the functions in it."""
+    """Yield a code, and those of the functions in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -571,6 +571,6 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def parameters_of(code: types.CodeType) -> tuple[str, ...]:
-    """The names of a code's parameters."""
+    """Return the names of a code's parameters."""
     count = code.co_argcount + code.co_kwonlyargcount
     return code.co_varnames[: count + sum(bool(code.co_flags & flag) for flag in STARS)]

@@ -69,14 +69,14 @@ class Frame:
         """The sensitive texts of the last look."""
 
     def look(self) -> Any:
-        """The present state; its texts at sensitive paths are remembered. Raises the errors of `get`."""
+        """Return the present state; its texts at sensitive paths are remembered. Raises the errors of `get`."""
         value = self.get()
         if self.sensitive:
             self.note_secrets(value)
         return value
 
     def keep(self) -> Any:
-        """A lasting copy of the present state; `Unread` if it cannot be kept."""
+        """Return a lasting copy of the present state; `Unread` if it cannot be kept."""
         try:
             value = self.look()
             return value if self._copy is None else self._copy(value)
@@ -84,14 +84,14 @@ class Frame:
             return Unread(f"{type(error).__name__}: {words_of(error)}")
 
     def thaw(self, kept: Any) -> Any:
-        """A kept state, in a copy that the application may have."""
+        """Return a kept state, in a copy that the application may have."""
         if type(kept) is _Pickled:
             return pickle.loads(kept)  # noqa: S301  # our own bytes
         return kept if self._copy is None else self._copy(kept)
 
     @staticmethod
     def read(kept: Any) -> Any:
-        """A kept state, for looking at only."""
+        """Return a kept state, for looking at only."""
         return pickle.loads(kept) if type(kept) is _Pickled else kept  # noqa: S301  # our own bytes
 
     def note_secrets(self, value: Any) -> None:
@@ -219,7 +219,7 @@ def look() -> None:
 
 
 def secrets() -> list[str]:
-    """The texts at sensitive paths, now and lately, the longest first."""
+    """Return the texts at sensitive paths, now and lately, the longest first."""
     found: dict[str, None] = {}
     for one in _frames():
         with contextlib.suppress(Exception):

@@ -88,7 +88,7 @@ class Seam:
         """A new version for each new text at a sensitive path."""
 
     def last_id(self) -> int:
-        """The id of the newest event."""
+        """Return the id of the newest event."""
         return int(self.events[-1][ID]) if self.events else 0
 
 
@@ -111,7 +111,7 @@ def install(enabled: bool | None = None) -> bool:  # noqa: FBT001  # it is all t
 
 
 def loaded() -> None:
-    """Note that code was loaded anew."""
+    """Note that code was loaded again."""
     seam.loads += 1
 
 
@@ -150,7 +150,7 @@ def handler_row(kind: str, name: str, function: Any) -> Json:
 
 
 def _unwrapped(function: Any) -> Any:
-    """The function below decorators with `__wrapped__`."""
+    """Return the function below decorators with `__wrapped__`."""
     for _ in range(WRAPPED):
         function = getattr(function, "__wrapped__", function)
     return function
@@ -182,7 +182,7 @@ def emit(
 
 
 def tag(value: Any) -> Any:
-    """A tag in its kept form: no text is long, no object is kept alive, and none is printed."""
+    """Return a tag in its kept form: no text is long, no object is kept alive, and none is printed."""
     kind = type(value)
     if kind is str:
         return cut(value, TAG)
@@ -258,7 +258,7 @@ class Plain:
         return ", ".join(self._pairs(values, "="))
 
     def text(self, value: Any, level: int = 0) -> str:
-        """A value."""
+        """Return a value."""
         try:
             text = self._text(value, level)
         except Exception:  # noqa: BLE001  # another thread changed it, or its class is a strange one
@@ -284,7 +284,7 @@ class Plain:
         return self._record(value, kind, level)
 
     def _lisp(self, value: Any, kind: type, level: int) -> str:
-        """A keyword, symbol or collection of Basilisp; a lazy sequence is left alone."""
+        """Return a keyword, symbol or collection of Basilisp; a lazy sequence is left alone."""
         name = kind.__module__[len(LISP) :]
         if name in ("keyword", "symbol"):
             return str(value)
@@ -327,7 +327,7 @@ class Plain:
         return f"{kind.__name__}({', '.join(self._pairs(fields.items(), '=', level + 1, len(fields)))})"
 
     def raised(self, error: BaseException) -> str:
-        """An exception: its class and its arguments."""
+        """Return an exception: its class and its arguments."""
         arguments = BaseException.__dict__["args"].__get__(error)
         return f"{type(error).__name__}({', '.join([self.text(one, 1) for one in self._some(iter(arguments))])})"
 
@@ -335,7 +335,7 @@ class Plain:
         return (part for part in itertools.islice(parts, ITEMS) if self._left > 0)
 
     def _pairs(self, pairs: Iterable[tuple[Any, Any]], between: str, level: int = 0, size: int = 0) -> list[str]:
-        """Pairs of a name or key and a value; keys of a mapping are printed."""
+        """Return pairs of a name or key and a value; keys of a mapping are printed."""
         texts = []
         for key, part in itertools.islice(pairs, ITEMS if size else None):
             if self._left <= 0:
@@ -349,7 +349,7 @@ class Plain:
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """The fields in an object itself, without running its properties."""
+    """Return the fields in an object itself, without running its properties."""
     found: dict[str, Any] = {}
     for kind in reversed(type(value).__mro__):
         for name, held in vars(kind).items():
@@ -405,7 +405,7 @@ class Mark:
 
 
 def event_of(error: BaseException) -> list[Any] | None:
-    """The event of an exception, or of a cause of it, if any was noted."""
+    """Return the event of an exception, or of a cause of it, if any was noted."""
     marks = (_attributes(one).get(ATTRIBUTE) for one in _of_one_failure(error))
     return next((one.event for one in marks if type(one) is Mark), None)
 
@@ -427,7 +427,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _of_one_failure(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and its causes; a group of one counts as raised from its member."""
+    """Yield an exception, and its causes; a group of one counts as raised from its member."""
     one: BaseException | None = error
     for _ in range(CAUSES):
         if one is None:
@@ -475,7 +475,7 @@ def note_error(
 
 
 def _is_kept(event: Event) -> bool:
-    """True until an event has fallen out of the ring."""
+    """Return true until an event has fallen out of the ring."""
     oldest = seam.events[0] if seam.events else None
     return oldest is not None and bool(oldest[ID] <= event[ID])
 
@@ -498,7 +498,7 @@ def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, A
 
 
 def failure_in(dispatch_id: int) -> list[Any] | None:
-    """The event of the newest exception of a dispatch, if any was noted."""
+    """Return the event of the newest exception of a dispatch, if any was noted."""
     found = [one for one in tuple(seam.events) if type(one) is list and one[CAUSE] == dispatch_id]
     return found[-1] if found else None
 
@@ -513,7 +513,7 @@ def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> N
 
 
 def place_of(error: BaseException) -> tuple[str, str]:
-    """The innermost place of an exception in the application's own code, and the innermost of all."""
+    """Return the innermost place of an exception in the application's own code, and the innermost of all."""
     place, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -525,7 +525,7 @@ def place_of(error: BaseException) -> tuple[str, str]:
 
 
 def own_place(frame: Any) -> str:
-    """The innermost place in the application's own code from a frame outwards; nothing without one."""
+    """Return the innermost place in the application's own code from a frame outwards; nothing without one."""
     while frame is not None:
         if is_own(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
         @property
         def is_open(self) -> bool:
-            """Whether it takes clients."""
+            """Return whether it takes clients."""
 
         def stop(self) -> None:
             """End it, and remove its port file."""
@@ -105,10 +105,10 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _load(name: str) -> Any:
-    """A module of the embedded REPL.
+    """Return a module of the embedded REPL.
 
     Raises:
-        ImportError: the module's files are not beside this package.
+        ImportError: the module's files are not next to this package.
     """
     if WORKER not in sys.modules:
         folder = next((place for place in PLACES if os.path.isdir(place)), None)

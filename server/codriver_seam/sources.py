@@ -91,7 +91,7 @@ def watch_logging(logger: logging.Logger | None = None, level: int = logging.WAR
 
 
 def watch_threads() -> None:
-    """Note the exceptions that end a thread, or the program; the former hooks are still called."""
+    """Note the exceptions that end a thread, or the program; the previous hooks are still called."""
     if seam.session_id is None or getattr(threading.excepthook, "is_of_seam", False):
         return
     former, former_of_main = threading.excepthook, sys.excepthook
@@ -358,13 +358,13 @@ class _Wsgi:
 
 
 def _route_of(request: Any) -> dict[str, str]:
-    """The route of a request of Flask, if it has one."""
+    """Return the route of a request of Flask, if it has one."""
     rule = getattr(request, "url_rule", None)
     return {} if rule is None else {"route": rule.rule}
 
 
 def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """The WSGI application, whose requests are noted until their answer begins."""
+    """Return the WSGI application, whose requests are noted until their answer begins."""
     return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
 
 
@@ -418,7 +418,7 @@ class _Asgi:
 
 
 def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """The ASGI application (FastAPI, Starlette), whose requests are noted."""
+    """Return the ASGI application (FastAPI, Starlette), whose requests are noted."""
     if seam.session_id is None or isinstance(app, _Asgi):
         return app
     if hasattr(app, "routes"):
@@ -432,7 +432,7 @@ def _of_asgi(app: Any) -> list[Json]:
 
 
 def _rows(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
-    """Routes as handlers, one by method, path and function, without methods that libraries add."""
+    """Return routes as handlers, one by method, path and function, without methods that libraries add."""
     named = [(_name(method, path), function) for methods, path, function in routes for method in sorted(methods or ())]
     rows = [handler_row(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
     return [row for row in rows if row]

@@ -106,7 +106,7 @@ class Subscription:
         self.renew()
 
     def _offering(self, wake: Callable[[], object]) -> Callable[[Event], None]:
-        """A function that queues an event if it is one of ours; it never waits nor raises."""
+        """Return a function that queues an event if it is one of ours; it never waits nor raises."""
         kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
         asked = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
         test = matcher({**asked, "source": self.id} if self.capture else asked) if self.filter else None
@@ -131,7 +131,7 @@ class Subscription:
         return offer
 
     def _is_first(self, event: list[Any]) -> bool:
-        """True for a new failure, which rests first, so that later facts go out with it."""
+        """Return true for a new failure, which rests first, so that later facts go out with it."""
         if event[ID] in self._failures:
             return False
         self._failures.append(event[ID])
@@ -139,21 +139,21 @@ class Subscription:
         return True
 
     def renew(self) -> None:
-        """Begin the lease anew."""
+        """Begin the lease again."""
         self.ends = time.monotonic() + self._lease_s
 
     @property
     def has_told_all(self) -> bool:
-        """True for a finished capture with all events written."""
+        """Return true for a finished capture with all events written."""
         return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
 
     @property
     def dropped(self) -> int:
-        """The number of events dropped from the queue."""
+        """Return the number of events dropped from the queue."""
         return max(0, self._newest - self._taken)
 
     def row(self) -> Json:
-        """The subscription as it is listed."""
+        """Return the subscription as it is listed."""
         waiting = tuple(self._queue)
         depth = len(waiting) + (self._unsent[1] if self._unsent else 0)
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
@@ -184,7 +184,7 @@ class Subscription:
             self.is_awake = bool(self._queue)
 
     def _take(self) -> list[Event]:
-        """The oldest waiting events, after dropping those without room."""
+        """Return the oldest waiting events, after dropping those without room."""
         queue = self._queue
         batch: list[Event] = []
         if len(queue) > BATCH:
@@ -237,7 +237,7 @@ class Streams:
             os.register_at_fork(after_in_child=_after_fork)
 
     def add(self, asked: Json, write: Write) -> Subscription:
-        """A new subscription; the first one starts the writer.
+        """Return a new subscription; the first one starts the writer.
 
         Raises:
             Refusal: too many subscriptions, or an unknown topic, filter or predicate.
@@ -271,14 +271,14 @@ class Streams:
             self.end(identity)
 
     def renew(self, identities: list[str]) -> None:
-        """Begin the leases of these anew."""
+        """Begin the leases of these again."""
         for identity in identities:
             one = self._all.get(identity)
             if one is not None:
                 one.renew()
 
     def rows(self) -> list[Json]:
-        """The subscriptions as they are listed."""
+        """Return the subscriptions as they are listed."""
         return [one.row() for one in tuple(self._all.values())]
 
     def leave_captures(self) -> None:
@@ -312,7 +312,7 @@ class Streams:
             self.end(one.id)
 
     def _has_any(self) -> bool:
-        """True while there is somebody to write to, after those whose lease is over have ended."""
+        """Return true while there is somebody to write to, after those whose lease is over have ended."""
         now = time.monotonic()
         with self._lock:
             self._leave([one for one in self._all.values() if one.ends <= now or one.has_told_all])
@@ -379,7 +379,7 @@ def unsubscribe(asked: Json) -> Json:
 
 
 def subscriptions(asked: Json) -> Json:
-    """The subscriptions; the leases of those in `renew` begin anew."""
+    """Return the subscriptions; the leases of those in `renew` begin again."""
     found = _streams()
     found.renew(list(asked.get("renew") or ()))
     rows = found.rows()

@@ -54,12 +54,12 @@ class Egress:
         self.redacted = self.elided = 0
 
     def show_asked(self, value: Any, path: Path) -> str:
-        """The value at a requested path: of a large one its ends, as the path alone tells nothing new."""
+        """Return the value at a requested path: of a large one its ends, as the path alone tells nothing new."""
         self._asked = path
         return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
-        """A value at a path of the state."""
+        """Return a value at a path of the state."""
         if self._hidden and any(_covers(one, path) for one in self._hidden):
             self.redacted += 1
             return REDACTED
@@ -103,7 +103,7 @@ class Egress:
         return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in shown])})"
 
     def _ends(self, kind: str, parts: list[tuple[Any, Any]], path: Path) -> str:
-        """The elements at both ends, each by the last step of its path."""
+        """Return the elements at both ends, each by the last step of its path."""
         first, last = (
             ", ".join([f"{printed(key)}: {self.show(part, (*path, key))}" for key, part in some])
             for some in (parts[:END], parts[-END:])
@@ -117,12 +117,12 @@ class Egress:
 
 
 def _covers(hidden: Path, path: Path) -> bool:
-    """Whether a path leads to something hidden, or into it."""
+    """Return whether a path leads to something hidden, or into it."""
     return len(path) >= len(hidden) and all(key in (ANY, step) for key, step in zip(hidden, path))
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
-    """The parts of a collection or record, each with its step of a path; None for any other value."""
+    """Return the parts of a collection or record, each with its step of a path; None for any other value."""
     kind = type(value)
     if isinstance(value, Mapping):
         return list(value.items())
@@ -135,7 +135,7 @@ def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def part_at(value: Any, path: Path) -> Any:
-    """The part of a value at a path.
+    """Return the part of a value at a path.
 
     Raises:
         Refusal: the path leads nowhere.
@@ -152,7 +152,7 @@ def part_at(value: Any, path: Path) -> Any:
 
 
 def texts_at(value: Any, path: Path) -> Iterator[str]:
-    """The texts at a sensitive path, and below it, that are long enough to be looked for."""
+    """Yield the texts at a sensitive path, and below it, that are long enough to be searched for."""
     parts = [value]
     for step in path:
         parts = _stepped(parts, step)
@@ -188,7 +188,7 @@ def _texts_below(value: Any) -> Iterator[str]:
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
-    """The differences between two values: what was added, removed or changed, each with its path."""
+    """Yield the differences between two values: what was added, removed or changed, each with its path."""
     if old is new:
         return
     before, after = parts_of(old), parts_of(new)
@@ -238,7 +238,7 @@ def _is_equal(old: Any, new: Any) -> bool:
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether a value can change and stay the object that it is, as far as its type tells."""
+    """Return whether a value can change and stay the object that it is, as far as its type tells."""
     if isinstance(value, PLAIN):
         return False
     if type(value) is tuple:
@@ -248,7 +248,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def printed(value: Any) -> str:
-    """A value in its own printed form, also if printing fails."""
+    """Return a value in its own printed form, also if printing fails."""
     try:
         return repr(value)
     except Exception as error:  # noqa: BLE001  # it is the application's
@@ -256,7 +256,7 @@ def printed(value: Any) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """The message of an exception, also if reading it fails."""
+    """Return the message of an exception, also if reading it fails."""
     try:
         return cut(str(error), TEXT)
     except Exception as failure:  # noqa: BLE001  # its words are its class's, which may fail
@@ -264,12 +264,12 @@ def words_of(error: BaseException) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """A text, or so many of its characters and a mark for the rest."""
+    """Return a text, or so many of its characters and a mark for the rest."""
     return text if len(text) <= most else text[:most] + "…"
 
 
 def one_line(text: str) -> str:
-    """A text with every character visible: it comes from the application's users."""
+    """Return a text with every character visible: it comes from the application's users."""
     return text if text.isprintable() else "".join([_visible(char) for char in text])
 
 
@@ -278,7 +278,7 @@ def _visible(char: str) -> str:
 
 
 def without(value: Any, secrets: Sequence[str]) -> Any:
-    """An answer with each secret taken out of its texts, plain and printed; the longest first."""
+    """Return an answer with each secret taken out of its texts, plain and printed; the longest first."""
     if not secrets:
         return value
     if isinstance(value, str):
@@ -292,7 +292,7 @@ def without(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _untorn(text: str, secrets: Sequence[str]) -> str:
-    """The text without the beginnings of secrets at its cut end."""
+    """Return the text without the beginnings of secrets at its cut end."""
     pieces = text.split("…")
     for place, piece in enumerate(pieces[:-1]):
         for secret in secrets:

@@ -108,7 +108,7 @@ def instructions_for(
     *,
     are_starting: bool = False,
 ) -> str:
-    """The instructions that a client of this name gets in its handshake.
+    """Return the instructions that a client of this name gets in its handshake.
 
     `are_starting`: those for the next time, when the REPLs that are connected now are on their way.
     """
@@ -177,7 +177,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
 
 def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
-    """The tools and languages that the files call for now. `known`: the languages that came before. Blocks."""
+    """Return the tools and languages that the files call for now. `known`: the languages that came before. Blocks."""
     wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
     found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
     repl = repl_of_project(workspace)
@@ -187,6 +187,6 @@ def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> 
 
 
 def _starts_programs(repl: str) -> bool:
-    """Whether the REPL is started by a program that only an accepted workspace may choose."""
+    """Return whether the REPL is started by a program that only an accepted workspace may choose."""
     kind = kind_of(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker")

@@ -133,7 +133,7 @@ class Watcher:
 
 
 def _problem(given: Answer) -> str | None:
-    """The reason in a line why a file was not loaded; None for one that was."""
+    """Return the reason in a line why a file was not loaded; None for one that was."""
     fields = given.fields
     if fields.get("status") in LIVE:
         return f"its evaluation {fields.get('evaluationId')} is {fields['status']} after the time a call waits"
@@ -147,11 +147,14 @@ def _problem(given: Answer) -> str | None:
 
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
-    """Nobody asked for progress."""
+    """No one requested progress."""
 
 
 def stamps(workspace: Path) -> dict[Path, Stamp]:
-    """Every source file of the workspace and its stamp. Hidden folders and those of dependencies are passed over."""
+    """Return every source file of the workspace and its stamp.
+
+    Hidden directories and those of dependencies are passed over.
+    """
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())
     for _folder, _depth, files in walk(workspace, max_entries=MAX_FILES):
@@ -228,7 +231,7 @@ def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def selection(settings: Settings) -> Selection:
-    """The skills that the settings allow."""
+    """Return the skills that the settings allow."""
     disabled = switched_off(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )

@@ -98,7 +98,7 @@ def forget(workspace: Path) -> None:
 
 
 def circumstances(workspace: Path) -> dict[str, object]:
-    """The circumstances under which a workspace's kept list counts: each has to be the same."""
+    """Return the circumstances under which a workspace's kept list counts: each has to be the same."""
     own = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     stamped = (*layers.files(workspace), *own)
     named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
@@ -112,7 +112,7 @@ def circumstances(workspace: Path) -> dict[str, object]:
 
 
 def stamp_of(file: Path) -> list[int] | None:
-    """The stamp of a file, as JSON has it; None for a missing file."""
+    """Return the stamp of a file, as JSON has it; None for a missing file."""
     try:
         return list(files.stamp_of(file.stat()))
     except OSError:
@@ -125,7 +125,7 @@ def _file(workspace: Path) -> Path:
 
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
-    """The clients that a file holds, the newest first; none of a file from other circumstances."""
+    """Return the clients that a file holds, the newest first; none of a file from other circumstances."""
     kept = files.read_json(path, RULES)
     if not isinstance(kept, dict) or any(name not in kept or kept[name] != value for name, value in about.items()):
         return []

@@ -139,7 +139,7 @@ def run(options: ServeOptions) -> int:
 
 
 def _takes_uvloop(settings: Settings) -> bool:
-    """Whether the server runs on uvloop: if installed, unless the settings say otherwise."""
+    """Return whether the server runs on uvloop: if installed, unless the settings say otherwise."""
     is_installed = find_spec("uvloop") is not None
     if settings.event_loop == "uvloop" and not is_installed:
         raise UvloopMissingError
@@ -323,7 +323,7 @@ class Server:
             logger.warning("%s; clients whose entries name codriver-relay of the PATH need none there", error)
 
     def _seek_repls(self) -> None:
-        """Look for REPLs from now on: those that the settings name, and those found in the workspace."""
+        """Search for REPLs from now on: those that the settings name, and those found in the workspace."""
         settings = self._live.settings
         discovery = Discovery(
             core=self._core,
@@ -477,7 +477,7 @@ class Arrivals:
     _clients: dict[str, str] = field(default_factory=dict)
 
     def lines(self, repls: Iterable[Repl], clients: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """A line for each REPL or client that came or went."""
+        """Yield a line for each REPL or client that came or went."""
         now = {repl.key: f"{repl.origin.text}, {repl.dialect}" for repl in repls if repl.phase == "connected"}
         for key in now.keys() - self._repls.keys():
             yield f"REPL {key} is connected ({now[key]})"

@@ -150,7 +150,7 @@ def build(
     parts: Parts
 
     def reporting(core: Core) -> Mapping[type[dispatch.Effect], Performer]:
-        """The performers, made with the core that they report to."""
+        """Return the performers, made with the core that they report to."""
         nonlocal parts
 
         grants = InterpreterGrants(workspace, partial(_own_python, workspace, live))
@@ -192,7 +192,7 @@ async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
 
 
 def _own_python(workspace: Path, live: LiveSettings) -> str | None:
-    """The interpreter that our own worker would run in, if the workspace were accepted."""
+    """Return the interpreter that our own worker would run in, if the workspace were accepted."""
     try:
         return recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
     except RecipeError:
@@ -200,7 +200,10 @@ def _own_python(workspace: Path, live: LiveSettings) -> str | None:
 
 
 def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
-    """The recipe for a REPL. A user who starts a server asks for the named REPLs, or for our own if none is named."""
+    """Return the recipe for a REPL.
+
+    A user who starts a server asks for the named REPLs, or for our own if none is named.
+    """
     settings = live.settings
     asks = is_asked and (words in settings.repl or is_embedded(words))
     python = settings.python
@@ -213,7 +216,7 @@ def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, i
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
-    """The performers that the parts of the server bring."""
+    """Return the performers that the parts of the server bring."""
     return {
         **parts.repls.performers,
         dispatch.RunJob: parts.services.tests.begin,
@@ -228,7 +231,7 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
 
 
 def _stop_evaluation(parts: Parts, effect: dispatch.StopEvaluation) -> None:
-    """End an evaluation that nobody wants any more, in its REPL or in its own process."""
+    """End an evaluation that no one wants any more, in its REPL or in its own process."""
     evaluation = parts.core.state.evaluations.get(effect.evaluation)
     if evaluation is not None and evaluation.is_job:
         parts.services.tests.interrupt(evaluation, effect.why)
@@ -357,7 +360,7 @@ def _protocol(
 
 
 def _load_sdk() -> MakesSdk:
-    """The maker of the SDK's side of a server. Blocks: the SDK's import takes as long as all other imports."""
+    """Return the maker of the SDK's side of a server. Blocks: the SDK's import takes as long as all other imports."""
     gc.disable()  # all objects of the import stay: garbage collection would take a third of the time
     try:
         from codriver.protocol.sdk.sdk_server import SdkServer  # noqa: PLC0415  # most clients never need it

@@ -37,7 +37,7 @@ def show_all(*, as_json: bool) -> None:
 
 
 def server_line(health: Mapping[str, Any]) -> str:
-    """A server in a line: its workspace, port, REPLs and clients, and its uptime."""
+    """Return a server in a line: its workspace, port, REPLs and clients, and its uptime."""
     repls = [_repl(repl) for repl in health["repls"]]
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != NAME]
     words = [

@@ -210,7 +210,7 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
 
 
 def connected(workspace: Path, *, start: bool) -> client.Connection:
-    """The server of the workspace, started, if `--start` or the settings say so and none runs."""
+    """Return the server of the workspace, started, if `--start` or the settings say so and none runs."""
     try:
         with patience(lambda: f"a server is started for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
@@ -271,13 +271,13 @@ def _answer(
 
 
 def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
-    """The REPLs that the server knows, in any state."""
+    """Return the REPLs that the server knows, in any state."""
     with reading("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
 def no_repl_here(workspace: Path) -> str:
-    """The words for a workspace in which no REPL runs: its project, and how that gets its REPL."""
+    """Return the words for a workspace in which no REPL runs: its project, and how that gets its REPL."""
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only this answer needs it
 
     project = next(iter(find_projects(workspace)), None)
@@ -312,7 +312,7 @@ def _not_accepted(workspace: Path) -> str:
 
 
 def phases_of(connection: client.Connection) -> dict[str, bool]:
-    """The phases of REPLs, each with whether any REPL says why it is in that phase."""
+    """Return the phases of REPLs, each with whether any REPL says why it is in that phase."""
     found: dict[str, bool] = {}
     for row in repls_of(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
@@ -320,7 +320,7 @@ def phases_of(connection: client.Connection) -> dict[str, bool]:
 
 
 def exit_status(answer: dict[str, Any]) -> int:
-    """The exit status that an answer stands for."""
+    """Return the exit status that an answer stands for."""
     if answer.get("status") in {*NOT_ENDED, UNANSWERED} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
@@ -331,7 +331,7 @@ def exit_status(answer: dict[str, Any]) -> int:
 
 
 def coming_repls(workspace: Path) -> str:
-    """The REPLs that are starting and their progress, in words; blank for none."""
+    """Return the REPLs that are starting and their progress, in words; blank for none."""
     try:
         with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
             rows = connection.call("server_health", {})["repls"]
@@ -385,13 +385,13 @@ def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
 
 
 def _told(answer: dict[str, Any]) -> Iterator[str]:
-    """The notes of an evaluation that is done. Notes on cut values say how agents get the rest."""
+    """Yield the notes of an evaluation that is done. Notes on cut values say how agents get the rest."""
     for note in answer.get("notes", ()):
         yield f"{note.partition(';')[0]}; --max-length says how many are printed" if note.startswith("cut") else note
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
-    """Command lines for an evaluation that goes on: its notes name tools, for agents."""
+    """Command lines for an evaluation that continues: its notes name tools, for agents."""
     from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations end
 
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())

@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
         return [*COMMANDS, *_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command `cmd_name`, imported now."""
+        """Return the command `cmd_name`, imported now."""
         del ctx
         if cmd_name in COMMANDS:
             module = f"codriver.commands.{COMMANDS[cmd_name]}"
@@ -151,7 +151,7 @@ def cli(*, workspace: Path | None) -> None:
 
 
 def main(begun: object = None) -> None:
-    """Run the command line; exit with its status. `begun`: an evaluation that `codriver.__main__` has begun."""
+    """Run the command line; exit with its status. `begun`: an evaluation that `codriver.__main__` has started."""
     write_utf8()
     try:
         status = cli.main(prog_name="codriver", standalone_mode=False, obj=begun)

@@ -134,7 +134,7 @@ async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) ->
 
 
 def _told(found: object) -> str:
-    """The words of a refusal, or of an error that code raised."""
+    """Return the words of a refusal, or of an error that code raised."""
     given: dict[str, Any] = found if isinstance(found, dict) else {}
     if error := given.get("error"):
         return f"{error['class']}: {error['message']}"

@@ -43,7 +43,7 @@ class Running:
     told: dict[str, int]
 
     def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer to the call, at the end or when the time is over. Output until then is said.
+        """Return the answer to the call, at the end or when the time has finished. Output until then is said.
 
         `first`: the first answer to a call that was made earlier. Ctrl-C, or the end of this command by a signal, ends
         the evaluation too.
@@ -73,7 +73,7 @@ class Running:
         return self.connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
 
     def _look(self, evaluation: str) -> dict[str, Any]:
-        """The standing of the evaluation after a moment; its output in that time is said."""
+        """Return the standing of the evaluation after a moment; its output in that time is said."""
         asked = {"evaluationId": evaluation, "waitMs": int(LOOK_S * 1000)}
         answer = self.connection.call("get_evaluation", {**asked, "part": "stdout", "from": self.told["stdout"]})
         self._say("stdout", answer)
@@ -93,7 +93,7 @@ class Running:
             self.told[stream] += len(text)
 
     def _line(self) -> str:
-        """The line that a person types; blank at the end of input."""
+        """Return the line that a person types; blank at the end of input."""
         with self.waiting.away():
             return sys.stdin.readline()
 
@@ -133,11 +133,11 @@ class RunningTests:
     _stands: str = field(default="", init=False)
 
     def words(self) -> str:
-        """The standing of the run, for the line of a terminal."""
+        """Return the standing of the run, for the line of a terminal."""
         return self._stands
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The answer to the call, with every result. A run longer than its time is interrupted.
+        """Return the answer to the call, with every result. A run longer than its time is interrupted.
 
         Ctrl-C ends the tests too.
         """
@@ -177,7 +177,7 @@ class RunningTests:
             self.told = len(printed)
 
     def _timed_out(self, named: dict[str, Any]) -> dict[str, Any]:
-        """The answer about a run that is ended as its time is over."""
+        """Return the answer about a run that is ended as its time has finished."""
         did = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer

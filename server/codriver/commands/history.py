@@ -45,7 +45,7 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
 
 
 def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The sign of a comment in the language of each session of `rows`, by the session's key.
+    """Return the sign of a comment in the language of each session of `rows`, by the session's key.
 
     A key with a REPL kind's name tells the language; for a key of the user's it is Python if most of the newest code
     parses so.

@@ -50,7 +50,7 @@ class Image:
 
     @property
     def file_name(self) -> str:
-        """The name of the image's file."""
+        """Return the name of the image's file."""
         return f"{self.evaluation}-{self.number}{self.image.suffix}".replace("/", "-")
 
 

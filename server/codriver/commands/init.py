@@ -172,7 +172,7 @@ def _take_back_acceptance(workspace: Path) -> None:
 
 
 def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
-    """Accept what `init` leaves, unless older settings grant something and nobody accepted them."""
+    """Accept what `init` leaves, unless older settings grant something and no one accepted them."""
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import held_back  # noqa: PLC0415  # as above

@@ -213,7 +213,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
 
 
 def bare(entry: Entry) -> Entry:
-    """The entry of a run with a mark in the place of each picture, whose data nobody reads."""
+    """Return the entry of a run with a mark in place of each image, whose data no one reads."""
     return entry._replace(text=without_data(entry.text))
 
 
@@ -250,7 +250,7 @@ def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tup
 
 
 def _value(text: str) -> object:
-    """The JSON value in a text; the text itself if it is no JSON, so that words need no quotes."""
+    """Return the JSON value in a text; the text itself if it is no JSON, so that words need no quotes."""
     try:
         return json.loads(text)
     except ValueError:

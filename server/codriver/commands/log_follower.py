@@ -53,7 +53,7 @@ class Follower:
     events: bool = False
 
     def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
-        """The entities that came since the last ones, and whether some left before they could be read.
+        """Return the entities that came since the last ones, and whether some left before they could be read.
 
         None if none came within the time.
 
@@ -78,7 +78,7 @@ class Follower:
             return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
 
     def _question(self) -> tuple[str, list[object]]:
-        """The query for the entities after `since`, and its inputs."""
+        """Return the query for the entities after `since`, and its inputs."""
         bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
         inputs: list[object] = [self.since]
         if self.who:

@@ -65,7 +65,7 @@ def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
 
 
 def exact_workspace_option(function: F) -> F:
-    """`--workspace DIR` for commands that make a folder a workspace: the current folder by default."""
+    """`--workspace DIR` for commands that make a directory a workspace: the current directory by default."""
 
     @wraps(function)
     def run(*given: object, workspace: Path | None, **others: object) -> object:
@@ -79,7 +79,7 @@ def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object
 
 
 def _before(ctx: click.Context) -> Path | None:
-    """The workspace that stands before the command."""
+    """Return the workspace that stands before the command."""
     given = ctx.find_root().params.get("workspace")
     return given if isinstance(given, Path) else None
 
@@ -162,7 +162,7 @@ def json_option(function: F) -> F:
 
 
 def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The keys of the running server's sessions with this beginning."""
+    """Return the keys of the running server's sessions with this beginning."""
     del param
     keys: list[str] = []
     with contextlib.suppress(CodriverError, OSError), reading("list_sessions"), _server(ctx) as connection:
@@ -171,7 +171,7 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names of the tools now on offer with this beginning."""
+    """Return the names of the tools now on offer with this beginning."""
     del param
     names: list[str] = []
     with contextlib.suppress(CodriverError, OSError), reading("tools/list"), _server(ctx) as connection:
@@ -181,7 +181,7 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The clients that `init` knows, with this beginning."""
+    """Return the clients that `init` knows, with this beginning."""
     del ctx, param
     from codriver.setup.clients import known_clients, printed_clients  # noqa: PLC0415  # only this completion needs it
 
@@ -189,7 +189,10 @@ def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _completing(words: list[str], incomplete: str) -> list[str]:
-    """The words with this beginning. A shell shows them unchanged, so words with control characters are left out."""
+    """Return the words with this beginning.
+
+    A shell shows them unchanged, so words with control characters are left out.
+    """
     return [word for word in words if word.startswith(incomplete) and word == one_line(word)]
 
 

@@ -59,7 +59,7 @@ def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
 
 
 def memory_of(workspace: Path) -> Memory:
-    """The memory, to be read: faults in it are said and left to a server."""
+    """Return the memory, to be read: faults in it are said and left to a server."""
     from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
 
     return Memory(
@@ -68,7 +68,7 @@ def memory_of(workspace: Path) -> Memory:
 
 
 def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
-    """The finished runs, the oldest first, and the run that goes on, if it is remembered yet."""
+    """Return the finished runs, the oldest first, and the run that continues, if it is remembered yet."""
     folder = server_folder(workspace)
     record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
     session = record and record.session_id

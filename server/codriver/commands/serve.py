@@ -127,7 +127,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
 
 
 def _from_here(kernel: str) -> str:
-    """`[KEY=]FILE|URL` with the file's path from the current folder on."""
+    """`[KEY=]FILE|URL` with the file's path from the current directory on."""
     from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # for this option alone
 
     key, place = split_key(kernel)
@@ -137,7 +137,7 @@ def _from_here(kernel: str) -> str:
 
 
 def _is_watched(says: Says) -> bool:
-    """True if a person sees the server's words, and wants more than faults."""
+    """Return true if a person sees the server's words, and wants more than faults."""
     return says != "quiet" and sys.stdout.isatty()
 
 

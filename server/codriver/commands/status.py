@@ -58,7 +58,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
-    """The health of a server in lines, for a person."""
+    """Yield the health of a server in lines, for a person."""
     yield Styled(
         f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
     )
@@ -86,20 +86,20 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
 
 
 def _kind(repl: dict[str, Any]) -> str:
-    """The origin of a REPL and its dialect, each once; for a file of runtime its name."""
+    """Return the origin of a REPL and its dialect, each once; for a file of runtime its name."""
     origin, dialect = str(repl["origin"]), str(repl["dialect"])
     origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
     return origin if origin == dialect else f"{origin}, {dialect}"
 
 
 def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """The unfinished evaluations in a REPL, the running ones first."""
+    """Return the unfinished evaluations in a REPL, the running ones first."""
     rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
     return sorted(rows, key=lambda row: row["status"] == "queued")
 
 
 def _doing(row: dict[str, Any]) -> str:
-    """The standing of an unfinished evaluation: its owner, its begin, and the cause of its wait."""
+    """Return the standing of an unfinished evaluation: its owner, its begin, and the cause of its wait."""
     head = str(row["code"]).strip().partition("\n")[0][:HEAD]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":
@@ -110,7 +110,7 @@ def _doing(row: dict[str, Any]) -> str:
 
 
 def keepers(health: dict[str, Any]) -> str:
-    """The relays that start a server if none runs, in words; blank for none."""
+    """Return the relays that start a server if none runs, in words; blank for none."""
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
     if not names:
         return ""

@@ -56,7 +56,7 @@ class Styled:
 
 
 def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
-    """Write the pieces as one text, to standard output or standard error.
+    """Write the chunks as one text, to standard output or standard error.
 
     With `hang`, lines too long for a terminal are broken between words, and continue with that indent.
     """
@@ -71,7 +71,7 @@ def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | N
 
 
 def terminal_columns() -> int:
-    """The width of the terminal."""
+    """Return the width of the terminal."""
     import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
 
     return shutil.get_terminal_size().columns
@@ -135,7 +135,7 @@ class Waiting:
         self.is_over = Event()
 
     def run(self) -> None:
-        """Draw the line each second until the wait is over. In a thread of its own."""
+        """Draw the line each second until the wait has finished. In a thread of its own."""
         while not self.is_over.wait(TICK_S if self._is_drawn else PATIENCE_S):
             words = self._words()
             with self.lock:
@@ -232,7 +232,7 @@ def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
 
 
 def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
-    """The blanks, each by its place, that become line ends, in order."""
+    """Yield the blanks, each by its place, that become line ends, in order."""
     column = 0
     for found in WORDS.finditer(text):
         space, word = found.groups()
@@ -244,17 +244,17 @@ def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
 
 
 def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """The pieces, harmless to a terminal: the control characters in their texts are visible."""
+    """Return the chunks, harmless to a terminal: the control characters in their texts are visible."""
     return [replace(piece, text=visible(piece.text)) for piece in as_styled(pieces)]
 
 
 def as_styled(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """The pieces, those without a style in the empty style."""
+    """Return the chunks, those without a style in the empty style."""
     return [Styled(piece) if isinstance(piece, str) else piece for piece in pieces]
 
 
 def plain(pieces: Iterable[str | Styled]) -> str:
-    """The text of the pieces, unchanged."""
+    """Return the text of the chunks, unchanged."""
     return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
@@ -285,7 +285,7 @@ def reading(tool: str) -> Iterator[None]:
 
 
 def write_file(file: Path, content: bytes, workspace: Path) -> Path:
-    """Write a file, in place of an existing one, and give its whole path. Missing folders are made.
+    """Write a file, in place of an existing one, and give its whole path. Missing directories are made.
 
     A link in the workspace that leads out of it is not followed, as a checkout may have any.
     """

@@ -94,7 +94,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """The test's name among those of all namespaces."""
+        """Return the test's name among those of all namespaces."""
         return f"{self.namespace}{self.joint}{self.name}" if self.name else self.namespace
 
 
@@ -115,7 +115,7 @@ def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
 
 
 def is_of_pytest(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer is about Python tests."""
+    """Return whether an answer is about Python tests."""
     return "exitStatus" in answer
 
 
@@ -134,7 +134,7 @@ def _case_of_pytest(row: Mapping[str, Any]) -> Case:
 
 
 def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
-    """The test in which a run was stopped, and why."""
+    """Return the test in which a run was stopped, and why."""
     if "ns" not in row:
         return replace(
             _case_of_pytest({"test": WHOLE_RUN, **row, "outcome": "error"}), message=message, details=message
@@ -175,7 +175,7 @@ def _has_both(row: Mapping[str, Any]) -> bool:
 
 
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
-    """All facts of a result."""
+    """Return all facts of a result."""
     file, line = _shown(row.get("file"), workspace), row.get("line")
     place = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (place, row.get("message")) if part)
@@ -194,7 +194,7 @@ def _shown(file: object, workspace: Path) -> str:
 
 
 def xml_of(cases: Iterable[Case], began: datetime, output: str = "") -> bytes:
-    """The report, a suite for each namespace. `output` of the tests is told if there is one suite."""
+    """Return the report, a suite for each namespace. `output` of the tests is told if there is one suite."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # few runs write a report
 
     suites = [(name, list(of)) for name, of in groupby(sorted(cases, key=_namespace), key=_namespace)]
@@ -226,7 +226,7 @@ def _count(cases: Sequence[Case], outcome: Outcome) -> str:
 
 
 def _element(case: Case) -> ET.Element:
-    """A test's element; its class is its namespace, with dots in place of a path's slashes."""
+    """Return a test's element; its class is its namespace, with dots in place of a path's slashes."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
 
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
@@ -239,7 +239,7 @@ def _element(case: Case) -> ET.Element:
 
 
 def _sayable(text: str) -> str:
-    """The text with the characters that XML cannot hold spelt out as in source code."""
+    """Return the text with the characters that XML cannot hold spelt out as in source code."""
     return UNSAYABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
@@ -330,12 +330,12 @@ def test_command(  # noqa: PLR0913  # one argument an option
 
 
 def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
-    """Whether pytest has printed what failed."""
+    """Return whether pytest has printed what failed."""
     return is_of_pytest(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
 
 
 def _report(answer: Mapping[str, Any], cases: Sequence[Case], began: datetime, written: Path) -> bytes:
-    """The JUnit XML: pytest's own, if it wrote all of it."""
+    """Return the JUnit XML: pytest's own, if it wrote all of it."""
     if _has_reported(answer, " ") and written.exists():
         return read(written, Rules(Links.OWN, MOST_XML))
     return xml_of(cases, began, str(answer.get("stdout", "")))
@@ -348,7 +348,7 @@ def _say_rest(output: str, running: RunningTests) -> None:
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:
-    """A namespace as given; a file given from another folder by its path below the workspace."""
+    """Return a namespace as given; a file given from another directory by its path below the workspace."""
     path, separator, test = name.partition("::")
     file = Path.cwd() / path
     if not ("/" in path or file.is_file()) or not file.exists() or not file.is_relative_to(workspace):
@@ -357,7 +357,7 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
 
 
 def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
-    """The answer of `run_tests`, or an answer with the reason if the server has gone."""
+    """Return the answer of `run_tests`, or an answer with the reason if the server has gone."""
     deadline = time.monotonic() + running.timeout_s
     connection = running.connection
     seen: list[dict[str, Any]] = []
@@ -383,7 +383,7 @@ def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case]:
-    """The tests in the answer, and a case for the reason why there are none, or not all."""
+    """Return the tests in the answer, and a case for the reason why there are none, or not all."""
     cases = cases_of(answer, workspace)
     if answer.get("ok") or answer.get("reason") == "tests-failed":
         return cases
@@ -396,7 +396,7 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
 
 
 def _status(answer: dict[str, Any]) -> int:
-    """The exit status of a run; a name without any match counts as no tests."""
+    """Return the exit status of a run; a name without any match counts as no tests."""
     return NO_TESTS if answer.get("reason") == "unknown-namespace" else exit_status(answer)
 
 
@@ -440,7 +440,7 @@ def _unobeyed() -> Iterator[None]:
 
 
 def annotation(case: Case, workspace: Path) -> str:
-    """The workflow command by which GitHub shows a failure at its line.
+    """Return the workflow command by which GitHub shows a failure at its line.
 
     Source: its workflow commands, `error`; a file is named from the root of the checkout, GITHUB_WORKSPACE.
 
@@ -455,7 +455,7 @@ def annotation(case: Case, workspace: Path) -> str:
 
 
 def _escaped(text: str, *, is_property: bool = False) -> str:
-    """A text in a workflow command, on one line."""
+    """Return a text in a workflow command, on one line."""
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *((":", "%3A"), (",", "%2C")) * is_property):
         text = text.replace(character, code)
     return visible(text)

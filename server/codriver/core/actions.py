@@ -362,7 +362,7 @@ class EvaluationFinished(Action):
     summary: str | None = None
     """One line for the log."""
     data: str | None = None
-    """The facts after that line, as a JSON object."""
+    """The facts that the line reports, as a JSON object."""
     now: Later[int] = from_context("now")
 
 
@@ -402,7 +402,7 @@ class AddServerLine(Action):
     kind: str | None = None
     """What the line reports, such as `edit`."""
     data: str | None = None
-    """The facts after the text, as a JSON object."""
+    """The facts that the text reports, as a JSON object."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """Return the effect that starts the grace period of a client that just left, if it left something after."""
+    """Return the effect that starts the grace period of a client that just left, if it left anything running."""
     if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)

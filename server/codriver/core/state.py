@@ -64,12 +64,12 @@ def with_session(state: State, repl: str, session: Session) -> State:
     return replace(state, repls=with_item(state.repls, repl, known))  # for each evaluation, so a call less
 
 
-def free_name(wanted: str, used_names: Collection[str]) -> str:
+def free_name(base: str, used_names: Collection[str]) -> str:
     """Return `name`, or the first unused of `name-2`, `name-3` and so on."""
-    name, number = wanted, 1
+    name, number = base, 1
     while name in used_names:
         number += 1
-        name = f"{wanted}-{number}"
+        name = f"{base}-{number}"
     return name
 
 

@@ -104,7 +104,7 @@ class _Batch:
         self._made.clear()
 
     def close(self) -> None:
-        """Remove the leftovers of the batch, and let all folders go."""
+        """Remove the leftovers of the batch, and let all directories go."""
         for path, temporary in self._staged.items():
             with contextlib.suppress(OSError, FilesChangedError):
                 self._folders.place(path).discard(temporary)
@@ -114,7 +114,7 @@ class _Batch:
         self._folders.close()
 
     def _stage(self, change: Change) -> None:
-        """Write the new content beside the file, on the disk for good; missing folders are made."""
+        """Write the new content next to the file, on the disk permanently; missing directories are made."""
         if change.after is None:
             return
         try:
@@ -126,7 +126,7 @@ class _Batch:
         self._staged[change.path] = place.stage(change.after, mode=before.mode, owner=before.owner, temporary=temporary)
 
     def _make_folder(self, folder: Path) -> None:
-        """Make the folder, and its missing parents before it."""
+        """Make the directory, and its missing parents before it."""
         if folder == self._workspace:
             raise FileNotFoundError(errno.ENOENT, "the folder of the workspace is gone", str(folder))
         try:
@@ -167,7 +167,7 @@ class _Batch:
                 raise FilesChangedError([self._show(change)]) from None
 
     def _sync(self) -> None:
-        """Put the entries of all folders that have changed on the disk for good."""
+        """Put the entries of all directories that have changed on the disk permanently."""
         changed = [*(change.path for change in self._changes), *self._made]
         for path in {path.parent: path for path in changed}.values():
             self._folders.place(path).sync()
@@ -200,11 +200,11 @@ class _HeldFolders:
         self._identities: dict[Path, tuple[int, int]] = {}
 
     def place(self, path: Path) -> Place:
-        """The place of a file or folder; the place may be closed once others were asked for.
+        """Return the place of a file or directory; the place may be closed once others were requested.
 
         Raises:
-            FileNotFoundError: the folder is missing.
-            FilesChangedError: a link came in the way, or the folder is another one than before.
+            FileNotFoundError: the directory is missing.
+            FilesChangedError: a link came in the way, or the directory is another one than before.
         """
         if path not in self._places:
             self._places[path] = self._open(path)
@@ -387,7 +387,7 @@ def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], worksp
 
 
 def _is_free(descriptor: int) -> bool:
-    """True if no server holds a record: the lock is ours then; otherwise the record is closed."""
+    """Return true if no server holds a record: the lock is ours then; otherwise the record is closed."""
     is_free = False
     try:
         is_free = try_lock(descriptor)

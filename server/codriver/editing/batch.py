@@ -55,7 +55,7 @@ def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone
 
 
 def cut(diff: str, max_chars: int) -> tuple[str, bool]:
-    """The first whole lines of `diff` that `max_chars` hold, and whether that is less than all."""
+    """Return the first whole lines of `diff` that `max_chars` hold, and whether that is less than all."""
     if len(diff) <= max_chars:
         return diff, False
     end = diff.rfind("\n", 0, max_chars) + 1
@@ -64,7 +64,7 @@ def cut(diff: str, max_chars: int) -> tuple[str, bool]:
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """The number of lines with which both begin."""
+    """Return the number of lines with which both begin."""
     count = 0
     for line, counterpart in zip(one, other, strict=False):
         if line != counterpart:
@@ -74,7 +74,7 @@ def _common(one: list[str], other: list[str]) -> int:
 
 
 def _hunks(old: list[str], new: list[str], offset: int) -> list[str]:
-    """The hunks for the lines `old` that became `new`, behind `offset` equal lines."""
+    """Return the hunks for the lines `old` that became `new`, behind `offset` equal lines."""
     if len(old) + len(new) > MAX_COMPARED_LINES:
         codes = [("replace", 0, len(old), 0, len(new))]
         groups = [codes]
@@ -96,7 +96,7 @@ def _hunks(old: list[str], new: list[str], offset: int) -> list[str]:
 
 
 def _range(start: int, end: int, offset: int) -> str:
-    """Lines as a hunk's head names them; an empty range is named by the line before it."""
+    """Return lines as a hunk's head names them; an empty range is named by the line before it."""
     length = end - start
     first = start + offset + (1 if length else 0)
     return f"{first}" if length == 1 else f"{first},{length}"
@@ -135,7 +135,7 @@ class FileResult:
 
     @property
     def is_new(self) -> bool:
-        """True if the file did not exist before."""
+        """Return true if the file did not exist before."""
         return self.change.before.data is None
 
 
@@ -232,7 +232,7 @@ def _read_before(
     is_any_text: bool,
     most_bytes: int | None,
 ) -> Snapshot:
-    """The file as it is now, if the edits can apply to it."""
+    """Return the file as it is now, if the edits can apply to it."""
     try:
         before = read(path, workspace, most_bytes=most_bytes)
         if not is_any_text:
@@ -249,7 +249,7 @@ def _read_before(
 
 
 def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
-    """The byte order mark of a file, which may be empty, and its text."""
+    """Return the byte order mark of a file, which may be empty, and its text."""
     bom = BOM if data.startswith(BOM) else b""
     encoding = UTF_8
     try:

@@ -67,18 +67,18 @@ class Making:
 
 
 def words(code: str, language: Language) -> set[str]:
-    """Every word in the code that could be a name, without its part before a slash or a dot."""
+    """Return every word in the code that could be a name, without its part before a slash or a dot."""
     return set(WORDS[language].findall(code))
 
 
 def makings(code: str, language: Language, space: str) -> tuple[Making, ...]:
-    """The names that the code makes when it runs in `space`, in order."""
+    """Return the names that the code makes when it runs in `space`, in order."""
     makes = _python_makings if language == "python" else _lisp_makings
     return _readable(lambda: tuple(makes(code, space)), ())
 
 
 def header(code: str, language: Language) -> str:
-    """The code's statements that make other spaces' names known: `ns`, `require`, `import`."""
+    """Return the code's statements that make other spaces' names known: `ns`, `require`, `import`."""
     if HEADERS.search(code) is None:
         return ""
     heads = _python_heads if language == "python" else _lisp_heads
@@ -97,7 +97,7 @@ def uses(code: str, language: Language, space: str, name: tuple[str, str], *, kn
 
 
 def delta(before: str, after: str) -> str:
-    """The difference of two forms in a few words, as `43 → 100`; blank for a longer one."""
+    """Return the difference of two forms in a few words, as `43 → 100`; blank for a longer one."""
     old, new = TOKENS.findall(before), TOKENS.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
     last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))
@@ -107,7 +107,7 @@ def delta(before: str, after: str) -> str:
 
 
 def diff(before: str, after: str) -> str:
-    """The lines in which two texts differ, as a unified diff without its head; a long diff is cut."""
+    """Return the lines in which two texts differ, as a unified diff without its head; a long diff is cut."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
     return cut(text, DIFF_CHARACTERS)
@@ -172,7 +172,7 @@ def _python_makings(code: str, space: str) -> Iterator[Making]:
 
 
 def _set_elsewhere(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """The attributes that an assignment sets, each with the dotted name of its owner."""
+    """Yield the attributes that an assignment sets, each with the dotted name of its owner."""
     for target in node.targets if isinstance(node, ast.Assign) else ():
         if isinstance(target, ast.Attribute) and (owner := _dotted(target.value)):
             yield owner, target.attr
@@ -209,7 +209,7 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
 
 
 def _is_global(table: symtable.SymbolTable, word: str) -> bool:
-    """Whether the module's own name is read somewhere by this word."""
+    """Return whether the module's own name is read somewhere by this word."""
     if word in table.get_identifiers():
         symbol = table.lookup(word)
         if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
@@ -218,7 +218,7 @@ def _is_global(table: symtable.SymbolTable, word: str) -> bool:
 
 
 def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """The names that imports bind, each with its dotted meaning."""
+    """Yield the names that imports bind, each with its dotted meaning."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             for one in node.names:
@@ -259,7 +259,7 @@ class ImportGraph:
         """By file: its stamp, its namespace in Lisp, and the names that it imports."""
 
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
-        """The files that import the changed ones, each with how many imports lie between. Blocks."""
+        """Return the files that import the changed ones, each with how many imports lie between. Blocks."""
         with self._lock:
             names: dict[str, set[Path]] = {}
             imports: dict[Path, frozenset[str]] = {}
@@ -316,7 +316,10 @@ def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
 
 
 def python_imports(text: bytes, file: Path) -> Iterator[str]:
-    """The modules that a Python text may import, at any place. Relative imports are named by the folders around."""
+    """Yield the modules that a Python text may import, at any place.
+
+    Relative imports are named by the directories around.
+    """
     for found in _IMPORT.finditer(text):
         source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):

@@ -95,7 +95,7 @@ def _copy(texts: Mapping[Path, bytes], copies: Mapping[Path, Path]) -> None:
 
 
 def _keeps_its_cache_inside(workspace: Path) -> bool:
-    """Whether the folder into which clj-kondo writes lies in the workspace, links followed."""
+    """Return whether the directory into which clj-kondo writes is in the workspace, links followed."""
     try:
         cache = (workspace / ".clj-kondo" / ".cache").resolve()
         return cache.is_relative_to(workspace) and not cache.is_symlink()
@@ -104,7 +104,7 @@ def _keeps_its_cache_inside(workspace: Path) -> bool:
 
 
 def _rows(path: Path, findings: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """The findings of one file, in its order."""
+    """Return the findings of one file, in its order."""
     rows = [
         {
             "line": finding["row"],

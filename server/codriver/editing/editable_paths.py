@@ -62,12 +62,12 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
 
 
 def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """The names of a path; of a path in the workspace only the names below it."""
+    """Return the names of a path; of a path in the workspace only the names below it."""
     return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
 
 
 def plain_name(name: str) -> str:
-    """The name, in small letters, that a file system may take `name` for.
+    """Return the name, in small letters, that a file system may take `name` for.
 
     File systems of macOS and Windows see no difference of case. Those of macOS ignore invisible characters; those of
     Windows ignore dots and spaces at the end, and all that follows a colon.
@@ -77,13 +77,13 @@ def plain_name(name: str) -> str:
 
 
 def is_version_control(name: str) -> bool:
-    """Whether a file system may take `name` for a version control system's folder or file."""
+    """Return whether a file system may take `name` for a version control system's directory or file."""
     plain = plain_name(name)
     return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
 
 
 def show(workspace: Path, path: Path) -> str:
-    """The path as answers show it: relative for a path in the workspace."""
+    """Return the path as answers show it: relative for a path in the workspace."""
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 

@@ -56,7 +56,7 @@ Result = TypeVar("Result")
 
 
 def _nothing_to_undo() -> RefusedError:
-    """The caller has no batch to take back."""
+    """Return the refusal that the caller has no batch to take back."""
     return refused(
         "nothing-to-undo",
         "there is no batch of yours to take back",
@@ -108,7 +108,7 @@ class Editor:
         return found
 
     def take_untold(self) -> list[str]:
-        """The words of `recover` that no edit has told, once."""
+        """Return the words of `recover` that no edit has told, once."""
         told, self._untold = self._untold, []
         return told
 
@@ -195,7 +195,7 @@ class Editor:
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
-        """The path of the file named by `given`, and the file as it is now.
+        """Return the path of the file named by `given`, and the file as it is now.
 
         Raises:
             NotEditableError, UnreadableError: the file cannot be edited, for the reason said.
@@ -230,7 +230,7 @@ class Editor:
     def _locate(
         self, wanted: Sequence[Wanted], *, allow_outside: bool
     ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, EditError]]]:
-        """The edits by file, and the problems with their paths."""
+        """Return the edits by file, and the problems with their paths."""
         paths: dict[Path, dict[int, FileEdit | Create]] = {}
         problems = []
         for index, want in enumerate(wanted):
@@ -243,7 +243,7 @@ class Editor:
         return paths, problems
 
     def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, Elsewhere]:
-        """The uses of a renamed name in other files, by the renaming's index."""
+        """Return the uses of a renamed name in other files, by the renaming's index."""
         found = {}
         for path, edits in paths.items():
             for index, edit in edits.items():
@@ -288,7 +288,7 @@ class Editor:
         wanted: Sequence[Wanted],
         guard: Guard,
     ) -> list[FileResult]:
-        """The results of all edits, by file.
+        """Return the results of all edits, by file.
 
         Raises:
             RefusedError: an edit cannot be done.
@@ -386,7 +386,7 @@ class Editor:
 
 
 def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
-    """The changes of a batch that reach the disk."""
+    """Return the changes of a batch that reach the disk."""
     return tuple(result.change for result in results if result.change.before.data != result.change.after)
 
 
@@ -414,7 +414,7 @@ class LiveSide(Protocol):
         ...
 
     async def keep(self) -> None:
-        """Let go of the former definitions."""
+        """Release the previous definitions."""
         ...
 
     async def put_back(self) -> tuple[Sequence[str], str]:
@@ -444,7 +444,7 @@ class Act:
         self._restores = restores
 
     async def run(self, write: Callable[[], Awaitable[Outcome]]) -> Ended:
-        """Do the steps. When `write` raises, nothing was done; a cancellation goes on when all is put back."""
+        """Do the steps. When `write` raises, nothing was done; a cancellation continues when all is put back."""
         outcome = await write()
         is_well, put_back = False, None
         try:

@@ -52,7 +52,7 @@ class Left:
     stuck: tuple[str, ...] = ()
 
     def told(self) -> str:
-        """The words of a message about these files; empty when every file is as before."""
+        """Return the words of a message about these files; empty when every file is as before."""
         words = ""
         if self.saved:
             verb = "was saved by somebody else meanwhile and stays as it is"
@@ -136,7 +136,7 @@ def fault_of_lines(data: bytes) -> str:
 
 
 def content_of(place: Place) -> bytes | None:
-    """The bytes of the file at the place, None without one. Raises like `snapshot_of`."""
+    """Return the bytes of the file at the place, None without one. Raises like `snapshot_of`."""
     try:
         return snapshot_of(place).data
     except FileNotFoundError:

@@ -66,7 +66,7 @@ class _Place:
 
 
 def apply_words(text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False) -> Edited | Refused:
-    """`text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
+    """Return `text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
     problems: list[tuple[int, EditError]] = []
     done: dict[int, Done] = {}
     for number, edit in edits.items():
@@ -97,7 +97,7 @@ def check(edit: ReplaceText) -> None:
 
 
 def _plain(text: str) -> str:
-    """The text with each end of line as LF. A search for a string is quick for any words."""
+    """Return the text with each end of line as LF. A search for a string is quick for any words."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -135,7 +135,7 @@ def _places(plain: str, old: str, start: int, end: int) -> Iterator[_Place]:
 
 
 def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]:
-    """The characters within which the words are looked for."""
+    """Return the characters within which the words are searched for."""
     if edit.name is None:
         return 0, len(plain)
     if not is_python:
@@ -150,7 +150,7 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
 
 
 def _nearest(places: Iterable[_Place], line: int) -> list[_Place]:
-    """The places nearest to a line: several only if equally near, and no more than are shown."""
+    """Return the places nearest to a line: several only if equally near, and at most are shown."""
     nearest: list[_Place] = []
     for place in places:
         nearer = abs(nearest[0].line - line) - abs(place.line - line) if nearest else 1
@@ -164,13 +164,13 @@ def _nearest(places: Iterable[_Place], line: int) -> list[_Place]:
 
 
 def _ending_of(text: str, at: int) -> str:
-    """The end of line used at that place of the text."""
+    """Return the end of line used at that place of the text."""
     found = _ENDING.search(text, at) or _ENDING.search(text)
     return found[0] if found else "\n"
 
 
 def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
-    """The problem that the words do not occur, with the most similar places."""
+    """Return the problem that the words do not occur, with the most similar places."""
     where = f" in {edit.name}" if edit.name else ""
     wanted = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
@@ -223,12 +223,12 @@ LISPS: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
 
 
 def is_python(path: Path) -> bool:
-    """Whether a file holds Python, by its name."""
+    """Return whether a file holds Python, by its name."""
     return path.suffix.lower() in PYTHON_SUFFIXES
 
 
 def encoding_of(path: Path, data: bytes) -> str:
-    """The encoding of a file without its byte order mark.
+    """Return the encoding of a file without its byte order mark.
 
     Raises:
         ProblemError: the file declares an unknown encoding, or two encodings.
@@ -278,7 +278,7 @@ def _in_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> Edi
 
 
 def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> Edited | Refused:
-    """The text of a notebook after one edit, whose lines count within its cell.
+    """Return the text of a notebook after one edit, whose lines count within its cell.
 
     Raises:
         RefusedError: the text is no notebook, or has no such cell.

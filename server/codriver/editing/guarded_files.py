@@ -103,7 +103,7 @@ def _reason_by_name(name: str) -> str:
 
 
 def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> bool:
-    """Whether a file is in a virtual environment, by its mark or by the usual name."""
+    """Return whether a file is in a virtual environment, by its mark or by the usual name."""
     if path.name == ENVIRONMENT_MARK:
         return True
     if any(part == "venv" and parts[index + 1] in {"bin", "scripts", "lib"} for index, part in enumerate(parts[:-1])):
@@ -113,7 +113,7 @@ def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> b
 
 
 def _codriver_table(data: bytes | None) -> object:
-    """The table `tool.codriver` of a pyproject.toml; the text itself if it cannot be read."""
+    """Return the table `tool.codriver` of a pyproject.toml; the text itself if it cannot be read."""
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 
     try:
@@ -125,7 +125,7 @@ def _codriver_table(data: bytes | None) -> object:
 
 
 def _node_hooks(data: bytes | None) -> object:
-    """The hooks of git in a package.json; the text itself if it cannot be read."""
+    """Return the hooks of git in a package.json; the text itself if it cannot be read."""
     try:
         document = json.loads((data or b"{}").decode("utf-8-sig"))
     except (ValueError, RecursionError):

@@ -47,7 +47,7 @@ NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
 
 
 def no_notebook(name: str, why: str) -> RefusedError:
-    """The refusal of a text that is no notebook of nbformat 4."""
+    """Return the refusal of a text that is no notebook of nbformat 4."""
     hint = "give a Jupyter notebook; one of nbformat 3 is converted by jupyter nbconvert --to notebook --inplace"
     return refused("file-unreadable", f"{name} is no notebook of nbformat 4: {why}", hint=hint)
 
@@ -81,12 +81,12 @@ class Cell:
 
     @property
     def source(self) -> str:
-        """The cell's source as text, read anew each time."""
+        """Return the cell's source as text, read again each time."""
         return _joined(json.loads(self.stored_source.decode()))
 
     @property
     def has_error(self) -> bool:
-        """Whether the cell's outputs tell a failure."""
+        """Return whether the cell's outputs tell a failure."""
         return "error" in self.outputs
 
 
@@ -101,7 +101,7 @@ class Notebook:
     """The language of its code, in small letters; empty if the notebook does not say."""
 
     def cell(self, given: str) -> Cell:
-        """The cell with this id, else with this index from 0, as `3` or `cell-3`.
+        """Return the cell with this id, else with this index from 0, as `3` or `cell-3`.
 
         Raises:
             RefusedError: the name means no cell, or more than one.
@@ -153,7 +153,7 @@ class _Style:
     is_sorted: bool
 
     def shown(self, value: object) -> str:
-        """A value as it is written into the cell."""
+        """Return a value as it is written into the cell."""
         separators = (self.comma, self.colon)
         text = json.dumps(
             value, ensure_ascii=False, indent=self.indent, separators=separators, sort_keys=self.is_sorted
@@ -164,7 +164,7 @@ class _Style:
 
 
 def notebook_in(data: bytes, name: str) -> Notebook:
-    """The notebook in a file's bytes; their elements are counted before anything is built of them.
+    """Return the notebook in a file's bytes; their elements are counted before anything is built of them.
 
     Raises:
         RefusedError: it is none, or too heavy to be read.
@@ -182,7 +182,7 @@ def notebook_in(data: bytes, name: str) -> Notebook:
 
 
 def read_notebook(data: bytes, name: str) -> Notebook:
-    """The notebook in a file's bytes, which are UTF-8. `name`: the file's name in refusals.
+    """Return the notebook in a file's bytes, which are UTF-8. `name`: the file's name in refusals.
 
     Raises:
         RefusedError: it is none.
@@ -245,7 +245,7 @@ def with_source(text: str, name: str, index: int, source: str) -> str:
 
 
 def left_out(characters: int) -> dict[str, Any]:
-    """The output that says how many characters of a cell's outputs were left out before it."""
+    """Return the output that says how many characters of a cell's outputs were left out before it."""
     words = f"\ncodriver left out the last {characters:,} characters of this cell's outputs, as there were too many\n"
     return {"output_type": "stream", "name": "stderr", "text": words}
 
@@ -282,7 +282,7 @@ def _past_space(data: bytes, place: int) -> int:
 
 
 def _expect(data: bytes, place: int, characters: bytes) -> bytes:
-    """The character at a place, which has to be one of these.
+    """Return the character at a place, which has to be one of these.
 
     Raises:
         _BrokenError: another character stands there.
@@ -294,7 +294,7 @@ def _expect(data: bytes, place: int, characters: bytes) -> bytes:
 
 
 def _value(data: bytes, place: int) -> tuple[Any, int]:
-    """The value at a place, and its end.
+    """Return the value at a place, and its end.
 
     Raises:
         _BrokenError: the text there is no value, or too long.
@@ -315,7 +315,7 @@ def _value(data: bytes, place: int) -> tuple[Any, int]:
 
 
 def _checked(data: bytes, place: int) -> tuple[None, int]:
-    """The end of a readable value, which is not kept.
+    """Return the end of a readable value, which is not kept.
 
     Raises:
         _BrokenError: the value is unreadable.
@@ -386,7 +386,7 @@ def _members(data: bytes, place: int, readers: Mapping[str, Reader] = NO_READERS
 
 
 def _each(data: bytes, place: int, reader: Reader) -> tuple[list[Any], int]:
-    """The values of the array at a place, each as the reader reads it, and the array's end.
+    """Return the values of the array at a place, each as the reader reads it, and the array's end.
 
     The values are read one by one, since reading a large text at once stops all other threads.
 
@@ -408,12 +408,12 @@ def _each(data: bytes, place: int, reader: Reader) -> tuple[list[Any], int]:
 
 
 def _elements(data: bytes, place: int) -> tuple[list[dict[str, _Member]], int]:
-    """The members of each cell of the array at a place, and its end."""
+    """Return the members of each cell of the array at a place, and its end."""
     return _each(data, place, lambda data, at: _members(data, at, _CELL_READERS))
 
 
 def _outputs(data: bytes, place: int) -> tuple[list[str], int]:
-    """The types of a cell's outputs, and the end of the outputs."""
+    """Return the types of a cell's outputs, and the end of the outputs."""
     if data[place : place + 1] != b"[":
         return [], _passed(data, place)[1]
     found, end = _each(data, place, _output_type)
@@ -434,7 +434,7 @@ _CELL_READERS: Final[Mapping[str, Reader]] = MappingProxyType({
 
 
 def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
-    """The layout of a cell, by its own keys and the first ones of the file."""
+    """Return the layout of a cell, by its own keys and the first ones of the file."""
     first, outer = next(iter(cell.values())), next(iter(top.values()))
     later = [member.lead for member in cell.values()][1:]
     colon = first.colon if first.colon.strip() == ":" and "\n" not in first.colon else ": "
@@ -447,7 +447,7 @@ def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
 
 
 def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
-    """The span to replace, and its new text, so that the member has this value."""
+    """Return the span to replace, and its new text, so that the member has this value."""
     if there := members.get(key):
         return there.start, there.end, value
     new = f'"{key}"{style.colon}{value}'
@@ -472,7 +472,7 @@ def _cell(data: bytes, index: int, members: Mapping[str, _Member]) -> Cell:
 
 
 def _joined(text: object) -> str:
-    """A text that is stored whole or as a list of lines."""
+    """Return a text that is stored whole or as a list of lines."""
     return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
 
 

@@ -83,7 +83,7 @@ class _Splice:
 
 
 def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
-    """`text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
+    """Return `text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
     try:
         source = PythonSource(text, compiles=False)
     except SyntaxError as error:
@@ -157,7 +157,7 @@ def _into(source: PythonSource, found: Definition, piece: Piece, number: int) ->
 
 
 def _before(source: PythonSource, found: Definition) -> int:
-    """The beginning of the comments that stand directly above a definition."""
+    """Return the beginning of the comments that stand directly above a definition."""
     at = found.first - 1
     while at and source.lines[at - 1].startswith(f"{found.margin}#"):
         at -= 1
@@ -165,7 +165,7 @@ def _before(source: PythonSource, found: Definition) -> int:
 
 
 def _behind(source: PythonSource, last: int, margin: str) -> int:
-    """The end of the comments that follow a definition and are indented as its body is."""
+    """Return the end of the comments that follow a definition and are indented as its body is."""
     at = last
     while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
         if len(margin_of(line)) <= len(margin):
@@ -199,7 +199,7 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
 
 
 def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
-    """The text with all splices, if it parses and holds the intended code."""
+    """Return the text with all splices, if it parses and holds the intended code."""
     parts: list[str] = []
     done, came, went = dict[int, Done](), set[int](), set[int]()
     at = 0
@@ -235,7 +235,7 @@ def _part(parts: list[str], gap: int, ending: str) -> None:
 
 
 def _fault(source: PythonSource, text: str, went: set[int], came: set[int]) -> str:
-    """The reason why a text is not the one that the edits mean; empty if it is."""
+    """Return the reason why a text is not the one that the edits mean; empty if it is."""
     try:
         after = PythonSource(text)
     except SyntaxError as error:
@@ -245,7 +245,7 @@ def _fault(source: PythonSource, text: str, went: set[int], came: set[int]) -> s
 
 
 def _rest(source: PythonSource, lines: set[int]) -> str:
-    """The tree of a text without the statements in these lines, written out. The tree is changed."""
+    """Return the tree of a text without the statements in these lines, written out. The tree is changed."""
     waiting: list[ast.AST] = [source.tree]
     while waiting:
         node = waiting.pop()
@@ -288,7 +288,7 @@ class Piece:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the piece is empty."""
+        """Return whether the chunk is empty."""
         return not self._rows
 
     @property
@@ -319,7 +319,7 @@ class Piece:
         return ending.join(shown)
 
     def _levels(self, margin: str, step: str) -> str:
-        """A margin in steps of another length."""
+        """Return a margin in steps of another length."""
         if not step or step == self._step:
             return margin
         count = 0
@@ -376,18 +376,18 @@ Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
 
 
 def margin_of(line: str) -> str:
-    """The white space that a line begins with."""
+    """Return the white space that a line begins with."""
     found = _MARGIN.match(line)
     return found[0] if found else ""
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text with their ends, as Python counts them: no other character ends one."""
+    """Return the lines of a text with their ends, as Python counts them: no other character ends one."""
     return _LINE.findall(text)
 
 
 def parsed(text: str, *, compiles: bool = True) -> ast.Module:
-    """The syntax tree of a text that, unless it is a piece of one, compiles as a module.
+    """Return the syntax tree of a text that, unless it is a chunk of one, compiles as a module.
 
     Raises:
         SyntaxError: the text does not compile; a parser's error of another type is raised as this one.
@@ -423,7 +423,7 @@ class Definition:
 
     @property
     def gap(self) -> int:
-        """The empty lines between the definition and another beside it."""
+        """Return the empty lines between the definition and another next to it."""
         return 1 if self.margin else 2
 
 
@@ -437,7 +437,7 @@ class PythonSource:
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """All definitions in order, also those in branches and within other definitions."""
+        """Return all definitions in order, also those in branches and within other definitions."""
         return tuple(self._within(self.tree, ""))
 
     @cached_property
@@ -447,7 +447,7 @@ class PythonSource:
 
     @property
     def ending(self) -> str:
-        """The line ending of the text: that of its first line."""
+        """Return the line ending of the text: that of its first line."""
         first = self.lines[0] if self.lines else ""
         return first[len(first.rstrip("\r\n")) :] or "\n"
 
@@ -464,7 +464,7 @@ class PythonSource:
         return ""
 
     def find(self, name: str, line: int | None) -> Definition:
-        """The definition of that name; `line` tells which of several is meant.
+        """Return the definition of that name; `line` tells which of several is meant.
 
         Raises:
             ProblemError: the text has no such definition, or several.
@@ -482,7 +482,7 @@ class PythonSource:
         raise EditFailedError(EditError(f"{name} is defined more than once, at lines {places}: say which by line"))
 
     def _none(self, name: str) -> str:
-        """The message that the definition is missing; for a name bound otherwise, the way to edit it."""
+        """Return the message that the definition is missing; for a name bound otherwise, the way to edit it."""
         if any(name in _names_bound(node) for node in ast.walk(self.tree)):
             return f"{name} is no function, class or simple assignment: replace its text, by oldText and newText"
         return f"there is no definition {name}{self._near(name)}"
@@ -531,7 +531,7 @@ class PythonSource:
                 yield from self._assignments_within(node, prefix)
 
     def span(self, node: ast.stmt) -> tuple[int, int]:
-        """The first line of a statement with its decorators, and its last one."""
+        """Return the first line of a statement with its decorators, and its last one."""
         first = node.lineno
         for decorator in getattr(node, "decorator_list", ()):
             first = min(first, decorator.lineno)
@@ -547,14 +547,14 @@ def _only_name(node: _Assignment) -> str:
 
 
 def _names_bound(node: ast.AST) -> tuple[str, ...]:
-    """The name that a node of an assignment or import binds."""
+    """Return the name that a node of an assignment or import binds."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return (node.id,)
     return (node.asname or node.name.partition(".")[0],) if isinstance(node, ast.alias) else ()
 
 
 def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[int, str], ...] | None]:
-    """The present text of a file, and its top-level statements that are new.
+    """Return the present text of a file, and its top-level statements that are new.
 
     Each statement has its line, behind any decorators, and its text. Comments and layout do not count; None if nothing
     else changed.
@@ -579,7 +579,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
 
 
 def imported_names(text: str) -> Iterator[str]:
-    """The last parts of the modules that a text may import, at any place."""
+    """Yield the last parts of the modules that a text may import, at any place."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.name.rpartition(".")[2] for alias in node.names)
@@ -588,13 +588,13 @@ def imported_names(text: str) -> Iterator[str]:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a Python file in its declared encoding, without the byte order mark."""
+    """Return the text of a Python file in its declared encoding, without the byte order mark."""
     encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     return data.decode(encoding)
 
 
 def _dumped(data: bytes) -> list[str]:
-    """The statements that a file had; none for an unreadable file."""
+    """Return the statements that a file had; none for an unreadable file."""
     try:
         return [ast.dump(node) for node in PythonSource(decoded(data), compiles=False).tree.body]
     except (SyntaxError, ValueError):
@@ -636,7 +636,7 @@ def _bodies(statements: Sequence[ast.stmt], owner: str) -> Iterator[tuple[str, s
 
 
 def _around(tree: ast.Module) -> str:
-    """The code that runs when a file is loaded: the text without the bodies of functions."""
+    """Return the code that runs when a file is loaded: the text without the bodies of functions."""
 
     class Emptied(ast.NodeTransformer):
         def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # the name that `NodeTransformer` calls

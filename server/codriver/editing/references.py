@@ -167,7 +167,7 @@ class _PythonUses:
 
     @staticmethod
     def _is_space(dotted: str, space: str) -> bool:
-        """Whether a path's dotted name is the module's, whose root may be a folder such as `src`."""
+        """Return whether a path's dotted name is the module's, whose root may be a directory such as `src`."""
         return dotted == space or dotted.endswith(f".{space}")
 
     def read_imports(self, tree: ast.AST) -> None:
@@ -246,7 +246,7 @@ class _PythonUses:
 
 
 def _dotted(node: ast.expr) -> str:
-    """A chain of names as it is written; empty for anything else."""
+    """Return a chain of names as it is written; empty for anything else."""
     names = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -265,7 +265,7 @@ class Elsewhere:
     """By file, as answers show it: an unreadable file may use the name too."""
 
     def told(self) -> dict[str, object]:
-        """The keys of an answer: the first places, the number of further ones, and unread files."""
+        """Return the keys of an answer: the first places, the number of further ones, and unread files."""
         fields: dict[str, object] = {"elsewhere": self.places[:RENAME_PLACES]} if self.places else {}
         if len(self.places) > RENAME_PLACES:
             fields["elsewhereMore"] = len(self.places) - RENAME_PLACES
@@ -294,7 +294,7 @@ def renamed_by(path: Path, workspace: Path, edit: Rename) -> Renamed | None:
 
 
 def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
-    """The uses of a name in other files. No link is followed; unread files are told."""
+    """Return the uses of a name in other files. No link is followed; unread files are told."""
     found = Elsewhere(name)
     ends_at, size, seen = time.monotonic() + RENAME_S, 0, 0
     for path in files_of(workspace, LOOKED_AT):
@@ -339,5 +339,5 @@ def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:
 
 
 def _data(path: Path, workspace: Path) -> bytes:
-    """The data of a file; no link may lead to it."""
+    """Return the data of a file; no link may lead to it."""
     return read(path, RENAME_RULES, root=workspace if path.is_relative_to(workspace) else None)

@@ -22,17 +22,20 @@ NAME = "codriver"
 
 
 def server_folder(workspace: Path) -> Path:
-    """The folder in a workspace with its server's port file, record, token and lock. Clients know this place."""
+    """Return the directory in a workspace with its server's port file, record, token and lock.
+
+    Clients know this place.
+    """
     return workspace / ".calva" / "mcp-server"
 
 
 def port_file(workspace: Path) -> Path:
-    """The file that holds the port of the server that runs for a workspace: what a relay is given."""
+    """Return the file that holds the port of the server that runs for a workspace: what a relay is given."""
     return server_folder(workspace) / "port"
 
 
 def config_folder() -> Path:
-    """The user's own settings and the installed relay: `~/.config/codriver` on Linux."""
+    """Return the user's own settings and the installed relay: `~/.config/codriver` on Linux."""
     from platformdirs import user_config_path  # noqa: PLC0415  # only some commands need it, and it takes a while
 
     return _absolute(os.environ.get("XDG_CONFIG_HOME")) or user_config_path(NAME, appauthor=False)
@@ -44,12 +47,12 @@ def relay_folder() -> Path:
 
 
 def relay_file() -> Path:
-    """The installed relay, as the script that clients start, with any Python."""
+    """Return the installed relay, as the script that clients start, with any Python."""
     return relay_folder() / "codriver_relay.py"
 
 
 def hook_file(relay: Path) -> Path:
-    """The program of hooks, as the script beside the installed relay `relay`."""
+    """Return the program of hooks, as the script next to the installed relay `relay`."""
     return relay.with_name("codriver_hook.py")
 
 
@@ -61,19 +64,19 @@ def shipped_folder(name: str) -> Path:
 
 
 def user_settings_file() -> Path:
-    """The settings that hold in all workspaces of this user."""
+    """Return the settings that hold in all workspaces of this user."""
     return config_folder() / "codriver.toml"
 
 
 def state_folder() -> Path:
-    """The folder of the user's state: it survives a restart and is no setting."""
+    """Return the directory of the user's state: it survives a restart and is no setting."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(NAME, appauthor=False)
 
 
 def cache_folder() -> Path:
-    """The folder of the user's caches, which can be fetched or computed again."""
+    """Return the directory of the user's caches, which can be fetched or computed again."""
     from platformdirs import user_cache_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(NAME, appauthor=False)
@@ -89,12 +92,12 @@ def workspace_state_folder(workspace: Path) -> Path:
 
 
 def history_file(workspace: Path) -> Path:
-    """The file of a workspace's history. The counter of lines lies beside it."""
+    """Return the file of a workspace's history. The counter of lines lies next to it."""
     return workspace_state_folder(workspace) / "eval-history.transit.json"
 
 
 def _absolute(folder: str | None) -> Path | None:
-    """`folder` as the base of our folders. The XDG rules ignore a folder that is not absolute."""
+    """Return `folder` as the base of our directories. The XDG rules ignore a directory that is not absolute."""
     return Path(folder) / NAME if folder and Path(folder).is_absolute() else None
 
 
@@ -124,7 +127,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _close(folder: Path) -> None:
-    """Close a folder of this user's to others. A file system without modes leaves the folder as it is."""
+    """Close a directory of this user's to others. A file system without modes leaves the directory as it is."""
     with suppress(OSError):
         status = folder.lstat()
         if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
@@ -138,7 +141,7 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Whether the lock on this open file is held now. It is freed when the file is closed.
+    """Return whether the lock on this open file is held now. It is freed when the file is closed.
 
     Raises:
         OSError: its file system knows no locks.

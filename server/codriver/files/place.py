@@ -48,21 +48,21 @@ class Place:
         self.close()
 
     def close(self) -> None:
-        """Let the folder go. Again is harmless."""
+        """Let the directory go. Again is harmless."""
         self._folder.close()
 
     def status(self) -> os.stat_result | None:
-        """The status of the entry with the name, of a link itself; None when nothing has the name."""
+        """Return the status of the entry with the name, of a link itself; None when nothing has the name."""
         with contextlib.suppress(FileNotFoundError):
             return self._folder.status_of(self.name)
         return None
 
     def folder_status(self) -> os.stat_result:
-        """The status of the folder."""
+        """Return the status of the directory."""
         return self._folder.status()
 
     def make_folder_private(self) -> None:
-        """Let nobody but this user into the folder.
+        """Let no one but this user into the directory.
 
         Raises:
             NotOwnError: it is another user's, or its file system does not keep its mode.
@@ -115,11 +115,11 @@ class Place:
         return descriptor
 
     def read(self, rules: Rules) -> bytes:
-        """The whole file. Raises like `open`, and TooLargeError."""
+        """Return the whole file. Raises like `open`, and TooLargeError."""
         return self.read_with_status(rules)[0]
 
     def read_with_status(self, rules: Rules) -> tuple[bytes, os.stat_result]:
-        """The whole file, and the status of that very file. Raises like `read`."""
+        """Return the whole file, and the status of that very file. Raises like `read`."""
         descriptor = self.open(rules)
         try:
             return b"".join(self._pieces(descriptor, rules)), os.fstat(descriptor)
@@ -127,7 +127,10 @@ class Place:
             os.close(descriptor)
 
     def read_pieces(self, rules: Rules) -> Iterator[bytes]:
-        """The whole file in pieces of up to 1 MiB. Raises like `read`: before the first, but for a file that grows."""
+        """Yield the whole file in chunks of up to 1 MiB.
+
+        Raises like `read`: before the first, but for a file that grows.
+        """
         descriptor = self.open(rules)
         try:
             yield from self._pieces(descriptor, rules)
@@ -135,7 +138,7 @@ class Place:
             os.close(descriptor)
 
     def read_head(self, rules: Rules) -> bytes:
-        """The first `most_bytes` of a file of any size. Raises like `open`."""
+        """Return the first `most_bytes` of a file of any size. Raises like `open`."""
         descriptor = self.open(rules)
         try:
             return os.read(descriptor, rules.most_bytes)
@@ -154,7 +157,7 @@ class Place:
             yield piece
 
     def is_writable(self) -> bool:
-        """Whether mode and file system let this user write to the entry with the name."""
+        """Return whether mode and file system let this user write to the entry with the name."""
         return self._folder.is_writable(self.name)
 
     def stage(
@@ -199,7 +202,7 @@ class Place:
         owner: tuple[int, int] | None = None,
         is_durable: bool = True,
     ) -> None:
-        """Write the whole file in one step, so that nobody ever sees half of it. Takes what `stage` takes."""
+        """Write the whole file in one step, so that no one ever sees half of it. Takes what `stage` takes."""
         temporary = self.stage(data, mode=mode, owner=owner, is_durable=is_durable)
         try:
             self.put(temporary)
@@ -224,7 +227,7 @@ class Place:
                 os.close(descriptor)
 
     def put(self, temporary: str) -> None:
-        """Give a staged file the name, in place of the entry with the name. A folder is not replaced."""
+        """Give a staged file the name, in place of the entry with the name. A directory is not replaced."""
         self._folder.replace(self.name, by=temporary)
 
     def put_new(self, temporary: str) -> None:
@@ -256,7 +259,7 @@ class Place:
         self._folder.remove(self.name)
 
     def make_folder(self) -> None:
-        """Make a folder of this name, with the mode that the user's umask leaves.
+        """Make a directory of this name, with the mode that the user's umask leaves.
 
         Raises:
             FileExistsError: something has the name.
@@ -264,7 +267,7 @@ class Place:
         self._folder.make_folder(self.name)
 
     def remove_folder(self) -> None:
-        """Remove the empty folder with the name; OSError for a folder with entries, or no folder."""
+        """Remove the empty directory with the name; OSError for a directory with entries, or no directory."""
         self._folder.remove_folder(self.name)
 
     def sync(self) -> None:
@@ -273,7 +276,7 @@ class Place:
 
 
 def temporary_name(path: Path) -> str:
-    """The name of a new file beside `path`, which nobody else has."""
+    """Return the name of a new file next to `path`, which no one else has."""
     return f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
 
 
@@ -351,12 +354,12 @@ class Rules:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file is this user's or root's, and nobody else may write to it. Root has every right anyway."""
+    """Return whether a file is this user's or root's, and no one else may write to it. Root has every right anyway."""
     return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
 def is_private(folder: os.stat_result) -> bool:
-    """Whether a folder is this user's or root's, and nobody else may enter it."""
+    """Return whether a directory is this user's or root's, and no one else may enter it."""
     return is_own(folder) and not is_open(folder, OTHERS)
 
 
@@ -364,7 +367,7 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
     """Refuse to read a file that breaks `rules`, by its status.
 
     Raises:
-        UnsafeFileError: the file breaks the rules; its size is not looked at.
+        UnsafeFileError: the file breaks the rules; its size is not inspected.
     """
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)

@@ -68,7 +68,7 @@ class Poller(Generic[T]):
 
     @property
     def is_apart(self) -> bool:
-        """True if the next look may hold up others."""
+        """Return true if the next look may hold up others."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def look(self) -> T:
@@ -101,7 +101,7 @@ class _Wait(Generic[T]):
         self._asleep.acquire()
 
     def run(self, shared: _Rounds) -> T:
-        """The news, once there are any. Blocks."""
+        """Return the news, once there are any. Blocks."""
         while not self.outcome.done():
             is_apart = self.poller.is_apart
             (_Rounds() if is_apart else shared).stay(self, is_apart=is_apart)
@@ -179,7 +179,7 @@ _ROUNDS: Final = anyio.lowlevel.RunVar[_Rounds]("codriver_polling_rounds")
 
 
 def _rounds() -> _Rounds:
-    """The rounds of the event loop that runs."""
+    """Return the rounds of the event loop that runs."""
     try:
         return _ROUNDS.get()
     except LookupError:

@@ -41,7 +41,7 @@ class TomlFileError(ValueError):
 
 
 def read(path: Path, *, root: Path | None) -> dict[str, Any]:
-    """The document at `path`; empty when there is no such file.
+    """Return the document at `path`; empty when there is no such file.
 
     With `root`, the workspace, links are followed as long as they stay below it; without, as long as they are the
     user's own.
@@ -58,7 +58,7 @@ def read(path: Path, *, root: Path | None) -> dict[str, Any]:
 
 
 def content(path: Path, *, root: Path | None) -> bytes:
-    """The bytes of a TOML file, found as by `read`.
+    """Return the bytes of a TOML file, found as by `read`.
 
     Raises:
         OSError: the file is missing, or must not be read.
@@ -67,7 +67,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """A TOML document.
+    """Return a TOML document.
 
     Raises:
         ValueError: the text is no TOML, or has a key of too many parts.

@@ -41,7 +41,7 @@ MISSING: Stamp = (0, 0, 0, 0, 0)
 
 
 def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
-    """The whole file at `path`, walked to as `locate` does.
+    """Return the whole file at `path`, walked to as `locate` does.
 
     Raises:
         FileNotFoundError: the file is missing.
@@ -62,19 +62,22 @@ def read_pieces(path: Path, rules: Rules, *, root: Path | None = None) -> Iterat
 
 
 def read_stamped(path: Path, rules: Rules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
-    """The whole file and the status of what was read. Raises like `read`."""
+    """Return the whole file and the status of what was read. Raises like `read`."""
     with locate(path, rules.links, root=root) as place:
         return place.read_with_status(rules)
 
 
 def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
-    """The first `most_bytes` of a file of any size. Raises like `read`, but for TooLargeError."""
+    """Return the first `most_bytes` of a file of any size. Raises like `read`, but for TooLargeError."""
     with locate(path, rules.links, root=root) as place:
         return place.read_head(rules)
 
 
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
-    """The file as text: UTF-8, without its byte order mark. Raises UnicodeDecodeError, a ValueError, for no text."""
+    """Return the file as text: UTF-8, without its byte order mark.
+
+    Raises UnicodeDecodeError, a ValueError, for no text.
+    """
     return read(path, rules, root=root).decode("utf-8-sig")
 
 
@@ -100,9 +103,9 @@ def replace(
     make_mode: int | None = None,
     is_durable: bool = True,
 ) -> None:
-    """Write the whole file, so that nobody ever sees half of it, also after a loss of power.
+    """Write the whole file, so that no one ever sees half of it, also after a loss of power.
 
-    Its folder must be there, unless `make_mode` says how to make what is missing.
+    Its directory must be there, unless `make_mode` says how to make what is missing.
 
     A write that is not durable outlives the process; it outlives the machine only if the system wrote it to the disk.
 
@@ -118,7 +121,7 @@ def replace(
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
-    """A descriptor of a private regular file to append to, made if missing; the caller closes it.
+    """Return a descriptor of a private regular file to append to, made if missing; the caller closes it.
 
     Raises:
         UnsafeFileError: the path leads to a link, no regular file, or another user's.
@@ -141,17 +144,17 @@ def locate(
     make_mode: int | None = None,
     is_last_followed: bool = True,
 ) -> Place:
-    """The place of a file, its folder held open; the caller closes it.
+    """Return the place of a file, its directory held open; the caller closes it.
 
-    `root` is the folder that the user named, whose own path is taken as it is; a relative `path` begins there. Without
-    it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that a
+    `root` is the directory that the user named, whose own path is taken as it is; a relative `path` begins there.
+    Without it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that a
     replacement changes the target and the link stays. Without `is_last_followed` the last part is only a name, and a
-    link with that name is itself replaced or removed. `make_mode`: missing folders are made with this mode.
+    link with that name is itself replaced or removed. `make_mode`: missing directories are made with this mode.
 
     Raises:
-        FileNotFoundError: a folder on the way is missing.
+        FileNotFoundError: a directory on the way is missing.
         UnsafeFileError: a link on the way is not followed, or leads out of the root.
-        OSError: a folder on the way cannot be opened.
+        OSError: a directory on the way cannot be opened.
     """
     if not HAS_DESCRIPTORS:
         return _locate_by_path(path, links, root, make_mode, is_last_followed=is_last_followed)
@@ -184,22 +187,22 @@ class _Walk:
 
     @property
     def path(self) -> Path:
-        """The folder that the walk has reached."""
+        """Return the directory that the walk has reached."""
         return self._start.joinpath(*self._names)
 
     def close(self) -> None:
-        """Let all folders go."""
+        """Let all directories go."""
         while self._folders:
             self._folders.pop().close()
 
     def keep_last(self) -> OpenFolder:
-        """The folder that the walk has reached, now the caller's; the others are let go."""
+        """Return the directory that the walk has reached, now the caller's; the others are let go."""
         last = self._folders.pop()
         self.close()
         return last
 
     def run(self) -> str:
-        """The last name of the path, in the folder that the walk has then reached."""
+        """Return the last name of the path, in the directory that the walk has then reached."""
         while self._todo:
             part = self._todo.popleft()
             if part == "..":
@@ -236,7 +239,7 @@ class _Walk:
         self._names.append(part)
 
     def _target_of(self, part: str) -> str | None:
-        """The target of the link `part`; None when it is no link, or nothing."""
+        """Return the target of the link `part`; None when it is no link, or nothing."""
         try:
             return self._folders[-1].target_of(part)
         except OSError as error:
@@ -260,7 +263,7 @@ class _Walk:
 
 
 def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
-    """The parts of `path` below `root`; a relative one begins there."""
+    """Return the parts of `path` below `root`; a relative one begins there."""
     if not path.is_absolute():
         return path.parts
     for start in (root, Path(os.path.realpath(root))):
@@ -325,5 +328,5 @@ class ReadCache(Generic[T]):
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """The stamp of a file of this status."""
+    """Return the stamp of a file of this status."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -18,7 +18,7 @@ _LOCAL: Final = frozenset({"", "localhost"})
 
 
 def is_unusual(given: str) -> bool:
-    """Whether `path_from` may read the text as another path."""
+    """Return whether `path_from` may read the text as another path."""
     return _UNUSUAL.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
 
 
@@ -43,7 +43,7 @@ def path_from(given: str, root: Path) -> str:
 
 
 def _path_of_uri(uri: str) -> str:
-    """The path of a file URI; the text itself for one of another machine."""
+    """Return the path of a file URI; the text itself for one of another machine."""
     try:
         parts = urlsplit(uri)
     except ValueError:

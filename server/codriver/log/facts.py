@@ -1,4 +1,4 @@
-"""The facts after a log entry of the server's own: a `kind`, and `data` as a JSON object.
+"""The facts that a log entry reports, for entries of the server's own: a `kind`, and `data` as a JSON object.
 
 Readers of the log use these and never parse the entry's text, which is for people.
 """

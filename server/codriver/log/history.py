@@ -171,7 +171,7 @@ class History:
         return "; ".join(errors) or None
 
     def _read(self, errors: list[str]) -> None:
-        fault, is_whole = "", True
+        reason, is_whole = "", True
         retained: list[tuple[Entry, int]] = []
         try:
             reading = read_newest(self._path, self._max_entities, self._max_bytes, self._earlier_bytes)
@@ -180,9 +180,9 @@ class History:
             retained = [(entry, size) for entry, size in found if entry.line < self._first_line]
             is_whole = reading.newest.is_complete and not reading.is_torn
             if broken := reading.broken + len(found) - len(retained):
-                fault = f"{broken} lines of {self._path} could not be read"
+                reason = f"{broken} lines of {self._path} could not be read"
         except (UnreadableError, NewerFormatError) as error:
-            fault = f"{self._path} could not be read ({error})"
+            reason = f"{self._path} could not be read ({error})"
         except OSError as error:
             self._refuse(error, errors)
         with self._lock:
@@ -195,25 +195,25 @@ class History:
         if (
             self._is_closed
             or not self._is_writable
-            or not (fault or (retained and (not is_whole or self._is_too_long())))
+            or not (reason or (retained and (not is_whole or self._is_too_long())))
         ):
             return
         with self._file.writing:
-            if fault:
+            if reason:
                 self._file.close()
-                self._set_aside(fault, errors)
+                self._set_aside(reason, errors)
             try:
                 self._file.write_whole(self._written())
             except OSError as error:
                 logger.warning("the history's file could not be written again: %s", error)
                 self._file.size = 0  # the next entry tries again
 
-    def _set_aside(self, fault: str, errors: list[str]) -> None:
-        """Rename the file, which has this fault, and continue without it."""
+    def _set_aside(self, reason: str, errors: list[str]) -> None:
+        """Rename the file, which has this reason, and continue without it."""
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
-                errors.append(f"{fault}; it is now {set_aside(self._path)}")
+                errors.append(f"{reason}; it is now {set_aside(self._path)}")
         except OSError as error:
             self._refuse(error, errors)
 
@@ -261,7 +261,7 @@ class History:
                     del self._unrecorded[next(iter(self._unrecorded))]
             if self._is_writable:
                 self._pending.append(entry)
-                # While the disk is after, the entries waiting for it must not hold them either.
+                # While the disk lags, the entries waiting for it must not hold them either.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._give_up(evicted[-1])
         self._wake()
@@ -457,7 +457,7 @@ def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) 
 class _Writer:
     """A thread that calls `write` after each `wake`, until its end.
 
-    A thread of its own, as it must not wait for one after a sync: a lock wakes it within some microseconds.
+    A thread of its own, as it must not wait behind a sync: a lock wakes it within some microseconds.
     """
 
     def __init__(self, write: Callable[[], None]) -> None:

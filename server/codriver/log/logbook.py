@@ -148,21 +148,21 @@ class Logbook:
         known = map(Entry.from_record, self._memory.snapshot().records)
         return earlier_runs(known, (entry for entry in code if entry.line < first))
 
-    def query(self, asked: LogQuery) -> QueryAnswer:
+    def query(self, request: LogQuery) -> QueryAnswer:
         """Answer a Datalog query over all its sources. Run it in a thread: it takes up to two seconds.
 
         Raises:
             RefusedError: the query cannot be read, or requests too much.
         """
         return self.log.query(
-            asked.text,
-            inputs=asked.inputs,
+            request.text,
+            inputs=request.inputs,
             app=self.app,
             history=self.history,
             memory=self._memory,
-            limit=asked.limit,
-            until=asked.until,
-            every_row=asked.every_row,
+            limit=request.limit,
+            until=request.until,
+            every_row=request.every_row,
         )
 
     async def run(self, report: Callable[[], None]) -> None:

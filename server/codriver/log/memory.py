@@ -328,11 +328,11 @@ class Memory:
                 yield database
 
     def _put_right(self, error: BrokenMemoryError) -> None:
-        problem = str(error)
+        reason = str(error)
         if self._is_repairing:
             with contextlib.suppress(OSError):
-                problem += f"; it is now {set_aside(error.path)}"
-        self._report(problem)
+                reason += f"; it is now {set_aside(error.path)}"
+        self._report(reason)
 
 
 @contextlib.contextmanager

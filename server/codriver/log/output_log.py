@@ -127,7 +127,7 @@ class Entry(NamedTuple):
     kind: str | None = None
     """What the server reports in this entity, such as `edit`; None for text of the REPLs."""
     data: str | None = None
-    """The facts after the text of an entity with a `kind`, as a JSON object."""
+    """The facts that an entity with a `kind` reports, as a JSON object."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
@@ -424,8 +424,8 @@ class OutputLog(BoundedLog):
         from codriver_datalog.errors import QueryError  # noqa: PLC0415  # as above
         from codriver_datalog.solve import solve  # noqa: PLC0415  # as above
 
-        asked: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
-        loaded = {name: source.snapshot() for name, source in asked.items() if source is not None}
+        named: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
+        loaded = {name: source.snapshot() for name, source in named.items() if source is not None}
         loaded = {n: known if until is None else known.until(until) for n, known in loaded.items()}
         to_load = {**({} if memory is None else {"$memory": memory}), **self.sources.stores}
         sources = _Sources(loaded, to_load)

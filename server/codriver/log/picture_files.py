@@ -59,7 +59,7 @@ class ImageFiles:
                     remove(self._directory / name)
 
     def clear(self) -> None:
-        """Remove all images, also those that a killed server left after."""
+        """Remove all images, also those that a killed server left."""
         self._lines.clear()
         with suppress(OSError):
             for file in self._directory.iterdir():

@@ -51,7 +51,7 @@ class ListenerLimits:
 
 
 class ServesClients(Protocol):
-    """The listener's interface to the protocol after it."""
+    """The listener's interface to the protocol that it serves."""
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve one client until it has left and has all answers. `receive` returns its bytes, None at their end."""

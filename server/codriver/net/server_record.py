@@ -31,7 +31,7 @@ CLAIM: Final = Rules(Links.NEVER, 4096, is_granting=True)
 """The rules for a file written by a server; the usual size is a tenth of this."""
 SECRET: Final = Rules(Links.NEVER, 256, is_granting=True, is_secret=True)
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-"""The shape of `secrets.token_urlsafe(32)`. Any other text is no token, but perhaps a key after a link."""
+"""The shape of `secrets.token_urlsafe(32)`. Any other text is no token, but perhaps a key in a link."""
 LARGEST_PORT: Final = 65535
 INTRODUCTION: Final = "codriver/token"
 """The notification that shows a token and names the intended server."""

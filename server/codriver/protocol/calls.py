@@ -61,7 +61,7 @@ class Questions(Protocol):
     """The name of the tool whose answer a question may replace."""
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask a client a question beside the answer of this tool, if there is one to ask."""
+        """Ask a client a question next to the answer of this tool, if there is one to ask."""
 
     async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the question in place of the answer to a call with these parameters; None to run the call."""
@@ -104,9 +104,9 @@ class Caller:
         lasting: Lasting | None = None,
         is_stateless: bool = False,
     ) -> Answered:
-        """The answer of `tool` to this client. Every answer passes here, where secrets are taken out.
+        """Return the answer of `tool` to this client. Every answer passes here, where secrets are taken out.
 
-        `conversation` is the client's own session for this call, if it is not that of the newest call. Beside the
+        `conversation` is the client's own session for this call, if it is not that of the newest call. Next to the
         answer to a stateless call, the client is asked nothing.
         """
         client.calls += 1
@@ -135,7 +135,7 @@ class Caller:
         return Answered(text, given.images, given.ok, given.handed_out)
 
     def text_of(self, fields: Json, *, shows_told: bool = False) -> str:
-        """Fields as JSON, without secrets, for everything that leaves the server for a reader."""
+        """Return fields as JSON, without secrets, for everything that leaves the server for a reader."""
         text = as_json(fields)
         if self.redactor.may_find(text):
             text = as_json(self.redactor.redact_json(fields, shows_sensitive=shows_told))
@@ -184,7 +184,7 @@ def _as_javascript(found: re.Match[str]) -> str:
 
 
 def result_of(client: ClientSession, answered: Answered, beside: str = "") -> str:
-    """A tool's answer as the JSON of the result that this client gets.
+    """Return a tool's answer as the JSON of the result that this client gets.
 
     `beside`: further members of the result of a stateless request, as `Results` has them.
     """

@@ -40,7 +40,7 @@ class RequestRefusedError(CodriverError):
         self.data = data
 
     def to_json(self) -> dict[str, Any]:
-        """The error as the member of an answer."""
+        """Return the error as the member of an answer."""
         return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
@@ -61,7 +61,7 @@ class HugeInteger:
 
 
 def read_json(line: bytes) -> Any:
-    """The JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
+    """Return the JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
 
     Raises:
         ValueError: the line is not JSON.
@@ -71,7 +71,7 @@ def read_json(line: bytes) -> Any:
 
 
 def refusal(line: bytes) -> Refusal | None:
-    """The refusal of a line that is no message; None for a notification, which is never answered."""
+    """Return the refusal of a line that is no message; None for a notification, which is never answered."""
     try:
         value = read_json(line)
     except RecursionError:
@@ -104,7 +104,7 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
 
 
 def is_deep(value: object) -> bool:
-    """Whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
+    """Return whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [item for outer in level for item in _items(outer)]
@@ -112,7 +112,7 @@ def is_deep(value: object) -> bool:
 
 
 def _longest(value: object) -> int:
-    """The digits of the longest integer that was not read, 0 if all were. The value is not deep."""
+    """Return the digits of the longest integer that was not read, 0 if all were. The value is not deep."""
     if isinstance(value, HugeInteger):
         return value.digits
     return max(map(_longest, _items(value)), default=0)
@@ -159,7 +159,7 @@ TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The `_meta` of a request; empty for a request without one, and for one of another shape."""
+    """Return the `_meta` of a request; empty for a request without one, and for one of another shape."""
     return as_map((params or {}).get("_meta"))
 
 
@@ -172,7 +172,7 @@ def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:
-    """Whether a request describes its client itself, as each one of 2026-07-28 does.
+    """Return whether a request describes its client itself, as each one of 2026-07-28 does.
 
     Any other request belongs to the session that `initialize` opens. `initialize` itself never is stateless.
     """
@@ -180,6 +180,6 @@ def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:
 
 
 def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The responses to earlier questions that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
+    """Return the responses to earlier questions that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
     found = (params or {}).get("inputResponses")
     return found if isinstance(found, dict) else None

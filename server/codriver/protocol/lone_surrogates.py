@@ -18,14 +18,14 @@ HALF = re.compile("[\ud800-\udfff]")
 
 
 def has_halves(line: bytes) -> bool:
-    """Whether a line of JSON has half of a surrogate pair."""
+    """Return whether a line of JSON has half of a surrogate pair."""
     if not SURROGATE.search(line):
         return False
     return any(found["half"] for found in ESCAPE.finditer(line))
 
 
 def without_halves(line: bytes) -> bytes:
-    """The line with U+FFFD for each half."""
+    """Return the line with U+FFFD for each half."""
     return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
 
 
@@ -52,5 +52,5 @@ def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
 
 
 def with_original_id(line: bytes, name: str, identity: str) -> bytes:
-    """The answer with its original id in place of the name, which is the first such text in it."""
+    """Return the answer with its original id in place of the name, which is the first such text in it."""
     return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)

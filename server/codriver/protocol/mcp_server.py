@@ -78,7 +78,7 @@ class Sdk(Protocol):
     """The SDK's side of one server."""
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> Behind:
-        """The SDK's side of a client's connection."""
+        """Return the SDK's side of a client's connection."""
 
     async def end(self) -> None:
         """End the background tasks, as the server stops."""
@@ -145,7 +145,10 @@ class McpServer:
             await plain.end()
 
     async def _brought_sdk(self) -> Sdk:
-        """The SDK's side, made for the first client that needs it. All other clients are served during the import."""
+        """Return the SDK's side, made for the first client that needs it.
+
+        All other clients are served during the import.
+        """
         if self._sdk is None:
             made = await anyio.to_thread.run_sync(self._load_sdk)
             if self._sdk is None:
@@ -186,7 +189,7 @@ class Behind(Protocol):
         """Take in the client's earlier description of itself, without a second answer."""
 
     def read(self, line: bytes, *, in_batch: bool = False) -> Any | None:
-        """The message in a line; None for a line that is no message, which is then answered."""
+        """Return the message in a line; None for a line that is no message, which is then answered."""
 
     async def take(self, message: Any) -> None:
         """Take in a message that was read."""
@@ -262,7 +265,7 @@ class MessageStream:
             self._reading.cancel()
 
     def drop(self) -> None:
-        """Drop the bytes that were read, as nobody reads on."""
+        """Drop the bytes that were read, as no one reads on."""
         self._lines.drop()
 
     def _take_at_once(self, data: bytes) -> bool:
@@ -301,7 +304,7 @@ class MessageStream:
             await self._hand_on(behind, behind.read(line))
 
     async def _brought(self) -> Behind:
-        """The SDK's side, which knows the client's description of itself."""
+        """Return the SDK's side, which knows the client's description of itself."""
         if self._behind is None:
             self._behind = await self._open_behind()
             self._plain.has_sdk = True
@@ -387,7 +390,7 @@ class MessageStream:
 
 
 def _weighed(line: bytes) -> object:
-    """The JSON value in a line, or the excess in it; None for no JSON."""
+    """Return the JSON value in a line, or the excess in it; None for no JSON."""
     found = excess(line) if may_be_heavy(line) else None
     if found is not None:
         return found

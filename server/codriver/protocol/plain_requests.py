@@ -92,7 +92,7 @@ class ListOf:
 
 
 def fits(value: object, shape: Shape) -> bool:
-    """True for a JSON value that is exactly of this shape."""
+    """Return true for a JSON value that is exactly of this shape."""
     if isinstance(shape, type):
         return type(value) is shape
     if isinstance(shape, tuple):
@@ -209,12 +209,12 @@ class Request:
     """The protocol version in which the request is answered."""
 
     def answered(self, result: str) -> bytes:
-        """The line with the request's result, which is JSON already."""
+        """Return the line with the request's result, which is JSON already."""
         named = self.identity if type(self.identity) is int else as_json(self.identity)
         return (ANSWER % (named, result)).encode()
 
     def refused(self, error: object) -> bytes:
-        """The line with an error."""
+        """Return the line with an error."""
         return as_json({"jsonrpc": "2.0", "id": self.identity, "error": error}).encode() + b"\n"
 
 
@@ -309,7 +309,7 @@ class PlainRequests:
         return self._said
 
     def too_much(self, size: int) -> str | None:
-        """The reason why a request of so many bytes is one too many for this client now; None for none."""
+        """Return the reason why a request of so many bytes is one too many for this client now; None for none."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
             return f"{self.max_open_requests} requests of this client are not answered yet: wait for answers first"
@@ -337,7 +337,7 @@ class PlainRequests:
             self.replies.put(identity, Request(identity, "", {}).refused(CLOSED))
 
     async def end(self) -> None:
-        """End every request, as nobody is left to answer, and wait until their effects are in order."""
+        """End every request, as no one is left to answer, and wait until their effects are in order."""
         for identity in [*self._running, *self._streams]:
             self.cancel(identity)
         with anyio.CancelScope(shield=True):
@@ -379,7 +379,7 @@ class PlainRequests:
         self._tasks.start(self._run(request, work, scope))
 
     async def _run(self, request: Request, work: Coroutine[Any, Any, Answer], scope: anyio.CancelScope) -> None:
-        """Answer a request with the result of `work`, unless the request is cancelled meanwhile."""
+        """Answer a request with the result of `work`, unless the request is cancelled in the meantime."""
         identity, line, handed_out = request.identity, None, None
         try:
             with scope:
@@ -410,7 +410,7 @@ class PlainRequests:
             self._streams.add(request.identity)
 
     async def _call(self, request: Request, tool: Tool, arguments: Params, conversation: str) -> Answer:
-        """The answer of a tool, and its `handed_out`."""
+        """Return the answer of a tool, and its `handed_out`."""
         meta = request.params.get("_meta")
         token = meta.get(TOKEN) if meta else None
 
@@ -429,7 +429,7 @@ class PlainRequests:
         return request.answered(result_of(self._client, answered, beside)), answered.handed_out
 
     def _failed(self, request: Request, error: Exception) -> bytes:
-        """The line for a request that is refused, or that failed by a fault of ours."""
+        """Return the line for a request that is refused, or that failed by a fault of ours."""
         if isinstance(error, RequestRefusedError):
             return request.refused(self._caller.redactor.redact_json(error.to_json()))
         logger.error("%s failed", request.method, exc_info=error)

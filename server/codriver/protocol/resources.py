@@ -122,14 +122,14 @@ class Resources:
         self._skills = SkillResources(skills, redactor)
 
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
-        """The resources that exist now: the log, and the skills on offer to this client."""
+        """Return the resources that exist now: the log, and the skills on offer to this client."""
         always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *self._rows)]
         if not client.accepts_skills:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
 
     def templates(self, client: ClientSession) -> list[dict[str, str]]:
-        """The families of resources that are too many to list."""
+        """Return the families of resources that are too many to list."""
         every = (*TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [one for one in every if one[0] != SKILL]
         return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in families]
@@ -153,11 +153,11 @@ class Resources:
         return await anyio.to_thread.run_sync(self._skills.get_skill, uri)
 
     async def read_folder(self, client: ClientSession, uri: str, cursor: str | None) -> dict[str, Any]:
-        """Return a page of what is in a folder.
+        """Return a page of what is in a directory.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, there is no such folder, or the cursor is none
-                of ours.
+            RequestRefusedError: the client has no skills of this server, there is no such directory, or the cursor is
+                none of ours.
         """
         self._check_takes_skills(client, READ_FOLDER)
         return await anyio.to_thread.run_sync(self._skills.read_folder, uri, cursor)
@@ -170,7 +170,7 @@ class Resources:
         return hidden_skills(self._services.core.state)
 
     async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
-        """The text of a resource, for a client.
+        """Return the text of a resource, for a client.
 
         Raises:
             RequestRefusedError: there is no such resource; the code is that of the client's protocol version.
@@ -278,12 +278,12 @@ class Resources:
 
 
 def hidden_skills(state: State) -> tuple[str, ...]:
-    """The skills that teach nothing now: that of applications, if none shows itself."""
+    """Return the skills that teach nothing now: that of applications, if none shows itself."""
     return () if "seam" in state.promised() else (LIVE_APP,)
 
 
 def is_skill(uri: str) -> bool:
-    """Whether `uri` is that of a skill's file."""
+    """Return whether `uri` is that of a skill's file."""
     return uri.startswith(SCHEME)
 
 

@@ -71,7 +71,10 @@ class FirstAnswers:
         }
 
     def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """The result in the form of that version of the protocol. `kept`: for how long the client may keep it."""
+        """Return the result in the form of that version of the protocol.
+
+        `kept`: for how long the client may keep it.
+        """
         return {**result, **kept, **self.members} if protocol == MODERN else result
 
     def handshake(self, asked: str, *, takes_skills: bool) -> Result:
@@ -82,12 +85,12 @@ class FirstAnswers:
 
     @staticmethod
     def discovered(instructions: str, *, takes_skills: bool) -> Result:
-        """The answer to `server/discover`."""
+        """Return the answer to `server/discover`."""
         capabilities = {**CAPABILITIES, "extensions": {**(DECLARED if takes_skills else {}), TASKS: {}}}
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
     def tools(self, client_name: str, offered: Iterable[Tool], *, takes_tasks: bool) -> list[Result]:
-        """The tools that are `offered` to the client of this name, in the form of `tools/list`."""
+        """Return the tools that are `offered` to the client of this name, in the form of `tools/list`."""
         traits = traits_of(client_name)
         shown = [self._listed[id(tool)] for tool in offered]
         if takes_tasks:
@@ -97,7 +100,7 @@ class FirstAnswers:
         return [_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
 
     def greeting(self, protocol: str, instructions: str, *, is_handshake: bool, takes_skills: bool = True) -> Result:
-        """The answer to an `initialize` that asks for this version, or to a `server/discover` of it."""
+        """Return the answer to an `initialize` that asks for this version, or to a `server/discover` of it."""
         if is_handshake:
             return {**self.handshake(protocol, takes_skills=takes_skills), "instructions": instructions}
         return self.told(protocol, self.discovered(instructions, takes_skills=takes_skills))
@@ -112,7 +115,7 @@ class FirstAnswers:
 
 
 def _listed(tool: Tool) -> Result:
-    """A tool in the form of `tools/list`."""
+    """Return a tool in the form of `tools/list`."""
     listed = {
         "name": tool.name,
         "title": tool.title,
@@ -140,14 +143,14 @@ def _for_claude(tool: Tool) -> Result:
 
 
 def _with_lifted_limit(tool: Result) -> Result:
-    """The tool as listed for a client that hands on longer answers of the tools that ask for it."""
+    """Return the tool as listed for a client that hands on longer answers of the tools that ask for it."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
     return {**tool, "_meta": {**tool["_meta"], LIFT: LIFTED_CHARACTERS}}
 
 
 def _with_tasks(tool: Result) -> Result:
-    """The tool as listed for a client that may call it as a task."""
+    """Return the tool as listed for a client that may call it as a task."""
     return {**tool, "execution": {"taskSupport": "optional"}} if tool["name"] in WITH_TASKS else tool
 
 
@@ -200,7 +203,7 @@ class Results:
         self._settled_at = time.monotonic() + services.durations.settling_s
 
     def told(self, version: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """The result in the form of this protocol version. `kept`: for how long the client may keep it."""
+        """Return the result in the form of this protocol version. `kept`: for how long the client may keep it."""
         return self._first.told(version, result, kept)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:
@@ -248,7 +251,7 @@ class Results:
             self._clients.introduce(client, name=client.name, handshake=True)
 
     def ping(self, _client: ClientSession, _params: Params, _version: str) -> Result:
-        """An empty result: the answer itself says that the server is there."""
+        """Return an empty result: the answer itself says that the server is there."""
         return {}
 
     def discover(self, client: ClientSession, _params: Params, version: str) -> Result | Awaitable[Result]:
@@ -259,7 +262,7 @@ class Results:
         )
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """The tools on offer to this client."""
+        """Return the tools on offer to this client."""
         repls = self._services.core
         await await_search(repls)
         await await_languages(repls)
@@ -279,15 +282,15 @@ class Results:
         return result
 
     async def resources(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """The resources that exist now."""
+        """Return the resources that exist now."""
         return self.told(version, {"resources": await self._resources.listed(client)})
 
     def templates(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """The families of resources."""
+        """Return the families of resources."""
         return self.told(version, {"resourceTemplates": self._resources.templates(client)})
 
     async def skills(self, client: ClientSession, params: Params, version: str) -> Result:
-        """A page of the skills, with the digests of their files.
+        """Return a page of the skills, with the digests of their files.
 
         Raises:
             RequestRefusedError: the client has no skills of this server, or the cursor is unknown.
@@ -295,7 +298,7 @@ class Results:
         return self.told(version, await self._resources.list_skills(client, params.get("cursor")), OF_SKILLS)
 
     async def skill(self, client: ClientSession, params: Params, version: str) -> Result:
-        """One skill, with the digests of its files.
+        """Return one skill, with the digests of its files.
 
         Raises:
             RequestRefusedError: the client has no skills of this server, or none is at this address.
@@ -303,17 +306,17 @@ class Results:
         return self.told(version, await self._resources.get_skill(client, params["uri"]), OF_SKILLS)
 
     async def folder(self, client: ClientSession, params: Params, version: str) -> Result:
-        """A page of what is in a folder of a skill.
+        """Return a page of what is in a directory of a skill.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, there is no such folder, or the cursor is
+            RequestRefusedError: the client has no skills of this server, there is no such directory, or the cursor is
                 unknown.
         """
         found = await self._resources.read_folder(client, params["uri"], params.get("cursor"))
         return self.told(version, found, OF_SKILLS)
 
     def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
-        """The prompts."""
+        """Return the prompts."""
         return self.told(version, {"prompts": self._prompts.listed()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
@@ -339,7 +342,7 @@ class Results:
         asked: Params,
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Tell the client of the changes asked for, until `unlisten`. `tasks`: as `Subscriptions` has them.
+        """Tell the client of the changes requested, until `unlisten`. `tasks`: as `Subscriptions` has them.
 
         Raises:
             RequestRefusedError: the client cannot have this stream.

@@ -45,18 +45,18 @@ class Subscription:
         self._offer = offer
 
     def list_changed(self, changed: str) -> None:
-        """Tell the client that a list changed, if it asked for that."""
+        """Tell the client that a list changed, if it requested that."""
         asked, method = CHANGES[changed]
         if asked in self._honored:
             self.send({"method": method, "params": {"_meta": self.meta}})
 
     def updated(self, uri: str) -> None:
-        """Tell the client that a resource changed, if it asked for that."""
+        """Tell the client that a resource changed, if it requested that."""
         if uri in self.uris:
             self.send({"method": UPDATED, "params": {"uri": uri, "_meta": self.meta}})
 
     def send(self, notification: Mapping[str, object]) -> None:
-        """Send the client a message that it asked for."""
+        """Send the client a message that it requested."""
         self._offer(json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n")
 
     def acknowledge(self) -> None:
@@ -73,29 +73,29 @@ class Subscriptions:
         """By client, and by the id of the request."""
 
     def uris(self) -> frozenset[str]:
-        """The resources whose changes some stream was asked for."""
+        """Return the resources whose changes some stream was requested."""
         streams = [stream for own in self._open.values() for stream in own.values()]
         return frozenset().union(*(stream.uris for stream in streams))
 
     def has(self, client: str) -> bool:
-        """Whether this client has a stream open."""
+        """Return whether this client has a stream open."""
         return client in self._open
 
     def list_changed(self, changed: str) -> None:
-        """Tell every stream that asked for it that a list changed."""
+        """Tell every stream that requested it that a list changed."""
         for streams in self._open.values():
             for stream in streams.values():
                 stream.list_changed(changed)
 
     def updated(self, uri: str, client: str | None = None) -> None:
-        """Tell every stream that asked for it, or those of one client, that a resource changed."""
+        """Tell every stream that requested it, or those of one client, that a resource changed."""
         chosen = [self._open.get(client, {})] if client is not None else self._open.values()
         for streams in chosen:
             for stream in streams.values():
                 stream.updated(uri)
 
     def deliver_task(self, task: str, told: Callable[[], Mapping[str, object]]) -> None:
-        """Send the state of a task on each stream that asked for the task."""
+        """Send the state of a task on each stream that requested the task."""
         for stream in [stream for streams in self._open.values() for stream in streams.values()]:
             if task in stream.tasks:
                 stream.send({"method": "notifications/tasks", "params": {**told(), "_meta": stream.meta}})
@@ -132,7 +132,7 @@ class Subscriptions:
 
 
 def _honored(asked: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
-    """The honoured part of a request: all of it, without the members that were not asked for."""
+    """Return the honoured part of a request: all of it, without the members that were not requested."""
     known = (*(name for name, _ in CHANGES.values()), "resourceSubscriptions")
     honored = {name: asked[name] for name in known if asked.get(name)}
     return {**honored, "taskIds": sorted(tasks)} if tasks else honored

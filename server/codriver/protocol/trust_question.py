@@ -136,7 +136,7 @@ class TrustQuestions:
         return is_yes
 
     async def _start_anew(self) -> None:
-        """Have the REPLs that stand in started anew with the project's own interpreter, each when it is idle."""
+        """Have the REPLs that are in started again with the project's own interpreter, each when it is idle."""
         services = self._services
         while any(one.repl == repl.id for repl in _standing_in(services) for one in services.core.state.unfinished()):
             await anyio.sleep(LOOK_S)
@@ -145,7 +145,7 @@ class TrustQuestions:
 
 
 def question(python: str) -> dict[str, Any]:
-    """The parameters of the elicitation."""
+    """Return the parameters of the elicitation."""
     message = (
         f"Codriver evaluates this project's code in another Python than the project's own, as nobody has accepted the "
         f"folder. May it run {python}, until this server ends? The REPL is then started anew, and what was "
@@ -157,7 +157,7 @@ def question(python: str) -> dict[str, Any]:
 
 
 def says_yes(result: object) -> bool:
-    """True of an elicitation's result that is the exact yes, and nothing else."""
+    """Return true of an elicitation's result that is the exact yes, and nothing else."""
     return isinstance(result, dict) and (result.get("action"), result.get("content")) == ("accept", {"answer": YES})
 
 
@@ -167,7 +167,7 @@ def takes_forms(elicitation: object) -> bool:
 
 
 def _standing_in(services: Services) -> list[Repl]:
-    """Our Pythons that stand in for the project's own until the user lets the project's run."""
+    """Our Pythons that are in for the project's own until the user lets the project's run."""
     waiting = services.core.state.waiting_for_trust()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 

@@ -110,7 +110,7 @@ class AppEventRecorder:
 
 
 def read_event(told: object, session_key: str) -> AppEvent | None:
-    """The event in a REPL's words; None for other words. See `AppEvents` for the shape."""
+    """Return the event in a REPL's words; None for other words. See `AppEvents` for the shape."""
     if not isinstance(told, dict) or not isinstance(told.get("line"), str):
         return None
     by, time, cause = mapping_of(told, "origin"), as_number(told.get("time")), told.get("dispatchId")

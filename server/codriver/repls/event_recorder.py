@@ -97,7 +97,7 @@ class EventRecorder:
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
     def cleared(self, failure: Failure) -> Failure:
-        """A failure without secrets: it is kept longer than an application's secrets are known."""
+        """Return a failure without secrets: it is kept longer than an application's secrets are known."""
 
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -168,7 +168,7 @@ class EventRecorder:
             transcript.retain_cut(cut, is_stored=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
-        """Put output into the log, and note it if nobody waits for its evaluation any more."""
+        """Put output into the log, and note it if no one waits for its evaluation any more."""
         line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
         if repl.phase == "connected" and (evaluation is None or evaluation.over):
             source = evaluation.id if evaluation else repl.key
@@ -192,7 +192,7 @@ class EventRecorder:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
     def forget(self, repl_id: str) -> None:
-        """Forget an application's sensitive texts: its REPL is gone, and its evaluations are over."""
+        """Forget an application's sensitive texts: its REPL is gone, and its evaluations have finished."""
         self._logbook.forget_sensitive(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:

@@ -31,7 +31,7 @@ class Faults:
 
 
 def _words(error: BaseException) -> str:
-    """The fault in words: of a group of faults, the first."""
+    """Return the fault in words: of a group of faults, the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
-    """`error` with its form and its place, as far as known.
+    """Return `error` with its form and its place, as far as known.
 
     `form`: the number of a form sent alone. `counts_lines`: the server knows the text's first line, and counts from it.
     """
@@ -46,7 +46,7 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
 
 
 def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
-    """The number of the form around a place."""
+    """Return the number of the form around a place."""
     if error.column is None:
         return sum(form.line <= place[0] for form in forms) or None
     # A reader stands behind the unreadable text, which may be the beginning of the next form.
@@ -55,6 +55,6 @@ def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) ->
 
 
 def _end(form: Form) -> tuple[int, int]:
-    """The line and column just behind a form."""
+    """Return the line and column just behind a form."""
     *before, last = form.text.split("\n")
     return (form.line + len(before), (1 if before else form.column) + len(last))

@@ -93,9 +93,9 @@ class Interrupter:
                 transcript.retain_stacks(dump.whole, dump.own)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
-        """Ask the REPL to interrupt; its answer in words, and whether the evaluation is over.
+        """Ask the REPL to interrupt; its answer in words, and whether the evaluation has finished.
 
-        A REPL that claims to be idle may not have begun with the code just sent, so it is asked again for a while.
+        A REPL that claims to be idle may not have started with the code just sent, so it is asked again for a while.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s

@@ -79,7 +79,7 @@ class Kind:
 
     @property
     def repl(self) -> str:
-        """The text for the setting `repl`."""
+        """Return the text for the setting `repl`."""
         return self.words[0] if self.words else self.setting
 
 
@@ -188,12 +188,15 @@ _OTHER_MARKS: Final = ("squint.edn", "build.boot")
 
 
 def by_word() -> Mapping[str, Kind]:
-    """Every kind by each of its words."""
+    """Return every kind by each of its words."""
     return {word: kind for kind in KINDS for word in kind.words}
 
 
 def kind_of(words: str) -> Kind | None:
-    """The kind that the words after `--repl` name; None for a command line. `jupyter:SPEC` names a kernelspec."""
+    """Return the kind that the words after `--repl` name; None for a command line.
+
+    `jupyter:SPEC` names a kernelspec.
+    """
     word, colon, _spec = words.strip().partition(":")
     return by_word().get(word) if not colon or word == JUPYTER else None
 
@@ -205,12 +208,12 @@ def title_of(words: str) -> str:
 
 
 def port_files() -> tuple[str, ...]:
-    """Every place of a port file, relative to a project's folder."""
+    """Return every place of a port file, relative to a project's directory."""
     return tuple(dict.fromkeys(name for kind in KINDS for name in kind.port_files))
 
 
 def key_of_port_file(name: str) -> str:
-    """The session key for the REPL of a port file: `nrepl` if several kinds write such a file."""
+    """Return the session key for the REPL of a port file: `nrepl` if several kinds write such a file."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
 
@@ -246,23 +249,23 @@ def dialect_of_key(key: str) -> str | None:
 
 
 def protocol_of_port_file(name: str) -> str:
-    """The protocol of a port file's REPL: nREPL, unless a kind says otherwise."""
+    """Return the protocol of a port file's REPL: nREPL, unless a kind says otherwise."""
     return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
 
 
 def address_of(protocol: str, place: str) -> str:
-    """The address of a REPL: `PROTOCOL://PLACE`, for nREPL only `HOST:PORT`."""
+    """Return the address of a REPL: `PROTOCOL://PLACE`, for nREPL only `HOST:PORT`."""
     return place if protocol == NREPL else f"{protocol}://{place}"
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """The protocol and the place that an address names."""
+    """Return the protocol and the place that an address names."""
     protocol, slashes, place = address.partition("://")
     return (protocol, place) if slashes else (NREPL, address)
 
 
 def project_marks() -> frozenset[str]:
-    """Files that make a folder a project whose REPL is likely to be started."""
+    """Return files that make a directory a project whose REPL is likely to be started."""
     marks = {mark for kind in KINDS for mark in kind.marks}
     return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
 
@@ -294,7 +297,7 @@ def session_for(suffix: str) -> str | None:
 
 
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
-    """The dialects that can load a source file, by its ending, the likeliest first."""
+    """Return the dialects that can load a source file, by its ending, the likeliest first."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in KINDS:
         for suffix in kind.suffixes:

@@ -72,7 +72,7 @@ class Runner:
             asyncio.get_running_loop().call_soon(ended, error)
 
     def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
-        """Whether its first evaluation opens its session in the REPL, as for lanes."""
+        """Return whether its first evaluation opens its session in the REPL, as for lanes."""
         if effect.request.background:
             return True
         repl = self._core.state.repls.get(effect.repl)
@@ -130,7 +130,7 @@ class Runner:
 
 
 def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
-    """The limits of the request, else those for such callers, else those of the settings."""
+    """Return the limits of the request, else those for such callers, else those of the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)
     return PrintLimits(
@@ -141,7 +141,7 @@ def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
 def _ending(
     evaluation: str, how: Ending | Exception, clear: Callable[[Failure], Failure], *, notes: tuple[str, ...]
 ) -> actions.EvaluationFinished:
-    """The action that reports an end. A fault of ours is raised again; its words are in the latch."""
+    """Return the action that reports an end. A fault of ours is raised again; its words are in the latch."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
         return actions.EvaluationFinished(evaluation, "failed", failure=failure, notes=notes)

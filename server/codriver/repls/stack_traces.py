@@ -32,7 +32,7 @@ BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 
 
 def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
-    """The failure in these parts, with its trace cut to the user's frames."""
+    """Return the failure in these parts, with its trace cut to the user's frames."""
     own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
@@ -53,7 +53,7 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
 
 
 def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
-    """The stack trace in these parts, with its chain; without frames if the parts have none."""
+    """Return the stack trace in these parts, with its chain; without frames if the parts have none."""
     error = read_parts(parts, dialect)
     links = [as_map(link) for link in as_list(parts.get("chain"))]
     chain = [trace_of(one, told_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
@@ -61,24 +61,24 @@ def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
 
 
 def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
-    """The stack trace of an error and of its chain; without any frame, the error's place is one."""
+    """Return the stack trace of an error and of its chain; without any frame, the error's place is one."""
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
     return replace(trace_of(error, frames), chain=tuple(chain))
 
 
 def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
-    """The stack trace of an error, without others of its chain."""
+    """Return the stack trace of an error, without others of its chain."""
     return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
 def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames of an error in the words of codriver's worker, innermost first."""
+    """Return the frames of an error in the words of codriver's worker, innermost first."""
     return tuple(read_frame(text, dialect.tooling) for text in as_strings(parts.get("trace")))
 
 
 def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
-    """A stack trace with the locals of its frames and of its chain's, from a worker's rows."""
+    """Return a stack trace with the locals of its frames and of its chain's, from a worker's rows."""
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
     for told in map(as_map, rows):
         values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
@@ -92,7 +92,7 @@ def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
 
 
 def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames told by our own code: by class and method on the JVM, else by function."""
+    """Return the frames told by our own code: by class and method on the JVM, else by function."""
     told = [as_map(item) for item in as_list(fields.get("frames"))]
     if not any("class" in frame for frame in told):
         return tuple(_frame(frame, dialect) for frame in told)
@@ -113,19 +113,19 @@ def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
 
 
 def calls_of(told: object) -> list[tuple[Mapping[str, object], str, str]]:
-    """The frames told that begin a call, each with its class and its method."""
+    """Return the frames told that begin a call, each with its class and its method."""
     frames = [as_map(item) for item in as_list(told)]
     names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
     return [(frames[place], *names[place]) for place in calls(names)]
 
 
 def real_file(name: str | None) -> str | None:
-    """The name of a file; None for the words that mean code without a file."""
+    """Return the name of a file; None for the words that mean code without a file."""
     return None if name is None or name in _NO_FILE or name.startswith("<") else name
 
 
 def as_message(message: str) -> str:
-    """The part of a message that is kept."""
+    """Return the part of a message that is kept."""
     return cut(message, MESSAGE_CHARS)
 
 

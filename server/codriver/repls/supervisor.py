@@ -67,7 +67,7 @@ LEFT_S = 2.0
 
 
 def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
-    """The profile of a REPL without withheld capabilities: each is missing, with the way to get it."""
+    """Return the profile of a REPL without withheld capabilities: each is missing, with the way to get it."""
     if not withheld:
         return profile
     capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
@@ -141,7 +141,7 @@ class Repls:
         self._connectors[protocol] = connector
 
     def adapter(self, repl: str) -> Adapter:
-        """The adapter of a connected REPL.
+        """Return the adapter of a connected REPL.
 
         Raises:
             ReplDisconnectedError: the REPL is not connected now.
@@ -153,7 +153,7 @@ class Repls:
 
     @property
     def performers(self) -> Mapping[type[dispatch.Effect], Performer]:
-        """The performers of all effects on REPLs."""
+        """Return the performers of all effects on REPLs."""
         return {
             dispatch.StartRepl: self._begin_life,
             dispatch.ConnectRepl: self._begin_life,
@@ -335,7 +335,7 @@ class Repls:
             silence.cancel()
 
     async def _placed(self, repl_id: str, profile: Profile) -> Profile:
-        """The profile, with the other working tree around the REPL, if a port file led there."""
+        """Return the profile, with the other working tree around the REPL, if a port file led there."""
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
         if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
             return profile

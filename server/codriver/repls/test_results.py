@@ -23,7 +23,7 @@ OUTPUT_CHARS: Final = 50_000
 
 
 def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
-    """The run in the answer to our own question."""
+    """Return the run in the answer to our own question."""
     fields = as_map(data)
     results = [result_of(as_map(item), dialect) for item in as_list(fields.get("results"))]
     times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
@@ -34,14 +34,14 @@ def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
 
 
 def _times(item: object) -> Iterator[TestTime]:
-    """The time of a test, told as its namespace, its name and seconds; nothing for another form."""
+    """Yield the time of a test, told as its namespace, its name and seconds; nothing for another form."""
     match item:
         case [str(namespace), str(test), float() | int() as seconds]:
             yield TestTime(namespace, test, float(seconds))
 
 
 def run_of(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
-    """The run of these results, the worst first; of `tests` tests, or as many as the results name."""
+    """Return the run of these results, the worst first; of `tests` tests, or as many as the results name."""
     outcomes = [result.outcome for result in results]
     hows = Counter(result.how for result in results if result.test != COLLECTION)
     return TestRun(
@@ -66,7 +66,7 @@ def _how(told: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
 
 
 def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
-    """The result in these parts."""
+    """Return the result in these parts."""
     outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
     file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
     # An error is reported at its throw, which may be in a library; the test's own place says more.

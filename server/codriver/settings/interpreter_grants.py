@@ -44,11 +44,11 @@ class InterpreterGrants:
 
     @property
     def is_given(self) -> bool:
-        """True from the user's permission on."""
+        """Return true from the user's permission on."""
         return self._given is not None
 
     def give(self, python: str) -> None:
-        """Let an interpreter that was asked for run from now on."""
+        """Let an interpreter that was requested run from now on."""
         self._given = python, self._asked[python]
 
     def allows(self, python: str) -> bool:

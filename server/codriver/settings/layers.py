@@ -90,7 +90,7 @@ class SettingsError(StartError):
 
     @classmethod
     def of_all(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
-        """One error that says all of `errors`, a line each; `warnings` are faults that are not fatal."""
+        """Return one error that says all of `errors`, a line each; `warnings` are faults that are not fatal."""
         one = cls(errors[0].place, "")
         one.args = ("\n".join((*map(str, errors), *warnings)),)
         one.faults, one.warnings = tuple(fault for error in errors for fault in error.faults), tuple(warnings)
@@ -98,7 +98,7 @@ class SettingsError(StartError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All faults of the settings, the fatal first, as far as the settings could be read."""
+        """Return all faults of the settings, the fatal first, as far as the settings could be read."""
         return (*(problem for _place, problem in self.faults), *self.warnings)
 
 
@@ -134,7 +134,7 @@ class Withheld:
 
     @property
     def change(self) -> str:
-        """The clause that says why the value does not count."""
+        """Return the clause that says why the value does not count."""
         if self.problem is not None:
             return f"as the acceptance has lapsed: {self.problem}"
         if self.accepted:
@@ -240,7 +240,7 @@ def held_back(withheld: Withheld, workspace: Path | None = None) -> str:
 
 
 def files(workspace: Path) -> tuple[Path, ...]:
-    """The files that settings come from, the strongest last, whether they exist or not."""
+    """Return the files that settings come from, the strongest last, whether they exist or not."""
     return user_settings_file(), project_file(workspace), own_file(workspace)
 
 
@@ -289,7 +289,7 @@ def _file_layer(layer: str, path: Path, table: Mapping[str, object], model: type
 
 
 def _nearest(given: str, names: Mapping[str, str]) -> str | None:
-    """The existing name that looks most like `given`, whatever its case and separators."""
+    """Return the existing name that looks most like `given`, whatever its case and separators."""
 
     def bare(name: str) -> str:
         return name.removeprefix(PREFIX).replace("_", "").replace("-", "").lower()
@@ -309,7 +309,7 @@ def _read(read: Callable[[Path], T], path: Path) -> T:
 
 
 def _from_text(name: str, text: str, model: type[Settings]) -> object:
-    """An environment variable's text as a value.
+    """Return an environment variable's text as a value.
 
     A list is written as JSON, or with commas between its parts. JSON first, for a command line that has a comma.
     """
@@ -381,13 +381,13 @@ class Reloader:
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        """The settings of the workspace's files that do not count."""
+        """Return the settings of the workspace's files that do not count."""
         return self._loaded.withheld
 
     def look(self) -> News | None:
-        """The changes since the last look; None for unchanged files.
+        """Return the changes since the last look; None for unchanged files.
 
-        A faulty file changes nothing: the settings stay unchanged until the file is mended.
+        A faulty file changes nothing: the settings stay unchanged until the file is fixed.
         """
         seen = self._read_files()
         if seen == self._seen:
@@ -445,7 +445,7 @@ class Reloader:
 
 
 def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
-    """The fate of a changed list that only grows while the server runs, in words."""
+    """Return the fate of a changed list that only grows while the server runs, in words."""
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
     parts = [f"{', '.join(added)} comes now"] if added else []

@@ -154,7 +154,7 @@ class NamedKernelEntry(BaseModel):
 
     @property
     def text(self) -> str:
-        """The place of the kernel, as a text names it."""
+        """Return the place of the kernel, as a text names it."""
         if self.kernel is None:
             return self.url or self.file
         return f"{self.url}{'' if self.url.endswith('/') else '/'}?kernel={quote(self.kernel)}"
@@ -174,7 +174,7 @@ class NamedKernelEntry(BaseModel):
         return env
 
     def __str__(self) -> str:
-        """The kernel as a text names it. The text holds no secret."""
+        """Return the kernel as a text names it. The text holds no secret."""
         return f"{self.key}={self.text}" if self.key else self.text
 
 
@@ -194,7 +194,7 @@ def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
 
 
 def problem_of(error: ValidationError) -> str:
-    """The first fault of the setting, in words that show none of the values: they may be secrets."""
+    """Return the first fault of the setting, in words that show none of the values: they may be secrets."""
     fault = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"][1:] if part != "NamedKernelEntry")
     words = fault["msg"].removeprefix("Value error, ")
@@ -202,7 +202,10 @@ def problem_of(error: ValidationError) -> str:
 
 
 def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
-    """The kernels of the setting. One without a token of its own has that of another kernel on the same server."""
+    """Return the kernels of the setting.
+
+    One without a token of its own has that of another kernel on the same server.
+    """
     return tuple(_named(entry, entries, environ) for entry in entries)
 
 
@@ -234,12 +237,12 @@ SPELLED: Mapping[str, str] = MappingProxyType({"auto_start_mcp_server": "autoSta
 
 
 def spelled(name: str) -> str:
-    """The name of a setting as files spell it."""
+    """Return the name of a setting as files spell it."""
     return SPELLED.get(name) or to_camel(name)
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return PREFIX + name.upper()
 
 
@@ -247,7 +250,7 @@ Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
 def _with_port(address: str) -> str:
-    """The address, if its port is a port's number."""
+    """Return the address, if its port is a port's number."""
     if not 0 < int(re.split("[:=]", address)[-1]) < 1 << 16:
         raise ValueError("a port is a number from 1 to 65535")
     return address
@@ -460,7 +463,7 @@ def allowed(name: str, model: type[Settings]) -> str:
 
 
 def printed(value: object) -> str:
-    """A value as TOML spells it."""
+    """Return a value as TOML spells it."""
     # TOML's strings are JSON's, except for one character that they may not hold unescaped.
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 

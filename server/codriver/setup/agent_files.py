@@ -75,7 +75,7 @@ class HookFile:
         return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
-        """The whole file with our hooks alone."""
+        """Return the whole file with our hooks alone."""
         command = typed(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = shipped_text(f"{HOOK_FOLDER}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
@@ -84,7 +84,7 @@ class HookFile:
 
 @cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
-    """The files of each client that has hooks, by the client's id."""
+    """Return the files of each client that has hooks, by the client's id."""
     table = tomllib.loads(shipped_text(f"{HOOK_FOLDER}/hooks.toml"))
     return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
 
@@ -139,7 +139,7 @@ class _Target:
     texts: Mapping[Path, str | None]
 
     def installed(self, text: str, *, force: bool) -> Change:
-        """The change that puts our hooks into the file, and removes older ones of ours."""
+        """Return the change that puts our hooks into the file, and removes older ones of ours."""
         try:
             before = self._before()
             after = text if before is None or self.file.is_own else _merged(before, text)
@@ -164,7 +164,7 @@ class _Target:
         return replace(self._change("skipped", change.before, change.before), problem=problem, fix=fix)
 
     def removed(self) -> Change:
-        """The change that removes our hooks from the file."""
+        """Return the change that removes our hooks from the file."""
         try:
             before = self._before()
             if before is None or not _is_ours(before):
@@ -199,13 +199,13 @@ class _Target:
 
 
 def _is_ours(hook: object) -> bool:
-    """Whether a hook, or the text of a file of hooks, is ours."""
+    """Return whether a hook, or the text of a file of hooks, is ours."""
     text = hook if isinstance(hook, str) else json.dumps(hook, ensure_ascii=False)
     return any(word in text for word in OURS)
 
 
 def _hooks_in(text: str) -> dict[str, list[Any]]:
-    """The hooks of a settings file by their events.
+    """Return the hooks of a settings file by their events.
 
     Raises:
         FileFaultError: the file is no JSON, or has another shape.
@@ -219,7 +219,7 @@ def _hooks_in(text: str) -> dict[str, list[Any]]:
 
 
 def _merged(before: str, ours: str) -> str:
-    """A settings file with our hooks behind those of others, for each event; all else as it was.
+    """Return a settings file with our hooks behind those of others, for each event; all else as it was.
 
     Raises:
         FileFaultError: the file has another shape than the client's.
@@ -279,7 +279,7 @@ class Wanted:
 
 
 def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
-    """The changes to the files for agents. A removal tells absent files only if the user named them."""
+    """Return the changes to the files for agents. A removal tells absent files only if the user named them."""
     changes: list[Change] = []
     if wanted.skills:
         changes += _plan_skills(workspace, wanted)
@@ -299,7 +299,7 @@ def skill_texts() -> Mapping[str, str]:
 
 
 def signed(text: str) -> str:
-    """A text with the line that holds its digest."""
+    """Return a text with the line that holds its digest."""
     return f"{text}<!-- codriver init {_digest(text)} -->\n"
 
 
@@ -308,7 +308,7 @@ def _digest(text: str) -> str:
 
 
 def _is_skill_of_ours(text: str) -> bool:
-    """Whether a file is as some version of codriver wrote it; git may have changed the line ends."""
+    """Return whether a file is as some version of codriver wrote it; git may have changed the line ends."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])
@@ -334,7 +334,7 @@ def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
 
 
 def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Change:
-    """The change of one file of a skill."""
+    """Return the change of one file of a skill."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError) as error:
@@ -353,12 +353,12 @@ def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Chang
 
 
 def _unless(wanted: Wanted, text: str) -> str | None:
-    """The text for a file."""
+    """Return the text for a file."""
     return None if wanted.remove else text
 
 
 def _plan_left_over(file: Path, workspace: Path) -> Change | None:
-    """The removal of a file that an older codriver wrote, if nobody has changed it."""
+    """Return the removal of a file that an older codriver wrote, if no one has changed it."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
@@ -394,7 +394,7 @@ def _plan_block(workspace: Path, *, remove: bool) -> Change:
 
 
 def _span(text: str) -> tuple[int, int] | None:
-    """The place of the block, marks included; None without a block.
+    """Return the place of the block, marks included; None without a block.
 
     Raises:
         ValueError: the marks in the text make no block.
@@ -424,7 +424,7 @@ def _with_block(text: str, span: tuple[int, int] | None) -> str:
 
 
 def _without(text: str, begin: int, end: int) -> str:
-    """The text from before the block was added."""
+    """Return the text from before the block was added."""
     line_end = _line_end(text)
     before, behind = text[:begin], text[end:]
     return before.removesuffix(line_end) + behind.removeprefix(line_end)

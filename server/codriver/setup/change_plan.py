@@ -51,7 +51,7 @@ State = Literal["add", "replace", "remove", "same", "absent", "refused", "skippe
 
 
 def find_entry(client: Client, text: str, name: str) -> Any:
-    """The entry of that name as data; None without one.
+    """Return the entry of that name as data; None without one.
 
     Raises:
         FileFaultError: the client could not read this file.
@@ -74,7 +74,7 @@ def foreign_key(client: Client, text: str) -> str | None:
 
 
 def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
-    """`text` with the entry; all else as it was.
+    """Return `text` with the entry; all else as it was.
 
     Raises:
         FileFaultError: the file has another shape than the client's documentation says.
@@ -104,7 +104,7 @@ def remove_entry(client: Client, text: str, name: str) -> str:
 
 
 def is_left_over(client: Client, text: str) -> bool:
-    """Whether the file holds nothing but the template's own text around an entry."""
+    """Return whether the file holds nothing but the template's own text around an entry."""
     if client.is_toml:
         return not text.strip()
     try:
@@ -131,7 +131,7 @@ def _data(client: Client, text: str) -> Any:
 
 
 def _toml_place(text: str, message: str) -> tuple[int, int]:
-    """The place at the end of tomllib's message: `(at line 3, column 5)` or `(at end of document)`."""
+    """Return the place at the end of tomllib's message: `(at line 3, column 5)` or `(at end of document)`."""
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
     ]
@@ -182,7 +182,7 @@ def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
-    """`text` with another entry at `keys`, or none, for any way of writing the entry.
+    """Return `text` with another entry at `keys`, or none, for any way of writing the entry.
 
     Raises:
         FileFaultError: the entry is written in a way that cannot be changed without the rest.
@@ -213,7 +213,7 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
 
 
 def _joined(text: str, block: str) -> str:
-    """`block` behind `text`, an empty line between, in the line ending of `text`."""
+    """Return `block` behind `text`, an empty line between, in the line ending of `text`."""
     newline = "\r\n" if "\r\n" in text else "\n"
     head = text.rstrip()
     block = block.replace("\n", newline)
@@ -258,7 +258,7 @@ class Change:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the change has something to write."""
+        """Return whether the change has something to write."""
         return self.state in ("add", "replace", "remove")
 
 
@@ -271,7 +271,7 @@ def plan(
     force: bool = False,
     approve: bool = False,
 ) -> tuple[Change, ...]:
-    """The change that each client's file needs so that it starts the relay for `launch.workspace`.
+    """Return the change that each client's file needs so that it starts the relay for `launch.workspace`.
 
     Without `scope`, a client's entry goes into the workspace if possible. `force` replaces a different entry of the
     same name. Clients that share a file get one entry there. With `approve` an entry has its client run all tools
@@ -301,7 +301,7 @@ def plan_removal(
     scope: Scope | None = None,
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """The change that removes each client's entry. An entry that does not start our relay needs `force`."""
+    """Return the change that removes each client's entry. An entry that does not start our relay needs `force`."""
     texts: dict[Path, str | None] = {}
     changes = []
     for client in clients:
@@ -311,7 +311,7 @@ def plan_removal(
 
 
 def diff(change: Change) -> str:
-    """The change as a unified diff; empty when nothing would happen."""
+    """Return the change as a unified diff; empty when nothing would happen."""
     if not change.is_pending:
         return ""
     lines = difflib.unified_diff(
@@ -353,7 +353,7 @@ def _put(place: Place, text: str, *, is_executable: bool = False) -> None:
 
 
 def read_file(file: Path, root: Path | None) -> str | None:
-    """The text of a file, line endings and byte order mark included; None for a missing file.
+    """Return the text of a file, line endings and byte order mark included; None for a missing file.
 
     `root`: the workspace, below which links have to stay; None for the user's own file, whose links are the user's.
     """
@@ -391,7 +391,7 @@ class _Target:
         return Change(self.client.title, self.file, state, before, after, problem, fix, told, self.root)
 
     def text(self, texts: Mapping[Path, str | None]) -> str | None:
-        """The text of the target's file, with the changes planned before."""
+        """Return the text of the target's file, with the changes planned before."""
         return texts[self.file] if self.file in texts else read_file(self.file, self.root)
 
 
@@ -408,7 +408,7 @@ def _note(texts: dict[Path, str | None], change: Change) -> None:
 
 
 def _is_approved(target: _Target, texts: Mapping[Path, str | None]) -> bool:
-    """Whether the target's present entry has its client run all tools unasked."""
+    """Return whether the target's present entry has its client run all tools unasked."""
     try:
         text = target.text(texts)
         entry = find_entry(target.client, text, target.name) if text is not None else None
@@ -457,7 +457,7 @@ def _leads_elsewhere(present: object, workspace: Path) -> str:
 
 
 def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
-    """The reason why no entry is written into a file that a team shares, and the cure."""
+    """Return the reason why no entry is written into a file that a team shares, and the cure."""
     client = target.client
     problem = "it is shared by git, and the entry would name paths of this machine: "
     first = ""
@@ -476,7 +476,7 @@ def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
 
 
 def _onto_the_path(launch: Launch) -> str:
-    """The simplest way to have the relay's command on the PATH, in words."""
+    """Return the simplest way to have the relay's command on the PATH, in words."""
     installed = "`uv tool install .` in a checkout of Codriver"
     venv = launch.python.parents[1]
     if (venv / "pyvenv.cfg").is_file() and program_in(launch.python.parent, RELAY[0]):

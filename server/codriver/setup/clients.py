@@ -72,7 +72,7 @@ class Environment:
 
     @classmethod
     def here(cls) -> Environment:
-        """The environment of this process."""
+        """Return the environment of this process."""
         platform: Platform = "linux"
         if sys.platform == "darwin":
             platform = "macos"
@@ -81,7 +81,7 @@ class Environment:
         return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
 
     def paths(self, patterns: Iterable[str]) -> list[Path]:
-        """Patterns from `clients.toml` as paths, without those in a package that is not installed."""
+        """Return patterns from `clients.toml` as paths, without those in a package that is not installed."""
         folders: dict[str, Path] = {
             "home": self.home,
             "config": self._folder("XDG_CONFIG_HOME") or self.home / ".config",
@@ -94,11 +94,11 @@ class Environment:
         return [Path(pattern.format_map(folders)) for pattern in patterns if package or _PACKAGE not in pattern]
 
     def has_command(self, name: str) -> bool:
-        """Whether the program is on the search path."""
+        """Return whether the program is on the search path."""
         return self.which(name) is not None
 
     def which(self, name: str) -> str | None:
-        """The program of that name on the search path."""
+        """Return the program of that name on the search path."""
         return shutil.which(name, path=self.variables.get("PATH", ""))
 
     def _claude_package(self) -> Path | None:
@@ -110,7 +110,7 @@ class Environment:
         return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
 
     def _folder(self, variable: str) -> Path | None:
-        """The folder in a variable; a relative path counts as none."""
+        """Return the directory in a variable; a relative path counts as none."""
         given = self.variables.get(variable, "")
         return Path(given) if given and Path(given).is_absolute() else None
 
@@ -130,18 +130,18 @@ class Launch:
 
     @classmethod
     def here(cls, workspace: Path) -> Launch:
-        """The launch by this interpreter and the relay of this user.
+        """Return the launch by this interpreter and the relay of this user.
 
         The path of the interpreter is left as it is: a virtual environment is known through its links.
         """
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
     def with_shared(self, environment: Environment) -> Launch:
-        """The launch with the command line for shared files, found on this machine."""
+        """Return the launch with the command line for shared files, found on this machine."""
         return replace(self, shared=() if is_border(str(self.workspace)) else shared_command(environment))
 
     def in_scope(self, scope: Scope) -> Launch:
-        """The launch for the files of one scope: the user's own files hold paths of this machine."""
+        """Return the launch for the files of one scope: the user's own files hold paths of this machine."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)
 
 
@@ -173,12 +173,12 @@ class Client:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The scopes in which the client keeps entries, the preferred one first."""
+        """Return the scopes in which the client keeps entries, the preferred one first."""
         places: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
         return tuple(scope for scope, files in places if files)
 
     def file(self, scope: Scope, workspace: Path, environment: Environment) -> Path:
-        """The client's file in a scope: the first existing one, else the first that it would read.
+        """Return the client's file in a scope: the first existing one, else the first that it would read.
 
         Raises:
             NoSuchScopeError: the client has no file in that scope.
@@ -192,17 +192,17 @@ class Client:
         return next((file for file in files if is_there(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
-        """Whether the workspace has traces of this client's use."""
+        """Return whether the workspace has traces of this client's use."""
         return any(is_there(workspace / mark) for mark in self.marks)
 
     def is_on(self, environment: Environment) -> bool:
-        """Whether this client seems to be installed."""
+        """Return whether this client seems to be installed."""
         return any(is_there(trace) for trace in environment.paths(self.traces)) or any(
             environment.has_command(command) for command in self.commands
         )
 
     def entry_path(self) -> tuple[str, ...]:
-        """The keys that lead to the entry in the template, without the entry's own name."""
+        """Return the keys that lead to the entry in the template, without the entry's own name."""
         keys, node = [], self._parsed(self.template)
         while NAME_KEY not in node:
             key = next(key for key, value in node.items() if isinstance(value, dict))
@@ -211,7 +211,7 @@ class Client:
         return tuple(keys)
 
     def render(self, launch: Launch, name: str) -> str:
-        """The whole file with the entry alone, as it would be written by hand."""
+        """Return the whole file with the entry alone, as it would be written by hand."""
         filled = {
             "name": name,
             "python": str(launch.python),
@@ -231,7 +231,7 @@ class Client:
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
     def approving(self) -> Client:
-        """The client with a template whose entry has the keys of `approval` too."""
+        """Return the client with a template whose entry has the keys of `approval` too."""
         template = self.template
         for key, value in self.approval.items():
             if self.is_toml:
@@ -241,7 +241,7 @@ class Client:
         return replace(self, template=template)
 
     def entry(self, launch: Launch, name: str) -> Any:
-        """The entry as data."""
+        """Return the entry as data."""
         node: Any = self._parsed(self.render(launch, name))
         for key in (*self.entry_path(), name):
             node = node[key]
@@ -259,14 +259,14 @@ def is_there(path: Path) -> bool:
 
 @cache
 def known_clients() -> Mapping[str, Client]:
-    """Every client, by its id, in the order they are shown."""
+    """Return every client, by its id, in the order they are shown."""
     folder = shipped_folder("wrapper-config")
     table = tomllib.loads((folder / "clients.toml").read_text(encoding="utf-8"))
     return MappingProxyType({name: _client(name, row, folder) for name, row in table.items()})
 
 
 def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
-    """The clients of those names; `all` means every one.
+    """Return the clients of those names; `all` means every one.
 
     Raises:
         UnknownClientError: a name is no client's.
@@ -284,7 +284,7 @@ def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
 
 
 def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
-    """The clients with traces in this workspace or on this machine."""
+    """Return the clients with traces in this workspace or on this machine."""
     return tuple(
         client for client in known_clients().values() if client.is_used_in(workspace) or client.is_on(environment)
     )
@@ -301,12 +301,12 @@ def command_line(entry: object) -> tuple[str, ...]:
 
 
 def starts_relay(entry: object) -> bool:
-    """Whether an entry starts our relay, from whatever place."""
+    """Return whether an entry starts our relay, from whatever place."""
     return any(re.search(r"codriver[-_]relay(\.py)?\Z", word) for word in command_line(entry))
 
 
 def is_shareable(words: tuple[str, ...]) -> bool:
-    """Whether a command line is ours, for files that a team shares."""
+    """Return whether a command line is ours, for files that a team shares."""
     return words == RELAY or (words[:2] == ("uvx", "--from") and words[3:] == RELAY and "codriver" in words[2])
 
 
@@ -331,18 +331,18 @@ def is_as_good(present: object, entry: object) -> bool:
 
 
 def is_versioned(workspace: Path) -> bool:
-    """Whether a folder lies in a git repository, so that others get its files too."""
+    """Return whether a directory is in a git repository, so that others get its files too."""
     return any(is_there(folder / ".git") for folder in (workspace, *workspace.parents))
 
 
 def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry without its command line."""
+    """Return an entry without its command line."""
     rest = ((key, value) for key, value in entry.items() if key not in ("command", "args"))
     return {key: _rest(one) if key == "transport" and isinstance(one, dict) else one for key, one in rest}
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:
-    """The relay's command line on any machine with Codriver; empty if none works on this machine.
+    """Return the relay's command line on any machine with Codriver; empty if none works on this machine.
 
     The relay on the search path may be another installation's, and has to know `auto`.
     """
@@ -381,13 +381,13 @@ def registry_version() -> str:
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:
-    """The name of the entry. In a file read in all workspaces, each workspace has an entry of its own."""
+    """Return the name of the entry. In a file read in all workspaces, each workspace has an entry of its own."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
 def shipped_text(name: str, folder: Path | None = None) -> str:
-    """The text of a file of `wrapper-config/`. `folder`: another place of `wrapper-config/` than ours."""
+    """Return the text of a file of `wrapper-config/`. `folder`: another place of `wrapper-config/` than ours."""
     return ((folder or shipped_folder("wrapper-config")) / name).read_text(encoding="utf-8")
 
 
@@ -433,18 +433,18 @@ class PrintedClient:
     blocks: tuple[Block, ...]
 
     def render(self, block: Block, launch: Launch) -> str:
-        """The text of a block, filled in."""
+        """Return the text of a block, filled in."""
         client = Client(self.id, self.title, block.template, is_toml=False, next=self.next)
         return client.render(launch.in_scope(self.scope), entry_name(self.scope, launch.workspace))
 
     def to_text(self, launch: Launch) -> str:
-        """All texts for pasting, each block behind its place, and the next steps."""
+        """Return all texts for pasting, each block behind its place, and the next steps."""
         parts = [f"{self.title}: paste into {block.place}\n\n{self.render(block, launch)}" for block in self.blocks]
         return "\n".join([*parts, f"then {self.next}\n"])
 
 
 def printed_clients() -> Mapping[str, PrintedClient]:
-    """Every client whose entry is printed, by its id."""
+    """Return every client whose entry is printed, by its id."""
     table = tomllib.loads(shipped_text("printed.toml"))
     return MappingProxyType({name: _printed_client(name, row) for name, row in table.items()})
 

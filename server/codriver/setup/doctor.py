@@ -111,7 +111,7 @@ def diagnose(
 
 
 def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
-    """The answer of a tool; else the reason in words why none came."""
+    """Return the answer of a tool; else the reason in words why none came."""
     try:
         answer = ask(tool, {})
     except (CodriverError, OSError, ValueError) as error:  # the answering program may not even speak JSON
@@ -134,7 +134,7 @@ def _check_versions() -> Check:
 
 
 def _check_programs() -> Iterator[Check]:
-    """The check that a server started by a client with a window finds programs too: on macOS."""
+    """Yield the check that a server started by a client with a window finds programs too: on macOS."""
     if found := folders_to_add(":".join(LAUNCHD_PATH)):
         text = f"servers that clients with a window start get launchd's PATH, and also look in {', '.join(found)}"
         yield Check("programs", "ok", text)
@@ -172,7 +172,7 @@ def _in_brackets(problem: str | None) -> str:
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
-    """Skills that nobody sees: skills from a source that is not allowed, and unreadable ones."""
+    """Yield skills that no one sees: skills from a source that is not allowed, and unreadable ones."""
     allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
     found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
@@ -223,7 +223,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
 
 
 def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
-    """The check of a server that does not answer, with advice by the files in the workspace."""
+    """Return the check of a server that does not answer, with advice by the files in the workspace."""
     written = _written_port(file)
     if not written:
         if is_stopped_for_good(workspace):
@@ -323,7 +323,7 @@ def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
 
 
 def _written_port(file: Path) -> str:
-    """The port in the port file, as text; empty without a valid one."""
+    """Return the port in the port file, as text; empty without a valid one."""
     try:
         return str(read_port(file.parent))
     except ValueError:
@@ -333,7 +333,10 @@ def _written_port(file: Path) -> str:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Whether others may write. The user's own group does not count: many systems give each user a group alone."""
+    """Return whether others may write.
+
+    The user's own group does not count: many systems give each user a group alone.
+    """
     if stat.S_ISLNK(status.st_mode):
         return False
     return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_own_group(status.st_gid))
@@ -378,7 +381,7 @@ def _has_jupyter() -> bool:
 
 
 def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """Without a server nobody has tried the kernels that a human started here, but they can be listed."""
+    """Without a server no one has tried the kernels that a human started here, but they can be listed."""
     cure = "codriver serve connects to it" if _has_jupyter() else INSTALL
     folder = runtime_folder({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), folder).look().kernels:

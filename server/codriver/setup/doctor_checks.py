@@ -115,11 +115,11 @@ class Report:
 
     @property
     def indent(self) -> int:
-        """The column at which the texts of the checks begin."""
+        """Return the column at which the texts of the checks begin."""
         return max((len(check.area) for check in self.checks), default=0) + 9  # a mark of five, and two spaces twice
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON values, with camelCase keys."""
+        """Return the report as JSON values, with camelCase keys."""
         return {
             "ok": self.exit_status == 0,
             "checks": [asdict(check) for check in self.checks],
@@ -127,11 +127,11 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """The report for a terminal of any width: a line for each check, and the cure below it."""
+        """Return the report for a terminal of any width: a line for each check, and the cure below it."""
         return "".join(text for _, text in self.pieces())
 
     def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
-        """The report in pieces, each with its tone. If brief, without the checks that pass."""
+        """Yield the report in chunks, each with its tone. If brief, without the checks that pass."""
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:
@@ -148,7 +148,7 @@ class Report:
             yield "ok", f"\n{self._good_news()}\n"
 
     def _good_news(self) -> str:
-        """The good news that nothing is wrong, with the praise that is due."""
+        """Return the good news that nothing is wrong, with the praise that is due."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
         return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
@@ -191,7 +191,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
-    """Checks of the entries of the clients found here."""
+    """Yield checks of the entries of the clients found here."""
     clients = found_clients(launch.workspace, environment)
     if not clients:
         yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
@@ -200,7 +200,7 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
 
 
 def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
-    """The check of one client's entry: in the workspace, else in the user's own file."""
+    """Return the check of one client's entry: in the workspace, else in the user's own file."""
     changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:
@@ -216,7 +216,7 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
 
 
 def _judge_good(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """A shared entry that may be right, while its program is missing here."""
+    """Return a shared entry that may be right, while its program is missing here."""
     command, *_ = command_line(_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
         fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
@@ -225,7 +225,7 @@ def _judge_good(client: Client, change: Change, launch: Launch, environment: Env
 
 
 def _judge_other(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """A different entry, which still works if all its files exist, such as another Python of ours."""
+    """Return a different entry, which still works if all its files exist, such as another Python of ours."""
     if change.state == "replace":
         fix = f"codriver init --client {client.id} writes one without paths of this machine"
         change = replace(change, problem="it has an older entry of codriver", fix=fix)
@@ -240,13 +240,13 @@ def _judge_other(client: Client, change: Change, launch: Launch, environment: En
 
 
 def _entry(client: Client, change: Change, launch: Launch) -> object:
-    """The entry in the file now."""
+    """Return the entry in the file now."""
     scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
     return None if change.before is None else find_entry(client, change.before, entry_name(scope, launch.workspace))
 
 
 def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """True if a word of a command line names a missing program or script."""
+    """Return true if a word of a command line names a missing program or script."""
     if Path(word).is_absolute():
         return (is_command or word.endswith(".py")) and not Path(word).exists()
     return is_command and not environment.has_command(word)
@@ -258,7 +258,7 @@ PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 
 
 def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
-    """Checks of the hooks installed in the workspace; none for clients without hooks."""
+    """Yield checks of the hooks installed in the workspace; none for clients without hooks."""
     recorded = json.loads(shipped_text(f"{HOOK_FOLDER}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
@@ -291,7 +291,7 @@ class _Runner:
         self._recorded = recorded
 
     def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
-        """The event with the time and the answer, and whether the answer is valid."""
+        """Return the event with the time and the answer, and whether the answer is valid."""
         started = time.monotonic()
         call = _calls(client, file, self._launch).get(event)
         answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
@@ -327,7 +327,7 @@ class _Runner:
         return json.dumps(answer, ensure_ascii=False)
 
     def _filled(self, value: Any, event: str) -> Any:
-        """A value with the recorded input's values in place of the client's placeholders."""
+        """Return a value with the recorded input's values in place of the client's placeholders."""
 
         def found(placeholder: re.Match[str]) -> str:
             node: Any = self._recorded[event]
@@ -380,7 +380,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> R
 
 
 def _told(session: Mapping[str, Any], way: Steps | None) -> str:
-    """The row of a loaded seam: its provider, its frames by name, and its faults."""
+    """Return the row of a loaded seam: its provider, its frames by name, and its faults."""
     support, shown = session["capabilities"][SEAM], session.get(SEAM)
     by = f"by {support.get('op')}"
     if not isinstance(shown, dict):
@@ -397,7 +397,7 @@ def _told(session: Mapping[str, Any], way: Steps | None) -> str:
 
 
 def _left_behind(session: Mapping[str, Any]) -> Row | None:
-    """The row of a port file that leads to no REPL: its application has ended."""
+    """Return the row of a port file that leads to no REPL: its application has ended."""
     if session.get("kind") != "port-file":
         return None
     file = session.get("origin")  # the check of the REPL says why
@@ -430,7 +430,7 @@ def _of(session: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(ask: Ask, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """The answer of a tool; empty without one."""
+    """Return the answer of a tool; empty without one."""
     try:
         answer = ask(tool, arguments)
     except (CodriverError, OSError, LookupError, ValueError):  # the row then tells the cure, and not the reason
@@ -466,7 +466,7 @@ def obstacle(launch: Launch, port_file: Path) -> str | None:
 
 
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
-    """The check of a REPL that others than this user's programs may reach."""
+    """Yield the check of a REPL that others than this user's programs may reach."""
     if not is_loopback(host):
         text = f"{name}: {host} is another machine; code and results cross the network as plain text"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
@@ -485,7 +485,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 
 
 def _way(address: str) -> str:
-    """The way to a REPL at whose port somebody else listens."""
+    """Return the way to a REPL at whose port somebody else listens."""
     return (
         f"codriver serve --nrepl {address}, or nrepl in your own settings, if that is meant; else start your REPL again"
     )
@@ -506,7 +506,7 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
 
 
 def wide_listener(port: int) -> str | None:
-    """The address beyond loopback on which something here listens at `port`; None without one."""
+    """Return the address beyond loopback on which something here listens at `port`; None without one."""
     try:
         hosts = listening_hosts(port)
     except OSError:
@@ -515,7 +515,7 @@ def wide_listener(port: int) -> str | None:
 
 
 def has_listener(port: int) -> bool:
-    """True if something on this machine takes connections at `port` by a loopback address."""
+    """Return true if something on this machine takes connections at `port` by a loopback address."""
     if not 0 < port <= LARGEST_PORT:  # some resolvers take the port modulo 65536: another server's
         return False
     for host in ("127.0.0.1", "::1"):

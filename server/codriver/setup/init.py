@@ -89,7 +89,7 @@ class InitOptions:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a removal removes only the parts that it names."""
+        """Return whether a removal removes only the parts that it names."""
         return self.remove and (self.skills or self.agents_md or self.hooks)
 
 
@@ -111,7 +111,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
 
     Raises:
         UnknownClientError: a named client is unknown.
-        NoSuchScopeError: a client has no file in the scope asked for.
+        NoSuchScopeError: a client has no file in the scope requested.
         StartError: the workspace cannot be looked into.
     """
     _look_into(launch.workspace)
@@ -215,7 +215,7 @@ def _look_into(workspace: Path) -> None:
 
 
 def _grants(clients: Sequence[Client]) -> list[str]:
-    """The permission that `approve` grants, a line for each client."""
+    """Return the permission that `approve` grants, a line for each client."""
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
@@ -261,7 +261,7 @@ def _repl_line(projects: Sequence[Project], workspace: Path, environment: Enviro
 
 
 def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple[Change, ...]:
-    """The change of `codriver.toml`: the REPL to start, and the requested toolset."""
+    """Return the change of `codriver.toml`: the REPL to start, and the requested toolset."""
     if not repl_line and toolset is None:
         return ()
     file = workspace / "codriver.toml"
@@ -305,13 +305,13 @@ def _plan_unmark(
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:
-    """Whether the workspace's settings name a REPL, or are unreadable and so must be left alone."""
+    """Return whether the workspace's settings name a REPL, or are unreadable and so must be left alone."""
     named = _named_repls(workspace)
     return named is None or bool(named)
 
 
 def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """The REPLs that the workspace's settings name, by setting; None for unreadable settings."""
+    """Return the REPLs that the workspace's settings name, by setting; None for unreadable settings."""
     try:
         own, project = (
             toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
@@ -355,7 +355,7 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
 
 def _done(change: Change) -> Change:
-    """Make a change, and keep account of the folders made for it; the change, refused if it failed."""
+    """Make a change, and keep account of the directories made for it; the change, refused if it failed."""
     made = missing_above(change.file) if change.is_pending else ()
     try:
         apply(change)
@@ -369,7 +369,7 @@ def _done(change: Change) -> Change:
 
 
 def _lacking(options: InitOptions) -> tuple[Client, ...]:
-    """The clients named only by `all` that keep no entries in the scope asked for."""
+    """Return the clients named only by `all` that keep no entries in the scope requested."""
     if "all" not in options.clients or options.scope is None:
         return ()
     unnamed = [client for name, client in known_clients().items() if name not in options.clients]
@@ -400,7 +400,7 @@ def _next_steps(
 
 
 def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
-    """The advice on the files in the workspace that a team may share."""
+    """Return the advice on the files in the workspace that a team may share."""
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"
@@ -460,7 +460,7 @@ def missing_above(file: Path) -> tuple[Path, ...]:
 
 
 def record(folders: Iterable[Path]) -> None:
-    """Remember that these folders were made. Without a written record they stay for good."""
+    """Remember that these directories were made. Without a written record they stay permanently."""
     made = {str(folder) for folder in folders if folder.is_dir()}
     known = _recorded()
     if not made <= known:
@@ -480,7 +480,7 @@ def take_out(file: Path) -> None:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Whether the folder could be removed, as it was empty and no link."""
+    """Return whether the directory could be removed, as it was empty and no link."""
     try:
         with files.locate(folder, Links.OWN, is_last_followed=False) as place:
             place.remove_folder()
@@ -508,7 +508,7 @@ _BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
 
 
 def can_start(project: Project, workspace: Path, environment: Environment) -> bool:
-    """True if a program for the project's REPL is installed. Python and its Lisp need only ours."""
+    """Return true if a program for the project's REPL is installed. Python and its Lisp need only ours."""
     return not project.programs or any(_has_program(name, workspace, environment) for name in project.programs)
 
 
@@ -519,7 +519,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 
 
 def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """The lines for a terminal on a linked working tree's own parts; none for any other folder."""
+    """Yield the lines for a terminal on a linked working tree's own parts; none for any other directory."""
     main = main_checkout(workspace)
     if main is None:
         return
@@ -532,7 +532,7 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
-    """A table with a line for each client that `init` knows, as seen from `launch.workspace`.
+    """Return a table with a line for each client that `init` knows, as seen from `launch.workspace`.
 
     `seen`: the time of each client's last connection, in any workspace, in seconds since 1970.
     """
@@ -554,7 +554,7 @@ def _row(client: Client, launch: Launch, environment: Environment, seen: Mapping
 
 
 def _moment(when: int | None) -> str:
-    """A time for a person, in the time zone of this machine."""
+    """Return a time for a person, in the time zone of this machine."""
     return "never" if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
 
 
@@ -574,7 +574,7 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
 
 
 def _shown(file: Path, workspace: Path, home: Path) -> str:
-    """The path in a person's short form."""
+    """Return the path in a person's short form."""
     if file.is_relative_to(workspace):
         return str(file.relative_to(workspace))
     return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)

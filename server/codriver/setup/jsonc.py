@@ -52,12 +52,12 @@ class Node:
     members: tuple[Member, ...] = ()
 
     def member(self, key: str) -> Member | None:
-        """The member of that name; the last one, as readers of JSON take it."""
+        """Return the member of that name; the last one, as readers of JSON take it."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
-    """The value in `text`; None if the text holds only blanks and comments.
+    """Return the value in `text`; None if the text holds only blanks and comments.
 
     Raises:
         FileFaultError: the text is no JSON, or has comments or commas that the arguments forbid.
@@ -66,7 +66,7 @@ def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> 
 
 
 def with_member(text: str, path: Sequence[str], value: object) -> str:
-    """`text` with the member at `path` set to `value`; missing objects on the way are made.
+    """Return `text` with the member at `path` set to `value`; missing objects on the way are made.
 
     Raises:
         FileFaultError: the text is no JSON, or something on the way is no object.
@@ -81,7 +81,7 @@ def with_member(text: str, path: Sequence[str], value: object) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """`text` without the member at `path`; unchanged without such a member.
+    """Return `text` without the member at `path`; unchanged without such a member.
 
     Raises:
         FileFaultError: the text is no JSON, or something on the way is no object.
@@ -95,7 +95,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 
 def without_entry(text: str, path: Sequence[str]) -> str:
-    """`text` without the member at `path`, and without the objects on the way that are then empty.
+    """Return `text` without the member at `path`, and without the objects on the way that are then empty.
 
     The outermost object stays, and so does an object with a comment.
 
@@ -118,7 +118,7 @@ def without_entry(text: str, path: Sequence[str]) -> str:
 
 
 def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\n") -> str:
-    """`value` as JSON for people: objects on several lines, lists of plain values on one."""
+    """Return `value` as JSON for people: objects on several lines, lists of plain values on one."""
     if isinstance(value, dict) and value:
         inner = indent + unit
         members = (
@@ -130,13 +130,13 @@ def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """The line and the column, from 1, of an offset."""
+    """Return the line and the column, from 1, of an offset."""
     line_start = text.rfind("\n", 0, offset) + 1
     return text.count("\n", 0, offset) + 1, offset - line_start + 1
 
 
 def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str]]:
-    """The deepest existing object on the way to `path`, and the remaining keys."""
+    """Return the deepest existing object on the way to `path`, and the remaining keys."""
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
@@ -212,7 +212,10 @@ class _Parser:
         return Node(items, start, self._at)
 
     def _closes(self, bracket: str, comma: int | None) -> bool:
-        """Whether the next character ends this object or array. A trailing comma before it is a fault if forbidden."""
+        """Return whether the next character ends this object or array.
+
+        A trailing comma before it is a fault if forbidden.
+        """
         if not self._text.startswith(bracket, self._at):
             return False
         if comma is not None and not self._trailing_commas:
@@ -220,7 +223,7 @@ class _Parser:
         return True
 
     def _comma(self, bracket: str) -> int | None:
-        """The place of the comma behind a value; None when `bracket` follows."""
+        """Return the place of the comma behind a value; None when `bracket` follows."""
         self._skip()
         at = self._at
         if self._text.startswith(",", at):
@@ -319,12 +322,12 @@ class _Edit:
         return self._text[: holder.start] + inside + new + self._text[holder.end - 1 :]
 
     def _before_close(self, holder: Node, at: int) -> str:
-        """The text from `at` on; a closing bracket right at `at` moves to a line of its own."""
+        """Return the text from `at` on; a closing bracket right at `at` moves to a line of its own."""
         rest = self._text[at:]
         return self._newline + self._indent(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 
     def _line_rest(self, at: int) -> int:
-        """The end of the blanks and comments behind `at` on the same line."""
+        """Return the end of the blanks and comments behind `at` on the same line."""
         while found := re.compile(r"[ \t]*(//[^\r\n]*|/\*[^\n]*?\*/)").match(self._text, at):
             at = found.end()
         return at
@@ -336,7 +339,7 @@ class _Edit:
         return dump(value, unit=self._unit, indent=indent, newline=self._newline)
 
     def _indent(self, at: int) -> str:
-        """The blanks at the beginning of the line of `at`."""
+        """Return the blanks at the beginning of the line of `at`."""
         line_start = self._text.rfind("\n", 0, at) + 1
         found = re.compile(r"[ \t]*").match(self._text, line_start)
         return found.group() if found else ""

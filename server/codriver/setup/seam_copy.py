@@ -104,7 +104,7 @@ def _sources() -> Mapping[str, Path]:
 
 
 def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """The files in the folder."""
+    """Return the files in the directory."""
     found: dict[str, bytes] = {}
     for name in names:
         try:
@@ -115,17 +115,17 @@ def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _is_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
-    """True if a file is as an earlier copy left it."""
+    """Return true if a file is as an earlier copy left it."""
     return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
 
 
 def _digest(data: bytes) -> str:
-    """The digest of a file, after undoing git's changes of line ends."""
+    """Return the digest of a file, after undoing git's changes of line ends."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def _recorded(record: bytes) -> Mapping[str, str]:
-    """The digests in a record, by name."""
+    """Return the digests in a record, by name."""
     lines = map(_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
     return {line[2]: line[1] for line in lines if line}
 

@@ -49,7 +49,7 @@ class JarIndex:
         self._known: dict[Path, tuple[object, tuple[tuple[str, str], ...]]] = {}
 
     def skills(self, jar: Path) -> tuple[tuple[str, str], ...]:
-        """Return the folder and the name of each skill in a jar."""
+        """Return the directory and the name of each skill in a jar."""
         stamp = file_stamp(jar)
         known = self._known.get(jar)
         if known is None or known[0] != stamp:
@@ -64,7 +64,7 @@ def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
 
 
 def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:
-    """Yield the folders that look like a skill in the packages and jars that the workspace depends on."""
+    """Yield the directories that look like a skill in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
         for pattern in _IN_PACKAGE:
             for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
@@ -82,7 +82,7 @@ def jar_name(jar: Path) -> str:
 
 
 def _on_disk(source: str, place: Path, within: Path) -> Iterator[Candidate]:
-    """Yield the skills in a folder of skills. Links that lead out of `within` are passed over."""
+    """Yield the skills in a directory of skills. Links that lead out of `within` are passed over."""
     try:
         entries = sorted(islice(place.iterdir(), MAX_ENTRIES))
     except OSError:
@@ -114,6 +114,6 @@ def _jars(workspace: Path) -> tuple[Path, ...]:
 
 
 def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
-    """Return the folder and the name of each skill in a jar."""
+    """Return the directory and the name of each skill in a jar."""
     found = (_IN_JAR.fullmatch(name) for name in entry_sizes(jar, workspace))
     return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES))

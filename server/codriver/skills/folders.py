@@ -57,7 +57,7 @@ class Folder(Protocol):
         """
 
     def tree(self) -> Tree:
-        """Return all files and folders that can be read.
+        """Return all files and directories that can be read.
 
         Raises:
             TooManyFilesError: there are too many.
@@ -84,7 +84,7 @@ class DiskFolder:
             raise PermissionError(path) from error
 
     def tree(self) -> Tree:
-        """See `Folder.tree`. Links to files count as files, links to folders are not followed."""
+        """See `Folder.tree`. Links to files count as files, links to directories are not followed."""
         sizes: dict[str, int] = {}
         folders: set[str] = set()
         for path, is_folder in self._entries(""):
@@ -105,7 +105,7 @@ class DiskFolder:
         return tuple(file_stamp(self.root / path) for path in (*tree.files, *sorted(tree.folders)))
 
     def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """Yield the path of each entry below a folder, and whether it is a folder."""
+        """Yield the path of each entry below a directory, and whether it is a directory."""
         try:
             with os.scandir(self.root / folder) as entries:
                 few = islice(entries, MAX_FILES + MAX_FOLDERS + 1)

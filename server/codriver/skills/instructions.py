@@ -71,12 +71,12 @@ def instructions(
     to_have_one: str = "",
     trust_adds: str = "",
 ) -> str:
-    """The instructions of a client: the REPLs that are connected, the way to work, and the skills.
+    """Return the instructions of a client: the REPLs that are connected, the way to work, and the skills.
 
     Of the tools only those in `offered` are named, all for None. `to_have_one`: the way to a REPL when none is
     connected or on its way, if more is known than that one can be started. `trust_adds`: what `codriver trust` would
-    add to a workspace that nobody has accepted. At most `INSTRUCTIONS_CHARS` characters,
-    however many REPLs and skills there are.
+    add to a workspace that no one has accepted. At most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills
+    there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
     if trust_adds:
@@ -139,7 +139,7 @@ def _named(repl: Connected) -> str:
 
 
 def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
-    """The way to work with the tools that there are."""
+    """Return the way to work with the tools that there are."""
     if evaluates and (offered is None or "evaluate_code" in offered):
         return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
     why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
@@ -148,7 +148,7 @@ def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
 
 
 def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
-    """The skills' lines, as many as fit into `budget` characters."""
+    """Yield the skills' lines, as many as fit into `budget` characters."""
     if not skills:
         return
     head = "Read first:"

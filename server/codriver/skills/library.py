@@ -48,7 +48,7 @@ class Skill:
 
     @property
     def front_matter(self) -> Mapping[str, Any]:
-        """The front matter of its `SKILL.md`.
+        """Return the front matter of its `SKILL.md`.
 
         Raises:
             FrontMatterError: it cannot be used. Only Codriver's own skills are not checked before they are offered.
@@ -62,7 +62,7 @@ class Skill:
 
     @property
     def uri(self) -> str:
-        """The address at which the skill's guide is read."""
+        """Return the address at which the skill's guide is read."""
         return self.address(FILE)
 
     def address(self, path: str = "") -> str:
@@ -95,7 +95,7 @@ class Selection:
 
     @property
     def looks_into_dependencies(self) -> bool:
-        """Whether any dependency may offer skills: only then is it worth looking for them."""
+        """Return whether any dependency may offer skills: only then is it worth looking for them."""
         return bool(self.sources - {WORKSPACE})
 
 
@@ -137,7 +137,7 @@ class SkillLibrary:
     def find(self, uri: str) -> tuple[Skill, str]:
         """Return the skill that an address leads to, and the path within it, which may not exist.
 
-        The path is empty for the skill's folder.
+        The path is empty for the skill's directory.
 
         Raises:
             RefusedError: no such skill is on offer; or the path is absolute or leads out of the skill, also after
@@ -226,10 +226,10 @@ def _read_skills(candidates: Sequence[Candidate], *, checks_own: bool = False) -
 
 
 def _read_skill(candidate: Candidate, *, checks: bool) -> Skill:
-    """Return the skill in a folder.
+    """Return the skill in a directory.
 
     Raises:
-        OSError, FrontMatterError, TooManyFilesError: the folder is no skill that every client can use.
+        OSError, FrontMatterError, TooManyFilesError: the directory is no skill that every client can use.
     """
     guide = candidate.folder.read(FILE)
     if guide is None:

@@ -59,7 +59,7 @@ _STEP: Final = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLO
 
 
 def mode_of(status: os.stat_result) -> int:
-    """The rights that a mode gives, without the kind of file."""
+    """Return the rights that a mode gives, without the kind of file."""
     return stat.S_IMODE(status.st_mode)
 
 
@@ -73,7 +73,7 @@ if sys.platform == "win32":
         return True
 
     def set_mode(_file: int, _mode: int) -> None:
-        """Nothing: a file has the access list of its folder."""
+        """Nothing: a file has the access list of its directory."""
 
     def give(_file: int, _owner: tuple[int, int]) -> None:
         """Nothing: a file belongs to its maker."""
@@ -87,7 +87,7 @@ if sys.platform == "win32":
     """The access list of a security descriptor, protected. Source: SECURITY_INFORMATION."""
 
     def close_folder(path: str) -> None:
-        """Let nobody but this user and administrators into a folder.
+        """Let no one but this user and administrators into a directory.
 
         Raises:
             OSError: its file system has no access lists.
@@ -106,7 +106,7 @@ if sys.platform == "win32":
 else:
 
     def is_own_group(number: int) -> bool:
-        """True for the group of this process. Many systems give each user one alone."""
+        """Return true for the group of this process. Many systems give each user one alone."""
         return number == os.getgid()
 
     def set_mode(file: int, mode: int) -> None:
@@ -129,7 +129,7 @@ FINDS_OTHER_SPELLINGS: Final = sys.platform in ("win32", "darwin")
 
 
 def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
-    """The path with each of its names as the folder has it, as far as there is such a file. Asks the disk."""
+    """Return the path with each of its names as the directory has it, as far as there is such a file. Asks the disk."""
     if not finds_others:
         return path
     found = Path(path.anchor)
@@ -139,7 +139,7 @@ def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Pat
 
 
 def _as_listed(folder: Path, name: str) -> str:
-    """The name in the folder's list that means the same file; the given name without one."""
+    """Return the name in the directory's list that means the same file; the given name without one."""
     with suppress(OSError):
         listed = os.listdir(folder)  # noqa: PTH208  # names, of which most are never looked at
         if name not in listed:
@@ -163,27 +163,27 @@ class OpenFolder:
 
     @classmethod
     def at(cls, path: Path) -> Self:
-        """The folder at a path, whose links are followed, by a descriptor to walk on from."""
+        """Return the directory at a path, whose links are followed, by a descriptor to walk on from."""
         return cls(None, os.open(path, _STEP))
 
     @classmethod
     def believed(cls, path: Path) -> Self:
-        """The folder at a path, held by that path. Raises FileNotFoundError."""
+        """Return the directory at a path, held by that path. Raises FileNotFoundError."""
         path.stat()
         return cls(path)
 
     def below(self, name: str) -> Self:
-        """A folder in it, by a descriptor. Raises OSError for a link."""
+        """Return a directory in it, by a descriptor. Raises OSError for a link."""
         return type(self)(None, os.open(name, _STEP | NOFOLLOW, dir_fd=self._descriptor))
 
     def close(self) -> None:
-        """Let the folder go. Again is harmless."""
+        """Let the directory go. Again is harmless."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def target_of(self, name: str) -> str | None:
-        """The target of a link; None for any other entry, or a missing one."""
+        """Return the target of a link; None for any other entry, or a missing one."""
         try:
             return os.readlink(self._where(name), dir_fd=self._descriptor)
         except OSError as error:
@@ -192,23 +192,23 @@ class OpenFolder:
             raise
 
     def status(self) -> os.stat_result:
-        """The folder's own status."""
+        """Return the directory's own status."""
         return Path(self._where(".")).stat() if self._descriptor is None else os.fstat(self._descriptor)
 
     def status_of(self, name: str) -> os.stat_result:
-        """The status of an entry. Raises FileNotFoundError."""
+        """Return the status of an entry. Raises FileNotFoundError."""
         return os.stat(self._where(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def open(self, name: str, flags: int, mode: int) -> int:
-        """A descriptor of a file, made with this mode where `flags` say so."""
+        """Return a descriptor of a file, made with this mode where `flags` say so."""
         return patiently(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
 
     def is_writable(self, name: str) -> bool:
-        """True if mode and file system let this user write to an entry."""
+        """Return true if mode and file system let this user write to an entry."""
         return os.access(self._where(name), os.W_OK, dir_fd=self._descriptor)
 
     def replace(self, name: str, by: str) -> None:
-        """Give the entry `by` this name, in place of the former entry."""
+        """Give the entry `by` this name, in place of the previous entry."""
         here = self._descriptor
         patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=here, dst_dir_fd=here))
 
@@ -224,26 +224,26 @@ class OpenFolder:
         patiently(lambda: os.link(there, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False))
 
     def remove(self, name: str) -> None:
-        """Remove an entry that is no folder. Raises FileNotFoundError."""
+        """Remove an entry that is no directory. Raises FileNotFoundError."""
         patiently(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
 
     def make_folder(self, name: str, mode: int = 0o777) -> None:
-        """Make a folder with this mode, less the user's umask. Raises FileExistsError."""
+        """Make a directory with this mode, less the user's umask. Raises FileExistsError."""
         os.mkdir(self._where(name), mode, dir_fd=self._descriptor)
 
     def remove_folder(self, name: str) -> None:
-        """Remove an empty folder."""
+        """Remove an empty directory."""
         patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
     def close_to_others(self) -> None:
-        """Let nobody but this user and administrators into the folder."""
+        """Let no one but this user and administrators into the directory."""
         if sys.platform == "win32":
             close_folder(self._where("."))
         else:
             os.chmod(self._where("."), PRIVATE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """Put the entries on the disk for good, where the file system can do that with folders."""
+        """Put the entries on the disk permanently, where the file system can do that with directories."""
         with contextlib.suppress(OSError):
             descriptor = os.open(self._where("."), _FOLDER, dir_fd=self._descriptor)
             try:
@@ -270,7 +270,7 @@ def rename(path: Path, to: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all entries that can be removed."""
+    """Remove a directory with all entries that can be removed."""
     from shutil import rmtree  # noqa: PLC0415  # reading files alone needs none of it
 
     try:

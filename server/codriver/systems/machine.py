@@ -26,7 +26,7 @@ IS_TCP, LISTENS = 2, 1
 if sys.platform == "win32":
 
     def started_at() -> float:
-        """The time at which the machine was started, in seconds since the epoch."""
+        """Return the time at which the machine was started, in seconds since the epoch."""
         return time.time() - time.monotonic()
 
     def user_name(_number: int) -> str | None:
@@ -40,7 +40,7 @@ if sys.platform == "win32":
 else:
 
     def started_at() -> float:
-        """The time at which the machine was started, in seconds since the epoch."""
+        """Return the time at which the machine was started, in seconds since the epoch."""
         # The usual clock of Linux stands still while the machine sleeps; other systems' clocks go on.
         clock = time.CLOCK_MONOTONIC
         if sys.platform == "linux":
@@ -48,7 +48,7 @@ else:
         return time.time() - time.clock_gettime(clock)
 
     def user_name(number: int) -> str | None:
-        """The name of a user; None for an unknown user."""
+        """Return the name of a user; None for an unknown user."""
         try:
             import pwd  # noqa: PLC0415  # some builds of Python lack it, and a refusal is rare
 
@@ -142,7 +142,7 @@ else:
 
 
 def sockets_in(rows: bytes) -> list[int]:
-    """The descriptors that are sockets, of a process' list of descriptors."""
+    """Return the descriptors that are sockets, of a process' list of descriptors."""
     pairs = [(_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_BYTES + 1, FD_BYTES)]
     return [descriptor for descriptor, kind in pairs if kind == IS_SOCKET]
 

@@ -56,7 +56,7 @@ if sys.platform == "win32":
         return kernel
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """True for a running process, also for another user's process, which may not be asked."""
+        """Return true for a running process, also for another user's process, which may not be asked."""
         kernel = _kernel()
         process = kernel.OpenProcess(_SYNCHRONIZE, 0, pid)
         if not process:
@@ -78,7 +78,7 @@ if sys.platform == "win32":
 
         @classmethod
         def of(cls, pid: int) -> Self:
-            """The tree of a process that was started just now."""
+            """Return the tree of a process that was started just now."""
             kernel = _kernel()
             job = kernel.CreateJobObjectW(None, None)
             process = kernel.OpenProcess(_TERMINATE_AND_SET_QUOTA, 0, pid)
@@ -105,7 +105,7 @@ else:
     """The flag that gives a started process a console of its own, so that an interrupt reaches its tree alone."""
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """True for a running process, also for another user's process, which may not be asked."""
+        """Return true for a running process, also for another user's process, which may not be asked."""
         try:
             os.kill(pid, 0)
         except (ProcessLookupError, OverflowError):
@@ -133,7 +133,7 @@ else:
 
         @classmethod
         def of(cls, pid: int) -> Self:
-            """The tree of a process that leads a group."""
+            """Return the tree of a process that leads a group."""
             return cls(pid)
 
         def kill(self) -> bool:
@@ -149,7 +149,7 @@ else:
 
 
 def stay() -> None:
-    """Tell nobody, as nobody waits for this process."""
+    """Tell no one, as no one waits for this process."""
 
 
 if sys.platform == "win32":
@@ -181,7 +181,7 @@ else:
         return reached
 
     def _leave_readers() -> None:
-        """Let go of the terminal, and of pipes at standard output and error, so that their readers see the end."""
+        """Release the terminal, and of pipes at standard output and error, so that their readers see the end."""
         with suppress(OSError):  # already in a session of its own
             os.setsid()
         nothing = os.open(os.devnull, os.O_WRONLY)

@@ -43,7 +43,7 @@ USUAL_FOLDERS: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin",
 
 
 def folders_to_add(path: str, *, system: str = sys.platform) -> list[str]:
-    """The folders of programs that a PATH made by launchd lacks. Empty for any other PATH."""
+    """Return the directories of programs that a PATH made by launchd lacks. Empty for any other PATH."""
     if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH:
         return []
     return [folder for folder in map(os.path.expanduser, USUAL_FOLDERS) if os.path.isdir(folder)]  # noqa: PTH112  # texts of a PATH
@@ -56,22 +56,22 @@ def complete_path() -> None:
 
 
 def is_path(program: str) -> bool:
-    """True if a program is named by its path, not looked up in PATH."""
+    """Return true if a program is named by its path, not looked up in PATH."""
     return any(mark in program for mark in (os.sep, os.altsep) if mark)
 
 
 def typed(words: Sequence[str], *, system: str = sys.platform) -> str:
-    """A command line as it is typed in a shell: a console on Windows knows double quotes alone."""
+    """Return a command line as it is typed in a shell: a console on Windows knows double quotes alone."""
     return subprocess.list2cmdline(words) if system == "win32" else shlex.join(words)
 
 
 def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
-    """True if a program gets its arguments as given. A batch file of Windows gets them through `cmd.exe`."""
+    """Return true if a program gets its arguments as given. A batch file of Windows gets them through `cmd.exe`."""
     return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 
 
 def python_of(environment: Path) -> Path | None:
-    """The interpreter of a virtual environment; None if it has none."""
+    """Return the interpreter of a virtual environment; None if it has none."""
     python = python_path(environment)
     return python if python.exists() else None
 
@@ -82,14 +82,14 @@ def python_path(environment: Path) -> Path:
 
 
 def program_in(folder: Path, name: str) -> str | None:
-    """A program in a folder, with whatever ending programs have; None without one."""
+    """Return a program in a directory, with whatever ending programs have; None without one."""
     if not _IS_WINDOWS:
         return str(folder / name) if (folder / name).exists() else None
     return shutil.which(name, path=os.pathsep.join([str(folder), str(folder / "Scripts")]))
 
 
 def python_in_path(path: str | None) -> str | None:
-    """A Python in PATH. A file of length 0 opens the Store in place of running."""
+    """Return a Python in PATH. A file of length 0 opens the Store in place of running."""
     found = shutil.which(_PYTHON, path=path)
     return None if found and _IS_WINDOWS and not os.path.getsize(found) else found  # noqa: PTH202  # as `which` gives it
 
@@ -97,27 +97,27 @@ def python_in_path(path: str | None) -> str | None:
 if sys.platform == "win32":
 
     def to_end(process: int | str) -> str:
-        """The command that ends a process at once."""
+        """Return the command that ends a process at once."""
         return f"taskkill /F /PID {process}"
 
     def to_name_holder(file: Path) -> str:
-        """The command that names who holds a file."""
+        """Return the command that names who holds a file."""
         return f"handle {file}"
 
     def to_open(path: Path) -> str:
-        """The command that lets this user read, write and enter."""
+        """Return the command that lets this user read, write and enter."""
         return f'icacls "{path}" /grant "%USERNAME%:(OI)(CI)F"'
 
 else:
 
     def to_end(process: int | str) -> str:
-        """The command that ends a process at once."""
+        """Return the command that ends a process at once."""
         return f"kill -9 {process}"
 
     def to_name_holder(file: Path) -> str:
-        """The command that names who holds a file."""
+        """Return the command that names who holds a file."""
         return f"fuser {file}"
 
     def to_open(path: Path) -> str:
-        """The command that lets this user read, write and enter."""
+        """Return the command that lets this user read, write and enter."""
         return f"chmod u+rwx {shlex.quote(str(path))}"

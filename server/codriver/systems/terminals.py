@@ -23,7 +23,7 @@ def write_utf8() -> None:
 
 
 def never_block(end: int) -> None:
-    """Have reads from and writes to this end of a pipe fail in place of waiting. On Windows they go on waiting."""
+    """Have reads from and writes to this end of a pipe fail in place of waiting. On Windows they continue waiting."""
     if sys.platform != "win32":
         os.set_blocking(end, False)  # the standard library takes it by position only
 

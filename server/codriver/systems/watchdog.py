@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
 
 def wait(child: int, wake: int) -> int | None:
-    """The exit status of the command; None when codriver ended first."""
+    """Return the exit status of the command; None when codriver ended first."""
     while (status := ended(child)) is None:
         ready, _, _ = select.select([0, wake], [], [])
         if wake in ready:
@@ -69,7 +69,7 @@ def wait(child: int, wake: int) -> int | None:
 
 
 def ended(child: int) -> int | None:
-    """The exit status of the command; None while it runs."""
+    """Return the exit status of the command; None while it runs."""
     pid, status = os.waitpid(child, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if pid else None
 

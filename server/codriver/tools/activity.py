@@ -78,7 +78,7 @@ class Event:
 
     @property
     def is_failure(self) -> bool:
-        """Whether an error ended the code, or a test failed."""
+        """Return whether an error ended the code, or a test failed."""
         is_red = bool(self.facts.get("failed") or self.facts.get("errors"))
         return is_red or bool(self.failure) or (bool(self.errors) and not self.results)
 

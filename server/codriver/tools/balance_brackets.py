@@ -26,7 +26,7 @@ class BalanceArguments(Arguments):
 
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
-    """The text with the brackets that its indentation asks for."""
+    """Return the text with the brackets that its indentation asks for."""
     balanced = await call.services.work.editing.run(call.client, partial(balance, arguments.text))
     if balanced.error is not None:
         raise refused(

@@ -28,7 +28,7 @@ class CompleteArguments(Arguments):
 
 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
-    """Names that begin with a prefix."""
+    """Return names that begin with a prefix."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     question = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).ask(question)

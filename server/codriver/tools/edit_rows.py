@@ -60,7 +60,7 @@ def edit_rows(
 
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
-    """True of a file whose only differences are text that its reader sent."""
+    """Return true of a file whose only differences are text that its reader sent."""
     if len(result.done) == 1 and result.change.path.suffix in SUFFIXES:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:
@@ -73,7 +73,7 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
 
 
 def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
-    """The row of one edit: its place, and its changes."""
+    """Return the row of one edit: its place, and its changes."""
     row: dict[str, object] = {
         "index": index,
         "type": kind,

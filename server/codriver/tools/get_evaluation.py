@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _value_not_kept(evaluation: str, why: str) -> RefusedError:
-    """The value of an evaluation, or the wanted part of it, cannot be had."""
+    """Return the value of an evaluation, or the wanted part of it, cannot be had."""
     return refused(
         "forgotten",
         f"no such part of the value of evaluation {evaluation}: {why}",
@@ -75,7 +75,7 @@ class GetArguments(Evaluating):
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
-    """The standing of an evaluation, after waiting for it if asked to."""
+    """Return the standing of an evaluation, after waiting for it if asked to."""
     current = own_evaluation(call, arguments.evaluation_id, arguments.who)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
@@ -110,7 +110,7 @@ def _counts_elements(call: Call, current: Evaluation, arguments: GetArguments) -
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
-    """The wanted part of the evaluation's text; None if the whole was asked for."""
+    """Return the wanted part of the evaluation's text; None if the whole was requested."""
     ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
@@ -127,7 +127,7 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
 
 
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
-    """A part of a value that printing cut, told by the REPL that keeps the value."""
+    """Return a part of a value that printing cut, told by the REPL that keeps the value."""
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
@@ -153,7 +153,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
 
 
 async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
-    """The present stacks of the threads and tasks of an evaluation's REPL, which is not disturbed.
+    """Return the present stacks of the threads and tasks of an evaluation's REPL, which is not disturbed.
 
     Raises:
         CapabilityMissingError: the REPL cannot tell while code runs.

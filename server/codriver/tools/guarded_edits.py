@@ -22,7 +22,10 @@ ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in th
 
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:
-    """The reason why a change must not be made; empty for none. Waits for servers that may have a notebook open."""
+    """Return the reason why a change must not be made; empty for none.
+
+    Waits for servers that may have a notebook open.
+    """
     path, name = change.path, plain_name(change.path.name)
     is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
@@ -36,5 +39,8 @@ def why_not(workspace: Path, settings: Settings, change: Change) -> str:
 
 
 def find_open_notebook(path: Path) -> str | None:
-    """The Jupyter Server in which a notebook is open, in words; None if it is open in none. Waits for servers."""
+    """Return the Jupyter Server in which a notebook is open, in words; None if it is open in none.
+
+    Waits for servers.
+    """
     return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)

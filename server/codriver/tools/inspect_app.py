@@ -68,7 +68,7 @@ class InspectArguments(Arguments):
 
 
 async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
-    """The seam's answer, in lines."""
+    """Return the seam's answer, in lines."""
     shows_told = arguments.include_sensitive
     if shows_told and not call.services.live.settings.allow_sensitive_reads:
         raise switched_off_by("includeSensitive", "allow_sensitive_reads", call.services.live.settings)
@@ -127,14 +127,14 @@ def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
 
 
 def refused(call: Call, told: Told) -> Answer:
-    """The answer for a seam's refusal."""
+    """Return the answer for a seam's refusal."""
     reason = told.get("reason") if told.get("reason") in SEAM_REASONS else "accessor-failed"
     at = {"at": near(told["at"], call.services.workspace)} if "at" in told else {}
     return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason, **at}, ok=False)
 
 
 def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
-    """The answer's fields: lines for many rows of a kind."""
+    """Return the answer's fields: lines for many rows of a kind."""
     hidden = ("ok", *_ABOUT) if what == "health" else ("ok", *_ROWS)
     fields = {key: value for key, value in told.items() if key not in hidden and value not in (0, "", [])}
     if what == "state":
@@ -165,7 +165,7 @@ def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
 
 
 def change_line(row: Told) -> str:
-    """A change of the state in one line."""
+    """Return a change of the state in one line."""
     before, after = row.get("before"), row.get("after")
     return f"{row['op']} {row['path']}: " + " -> ".join([text for text in (before, after) if text is not None])
 
@@ -271,13 +271,13 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -
 
 
 def _provider(repl: Repl) -> Provider:
-    """The seam's provider in a REPL, in whose language its code is written."""
+    """Return the seam's provider in a REPL, in whose language its code is written."""
     support = repl.profile.capabilities.get(SEAM) if repl.profile else None
     return seam_providers.provider_of(support.op if support and support.adapted else OURS, repl.dialect)
 
 
 async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
-    """The text that the seam answered: the only value of the evaluation, printed as a string."""
+    """Return the text that the seam answered: the only value of the evaluation, printed as a string."""
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # it has just ended
     [place] = transcript.values()[-1:]
@@ -286,7 +286,7 @@ async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) 
 
 
 def _shown_of_change(told: Mapping[str, Any], most: int) -> dict[str, object]:
-    """The seam's answer with the changes in lines."""
+    """Return the seam's answer with the changes in lines."""
     fields = {key: value for key, value in told.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
     if "changes" in told:
         lines, note, omitted = fit([change_line(row) for row in told["changes"]], most)
@@ -339,7 +339,7 @@ def _captured(told: Mapping[str, Any]) -> str:
 
 
 async def _stop(call: Call, identity: str) -> Answer:
-    """End a stream, whoever began it."""
+    """End a stream, whoever started it."""
     found = [stream for stream in app_streams.active_app_streams(call.state) if stream.id == identity]
     existed = False
     for stream in found:
@@ -350,7 +350,7 @@ async def _stop(call: Call, identity: str) -> Answer:
 
 
 async def _list(call: Call, repl: Repl) -> Answer:
-    """The streams of an application that this server has, in lines."""
+    """Return the streams of an application that this server has, in lines."""
     told = await _ask(call, repl.id, "subscriptions", {})
     if not told["ok"]:
         return refused(call, told)

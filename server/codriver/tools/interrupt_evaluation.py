@@ -84,7 +84,7 @@ def _job_of(call: Call, session_key: str | None) -> Evaluation | None:
 
 
 def _only_own(call: Call, who: str) -> str:
-    """The id of the caller's only running evaluation, or if none runs, of the only waiting one.
+    """Return the id of the caller's only running evaluation, or if none runs, of the only waiting one.
 
     Raises:
         RefusedError: there is no such evaluation, or there are several.
@@ -114,7 +114,7 @@ def _is_in(evaluation: Evaluation, target: Target) -> bool:
 
 
 def _beside(state: State, target: Target) -> str:
-    """The evaluations that run in lanes beside a shared session, in words; empty for none."""
+    """Return the evaluations that run in lanes next to a shared session, in words; empty for none."""
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}

@@ -77,7 +77,7 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
 
 
 def _source(cell: Cell, start: int, most_bytes: int) -> Answer:
-    """The source of one cell from a line on, as much as an answer holds."""
+    """Return the source of one cell from a line on, as much as an answer holds."""
     lines = cell.source.splitlines(keepends=True)[start:]
     shown: list[str] = []
     size = 0
@@ -96,7 +96,7 @@ def _source(cell: Cell, start: int, most_bytes: int) -> Answer:
 
 
 def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
-    """The connected kernel of a notebook; None for a notebook without a kernel, or with several."""
+    """Return the connected kernel of a notebook; None for a notebook without a kernel, or with several."""
     path = notebook.resolve()
     found = [
         repl

@@ -35,7 +35,7 @@ class NoArguments(Arguments):
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
-    """Every REPL session, with the abilities of its REPL."""
+    """Return every REPL session, with the abilities of its REPL."""
     who = call.who(arguments.who)
     seams = await _seams(call)
     rows: list[dict[str, object]] = []
@@ -86,9 +86,9 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
 
 
 async def _seams(call: Call) -> dict[str, dict[str, object]]:
-    """The application that shows itself in each REPL, in short, by REPL.
+    """Return the application that shows itself in each REPL, in short, by REPL.
 
-    All REPLs are asked: an application may have begun to show itself, with no evaluation of ours.
+    All REPLs are asked: an application may have started to show itself, with no evaluation of ours.
     """
     found = {}
     for repl in call.state.repls.values():
@@ -114,7 +114,7 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
 
 
 def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
-    """The lanes of a REPL, a row each; none if the reader's own is the only one and idle.
+    """Return the lanes of a REPL, a row each; none if the reader's own is the only one and idle.
 
     A lane whose client is gone is news as long as code runs in it.
     """

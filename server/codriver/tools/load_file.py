@@ -88,7 +88,7 @@ class _Loads:
         """The namespace that the first loaded file names; empty if it names none."""
 
     async def file(self, path: Path) -> Evaluation:
-        """Load a file; the evaluation at its end, or when the time is over."""
+        """Load a file; the evaluation at its end, or when the time has finished."""
         call, arguments = self._call, self._arguments
         path = await call.services.work.files.run(call.client, partial(as_spelled, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
@@ -108,7 +108,7 @@ class _Loads:
         return await self._run(replace(request, description=f"load {path}"))
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """Evaluate forms in a namespace; the evaluation at its end, or when the time is over."""
+        """Evaluate forms in a namespace; the evaluation at its end, or when the time has finished."""
         code = "\n".join([form.log_text for form in forms])
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
 

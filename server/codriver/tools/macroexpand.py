@@ -27,7 +27,7 @@ class ExpandArguments(Arguments):
 
 
 async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
-    """The expansion of a form of Lisp."""
+    """Return the expansion of a form of Lisp."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)

@@ -187,5 +187,5 @@ def address(uri: str, plain_kinds: Collection[str] = ()) -> str:
 
 
 def _part(text: str) -> str:
-    """A part of an address of ours, in which slashes are encoded; encoded ones stay."""
+    """Return a part of an address of ours, in which slashes are encoded; encoded ones stay."""
     return quote(unquote(text), safe="")

@@ -51,7 +51,7 @@ class PatchedFile:
 
 
 def patched_files(patch: str) -> tuple[PatchedFile, ...]:
-    """The files that a patch makes or changes, in its order; a moved one by its new name."""
+    """Return the files that a patch makes or changes, in its order; a moved one by its new name."""
     sections: list[list[str]] = []
     for line in patch.strip().splitlines():
         if line.startswith("*** ") and not line.startswith((MOVE, "*** End of File")):
@@ -72,7 +72,7 @@ def _file(head: str, lines: list[str]) -> PatchedFile:
 
 
 def _hunks(lines: list[str]) -> list[tuple[str, str]]:
-    """The old and new text of each hunk, with its unchanged lines."""
+    """Return the old and new text of each hunk, with its unchanged lines."""
     hunks: list[tuple[list[str], list[str]]] = [([], [])]
     for line in lines:
         if line.startswith("@@"):
@@ -123,12 +123,12 @@ class NoteEditArguments(Arguments):
 
     @property
     def wait_s(self) -> float:
-        """The time that the hook can wait, in seconds."""
+        """Return the time that the hook can wait, in seconds."""
         by_itself = MOST_WAIT_MS if self.event == "stopping" else WAIT_MS
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
-        """The given files, each with its new text or its replaced parts, as far as told."""
+        """Return the given files, each with its new text or its replaced parts, as far as told."""
         given = dict.fromkeys(path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED))
         content = None if (self.content or "").startswith(UNFILLED) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
@@ -210,7 +210,10 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
 
 
 def _inside(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
-    """The files of an event that lie in the workspace, links followed: none whose path leads out of it. Blocks."""
+    """Return the files of an event that are in the workspace, links followed: none whose path leads out of it.
+
+    Blocks.
+    """
     base = Path(arguments.cwd) if Path(arguments.cwd).is_absolute() else Path()
     found = {}
     for file in arguments.files():

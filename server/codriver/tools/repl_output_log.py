@@ -61,7 +61,7 @@ class LogArguments(Arguments):
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
-    """Entities of the log, by filters or by a query."""
+    """Return entities of the log, by filters or by a query."""
     log, work = call.services.log, call.services.work
     # As of the moment at which the log is read: a reader that goes on from these lines misses no later one.
     lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_apps(call, arguments)}
@@ -105,7 +105,7 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
 
 
 def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: bool) -> Fitted:
-    """Entities for a model that asks by filters, fitted into an answer by `fitted`."""
+    """Return entities for a model that asks by filters, fitted into an answer by `fitted`."""
     rows = _joined(found)
     shown, notes, omitted = fitted(_lean_rows(rows, has_one_session=has_one_session))
     if omitted and isinstance(shown, list):  # the first entity of an evaluation may be among these
@@ -128,7 +128,7 @@ def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
-    """True for the value of a load and the line with a REPL's address: other rows say as much."""
+    """Return true for the value of a load and the line with a REPL's address: other rows say as much."""
     if row["category"] == "evaluationResults":
         return row.get("evaluation") in loads
     return "evaluation" not in row and row["text"].startswith(LISTENS)

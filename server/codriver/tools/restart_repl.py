@@ -30,7 +30,7 @@ class RestartArguments(Arguments):
 
 
 async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
-    """End the process behind a session, start it anew, and wait until it is back."""
+    """End the process behind a session, start it again, and wait until it is back."""
     repl = _wanted(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
     with anyio.move_on_after(arguments.timeout_ms / 1000):
@@ -64,18 +64,21 @@ def _as_it_is(state: State, before: Repl) -> Repl:
 
 
 def _is_settled(now: Repl, before: Repl) -> bool:
-    """True for a REPL that is back, or given up."""
+    """Return true for a REPL that is back, or given up."""
     is_new = now.id != before.id or now.generation > before.generation
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
 def _is_served(repl: Repl) -> bool:
-    """True of a kernel that a Jupyter Server can restart. It may be a human's, so it has to be named by its key."""
+    """Return true of a kernel that a Jupyter Server can restart.
+
+    It may be a human's, so it has to be named by its key.
+    """
     return repl.profile is not None and "restart" in repl.profile.capabilities
 
 
 def _wanted(state: State, key: str | None) -> Repl:
-    """The REPL that `key` names, also a stopped one; without a key the only one of ours.
+    """Return the REPL that `key` names, also a stopped one; without a key the only one of ours.
 
     Raises:
         RefusedError: as `resolve` says.

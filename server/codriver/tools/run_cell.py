@@ -73,7 +73,7 @@ class RunCellArguments(Evaluating):
 
 
 def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
-    """The kernel for the notebook's cells is not clear."""
+    """Return the kernel for the notebook's cells is not clear."""
     choice = (
         f"call again with replSessionKey set to one of: {', '.join(keys)}; or, for one of its own, " if keys else ""
     )
@@ -141,7 +141,7 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
 
 
 def _check_cell(cell: Cell, name: str) -> None:
-    """Check that a cell has code, and no more than is run at once.
+    """Check that a cell has code, and at most is run at once.
 
     Raises:
         RefusedError: it has none, or too much.
@@ -219,7 +219,7 @@ async def _restarted(call: Call, arguments: RunCellArguments, target: Target) ->
 
     Raises:
         RefusedError: the kernel is not back in time.
-        CapabilityMissingError: nobody but its human can restart it.
+        CapabilityMissingError: no one but its human can restart it.
     """
     key = target.repl.key
     given = {"replSessionKey": key, "timeoutMs": int(RESTART_S * 1000), "who": arguments.who}
@@ -244,7 +244,10 @@ async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: An
 
 
 def _is_of_vscode(repl: Repl) -> bool:
-    """Whether VS Code started the kernel; the names of its connection files tell. Source: `createConnectionFile`."""
+    """Return whether VS Code started the kernel; the names of its connection files tell.
+
+    Source: `createConnectionFile`.
+    """
     return repl.origin.kind == "kernel" and KERNEL_OF_VSCODE.match(PurePath(repl.origin.text).name) is not None
 
 
@@ -293,7 +296,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 
 def _runs_cells(repl: Repl) -> bool:
-    """Whether the REPL keeps the outputs of cells, or kept them and is on its way back."""
+    """Return whether the REPL keeps the outputs of cells, or kept them and is on its way back."""
     return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
 
 

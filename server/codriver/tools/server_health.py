@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def server_health(call: Call, arguments: NoArguments) -> Answer:
-    """The server's own state. Changes nothing."""
+    """Return the server's own state. Changes nothing."""
     del arguments
     state, services = call.state, call.services
     life, log = state.lifecycle, services.log
@@ -69,7 +69,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 
 def event_counts(app_log: AppLog) -> dict[str, object]:
-    """The counts of applications' events, if there were some."""
+    """Return the counts of applications' events, if there were some."""
     if not app_log.stored and not app_log.dropped:
         return {}
     counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
@@ -84,7 +84,7 @@ def _repl_health(state: State, repl: Repl) -> dict[str, object]:
 
 
 def _unfinished(call: Call) -> list[dict[str, object]]:
-    """The unfinished evaluations, for our own commands: caller, place, begin, and what holds them."""
+    """Return the unfinished evaluations, for our own commands: caller, place, begin, and what holds them."""
     state, now = call.state, call.services.now()
     rows = []
     for one in state.unfinished():

@@ -24,12 +24,12 @@ def running_field(running: Evaluation | None) -> dict[str, object]:
 
 
 def iso(epoch_ms: int) -> str:
-    """A time for people and programs: ISO 8601 in UTC, to the second."""
+    """Return a time for people and programs: ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def repl_row(repl: Repl) -> dict[str, object]:
-    """A REPL in a few words."""
+    """Return a REPL in a few words."""
     row: dict[str, object] = {
         "key": repl.key,
         "phase": repl.phase,
@@ -46,7 +46,7 @@ def repl_row(repl: Repl) -> dict[str, object]:
 
 
 def session_row(state: State, repl: Repl, session: Session, names: Sequence[str] = CAPABILITIES) -> dict[str, object]:
-    """A session, with the abilities of its REPL and those that cannot be had."""
+    """Return a session, with the abilities of its REPL and those that cannot be had."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
         row["notebook"] = _shown_path(repl.notebook, state.lifecycle.workspace)
@@ -70,7 +70,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
 
 
 def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, object]:
-    """The part of a session's row that its REPL showed when it was connected."""
+    """Return the part of a session's row that its REPL showed when it was connected."""
     capabilities: dict[str, dict[str, object]] = {}
     for name in names:
         if name == "restart" and repl.owned:
@@ -95,7 +95,7 @@ def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, 
 
 
 def _shown_path(path: str, workspace: str) -> str:
-    """A path in the form for a reader in the workspace."""
+    """Return a path in the form for a reader in the workspace."""
     return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 

@@ -50,7 +50,7 @@ class StackArguments(Arguments):
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
-    """The last error of a session, or that of an evaluation, with the frames that are the user's."""
+    """Return the last error of a session, or that of an evaluation, with the frames that are the user's."""
     if (job := _failed_job(call, arguments)) is not None:
         return _of_job(call, job, arguments)
     if arguments.evaluation_id is not None:
@@ -80,7 +80,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
-    """The job of the given id; otherwise the test run that is the caller's last failure."""
+    """Return the job of the given id; otherwise the test run that is the caller's last failure."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None
@@ -108,20 +108,20 @@ def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
 
 
 def _keeps(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
-    """True if the REPL has the frames of a failed test, which are told with it."""
+    """Return true if the REPL has the frames of a failed test, which are told with it."""
     is_placed = trace is not None and trace.frames[0].text != f"{trace.frames[0].file}:{trace.frames[0].line}"
     return is_placed and keeps_test(call.state, failed)
 
 
 def _numbered(trace: StackTrace, *, is_kept: bool) -> StackTrace:
-    """A stack trace with the numbers of its frames, if the REPL has them."""
+    """Return a stack trace with the numbers of its frames, if the REPL has them."""
     numbers = [at if is_kept and frame.function else None for at, frame in enumerate(trace.frames)]
     frames = [replace(frame, number=number) for frame, number in zip(trace.frames, numbers, strict=True)]
     return replace(trace, frames=tuple(frames))
 
 
 async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
-    """The stack trace that an evaluation left with us: for tests, that of the first failed one."""
+    """Return the stack trace that an evaluation left with us: for tests, that of the first failed one."""
     if failed.kind == "run-tests":
         report = await report_of(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
@@ -143,7 +143,7 @@ def error_of(row: Json) -> tuple[str, str]:
 
 
 def _trace_of(failure: Failure) -> StackTrace:
-    """The stack trace that a failure kept, with its chain."""
+    """Return the stack trace that a failure kept, with its chain."""
     frames = tuple(read_frame(text, ()) for text in failure.trace)
     chain = tuple(map(_trace_of, failure.chain))
     return StackTrace(failure.type, failure.message, frames, failure.data, failure.notes, failure.relation, chain)
@@ -155,7 +155,7 @@ def _frame(frame: Json) -> StackFrame:
 
 
 def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
-    """The caller whose code failed, and how long ago that was."""
+    """Return the caller whose code failed, and how long ago that was."""
     if failed is None:
         return {}
     ago = max(0, call.services.now() - (failed.finished_at or 0))
@@ -213,7 +213,7 @@ def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int, said: tuple[st
 
 
 def _shown(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
-    """The frames to show of a trace, their number, and a note if none of them is the project's."""
+    """Return the frames to show of a trace, their number, and a note if none of them is the project's."""
     every = folded(trace.frames)
     if whole:
         return [_frame_json(frame) for frame in every], len(every), []
@@ -245,7 +245,7 @@ def _bytes(value: object) -> int:
 
 
 def _frame_json(frame: StackFrame) -> dict[str, object]:
-    """A frame in its parts; a frame without parts in words."""
+    """Return a frame in its parts; a frame without parts in words."""
     pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}

@@ -133,7 +133,7 @@ async def _describe_place(call: Call, arguments: SymbolArguments, target: Target
 async def describe_source(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """The text that defines `symbol`, whose known facts are given, under the keys of an answer.
+    """Return the text that defines `symbol`, whose known facts are given, under the keys of an answer.
 
     The text is the REPL's, from a file or as evaluated; else the newest evaluated code of the log that defines the
     symbol. Its documentation is taken out of the known facts.
@@ -180,7 +180,7 @@ def _defines(form: str, name: str) -> bool:
 
 
 def _newest_definition(codes: Sequence[str], name: str) -> str | None:
-    """The last form that defines a name, in evaluated code, the oldest first."""
+    """Return the last form that defines a name, in evaluated code, the oldest first."""
     for code in reversed(codes):
         for span in reversed(top_level_forms(code) if name in code else ()):
             form = code[span.start : span.end]
@@ -248,7 +248,7 @@ def _refuse(symbol: str, where: str) -> None:
 
 
 def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
-    """A symbol under the keys of an answer, texts without secrets and cut; unknown keys are absent."""
+    """Return a symbol under the keys of an answer, texts without secrets and cut; unknown keys are absent."""
     clean = services.log.without_secrets
     pairs: dict[str, object] = {
         "name": symbol.name,
@@ -266,7 +266,7 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
 
 
 def _names_json(names: Names, services: Services, most: int) -> dict[str, object]:
-    """A list of names under the keys of an answer, a line each."""
+    """Return a list of names under the keys of an answer, a line each."""
     lines = [_line(one, services.log.without_secrets) for one in names.listed]
     rows, note, left = fit(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}
@@ -304,7 +304,7 @@ class SymbolArguments(Arguments):
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
-    """The description of a symbol, of the names in a namespace, or of those that match a pattern."""
+    """Return the description of a symbol, of the names in a namespace, or of those that match a pattern."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _describe_place(call, arguments, target)
     if known is None:

@@ -57,7 +57,7 @@ class WaitArguments(Arguments):
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
-    """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
+    """Return the rows that the query gains, as soon as it gains one, or word that it gained none in time."""
     wait = _Wait(call, arguments)
     with call.services.waits.standing(call.client), ExitStack() as following:
         for source in wait.sources.values():
@@ -129,7 +129,7 @@ class _Wait:
             return self._crowded_out(crowded.ahead)
 
     async def _watch(self) -> Answer:
-        """Ask about all that comes, until a row is new or the wait is over."""
+        """Ask about all that comes, until a row is new or the wait has finished."""
         limit = self._arguments.limit
         while True:
             rows, cut = await self._gained()
@@ -157,7 +157,7 @@ class _Wait:
         return self._call.state.lifecycle.phase == "stopping"
 
     async def _gained(self) -> tuple[list[object], Cut | None]:
-        """The new rows, if the log grew since the query was last asked."""
+        """Return the new rows, if the log grew since the query was last asked."""
         last_line = self._last_line
         if last_line <= self._seen:
             return [], None
@@ -176,7 +176,7 @@ class _Wait:
                 self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows made of them may be missing"]
 
     async def _shown(self, rows: list[object]) -> list[object]:
-        """The newest rows, within the bounds of an answer."""
+        """Return the newest rows, within the bounds of an answer."""
         asked = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
@@ -234,7 +234,7 @@ class _Wait:
 
 
 def _digest(row: object) -> int:
-    """A digest that tells a row from any other, in eight bytes however long its texts."""
+    """Return a digest that tells a row from any other, in eight bytes however long its texts."""
     return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
 
 

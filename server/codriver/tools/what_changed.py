@@ -25,7 +25,7 @@ class DriftArguments(Arguments):
 
 
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
-    """Every difference between the loaded code and the files, a line for each module and object."""
+    """Return every difference between the loaded code and the files, a line for each module and object."""
     repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await drift_of(call, repl)
     lines = drift_lines(call, repl, found)

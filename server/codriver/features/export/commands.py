@@ -174,7 +174,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
 
 
 def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
-    """The file to write; None for standard output."""
+    """Return the file to write; None for standard output."""
     if output == STDOUT:
         return None
     file = Path(os.path.normpath(Path.cwd() / output))
@@ -203,7 +203,7 @@ def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
 
 
 def _namespace(output: str) -> str:
-    """The namespace of a file of a Lisp, by its path below the source folder."""
+    """Return the namespace of a file of a Lisp, by its path below the source directory."""
     if output == STDOUT:
         return "exported-test"
     parts = list(Path(output).with_suffix("").parts)
@@ -214,7 +214,7 @@ def _namespace(output: str) -> str:
 
 
 def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
-    """The document, verified, and how far it reproduces in words."""
+    """Return the document, verified, and how far it reproduces in words."""
     import anyio  # noqa: PLC0415  # a recording is only copied
 
     from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
@@ -231,7 +231,7 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
 
 
 def _more(chosen: Slice, checked: Sequence[Checked]) -> str:
-    """Words on the evaluations that would have defined the unknown names."""
+    """Return words on the evaluations that would have defined the unknown names."""
     last = len(chosen.recording.evaluations)
     names = names_unknown(one.note for one in checked)
     most = last_that_define(chosen.known, last, names)
@@ -250,7 +250,7 @@ def _chosen(
     session: str | None,
     repl: str | None,
 ) -> Slice:
-    """The evaluations that the options choose, of one session.
+    """Return the evaluations that the options choose, of one session.
 
     Raises:
         CodriverError: the options choose none, or some of several sessions.
@@ -332,7 +332,7 @@ def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
 
 
 def _found(connection: Connection, query: str) -> Iterator[str]:
-    """The texts in a query's answer: ids of evaluations."""
+    """Yield the texts in a query's answer: ids of evaluations."""
     answer = connection.call("repl_output_log", {"query": query, "limit": MOST_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
@@ -432,7 +432,7 @@ def _read(file: Path) -> Recording:
 
 
 def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[Case]:
-    """A case for each evaluation: skipped if the log replaced a part of it by the name of a secret."""
+    """Return a case for each evaluation: skipped if the log replaced a part of it by the name of a secret."""
     cases = []
     for evaluation in recording.evaluations:
         steps = [one for one in checked if one.of is evaluation]

@@ -130,7 +130,7 @@ class FreshRepl:
         limits: PrintLimits = WHOLE,
         is_partial: bool = False,
     ) -> Ran:
-        """Evaluate code to its end, or load it as `file`. A missing namespace is looked for on disk.
+        """Evaluate code to its end, or load it as `file`. A missing namespace is searched for on disk.
 
         `is_partial`: further calls have more code of the same evaluation, at whose end its figures are shown.
 
@@ -271,7 +271,7 @@ async def fresh_repl(
 
 
 async def _connection_file(recipe: Recipe, stack: AsyncExitStack) -> Path | None:
-    """The connection file of a kernel, which exists until `stack` ends; None for any other REPL."""
+    """Return the connection file of a kernel, which exists until `stack` ends; None for any other REPL."""
     if recipe.connection_file is not None:
         kernels = StartedKernels()
         stack.callback(kernels.discard_all)
@@ -285,7 +285,7 @@ async def _connected(
     running: ReplProcess,
     recipe: Recipe,
 ) -> Adapter:
-    """The adapter of the REPL; a kernel does not say when it listens.
+    """Return the adapter of the REPL; a kernel does not say when it listens.
 
     Raises:
         StartError: the kernel ended first, or did not answer in time.
@@ -308,7 +308,7 @@ async def _connected(
 
 
 def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:
-    """The recipe and the folder for its start, so that no port file of the workspace is written."""
+    """Return the recipe and the directory for its start, so that no port file of the workspace is written."""
     if recipe.port_file is None:
         return recipe, workspace
     if recipe.command[-2:] == NREPL_MAIN:

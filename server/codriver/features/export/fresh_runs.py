@@ -74,13 +74,13 @@ class Progress:
     of: int = 0
 
     def counted(self, evaluations: Iterable[Recorded]) -> Iterator[Recorded]:
-        """The evaluations, each counted at its start."""
+        """Yield the evaluations, each counted at its start."""
         for evaluation in evaluations:
             self.begun += 1
             yield evaluation
 
     def words(self, repl: str) -> str:
-        """The standing of the run, for the line of a terminal."""
+        """Return the standing of the run, for the line of a terminal."""
         if not self.begun:
             return f"a fresh REPL is started ({repl}), in which the code runs again"
         return f"evaluation {self.begun} of {self.of} runs again in a fresh REPL ({repl})"
@@ -125,7 +125,7 @@ class FreshRuns:
     """Takes out of fresh REPLs' texts the secrets of the environment, and those that their applications hide."""
 
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
-        """A fresh REPL, for as long as the context lasts; `tell` gets its output."""
+        """Return a fresh REPL, for as long as the context lasts; `tell` gets its output."""
         words = words or self.words
         learn = partial(self.clean.learn_sensitive, words)
         how = self._recipe(words)
@@ -154,7 +154,7 @@ class FreshRuns:
             return await stack.enter_async_context(self.repl(tell, PYTHON.repl))
 
     async def verify(self, recording: Recording) -> tuple[Checked, ...]:
-        """The evaluations of a recording checked in a fresh REPL. Their output is said as it comes."""
+        """Return the evaluations of a recording checked in a fresh REPL. Their output is said as it comes."""
         printed = Printed(self.clean)
         async with AsyncExitStack() as stack:
             tell: Tell = (lambda _stream, _text: None) if self.is_quiet else printed.tell
@@ -216,7 +216,7 @@ class FreshRuns:
         return tuple(replace(one, error=self.clean(one.error)) for one in _failures(report, file))
 
     async def _report(self, spec: RunSpec, count: int) -> TestReport:
-        """Return the report of a run in a new process, which is ended when its time is over."""
+        """Return the report of a run in a new process, which is ended when its time has finished."""
         builder = ReportBuilder()
         async with start_plain(spec) as process, anyio.create_task_group() as tasks:
 
@@ -282,19 +282,19 @@ class FreshRuns:
 
 @cache
 def _interpreter(workspace: Path) -> str:
-    """The interpreter that the workspace's server was told to use, else that of the settings."""
+    """Return the interpreter that the workspace's server was told to use, else that of the settings."""
     served = known_servers.health_of(workspace, "codriver-export").health or {}
     return str(served.get("python") or load(workspace, environ=os.environ, model=Settings).settings.python)
 
 
 def is_kernel(words: str) -> bool:
-    """True if the words after `--repl` name a kernel."""
+    """Return true if the words after `--repl` name a kernel."""
     kind = kind_of(words)
     return kind is not None and kind.protocol == JUPYTER
 
 
 def _telling(recording: Recording, repl: FreshRepl) -> Telling:
-    """The kind of values that can be compared.
+    """Return the kind of values that can be compared.
 
     Raises:
         CodriverError: a kernel is asked to run code that ran in none.
@@ -328,9 +328,9 @@ async def verified(
     telling: Telling = "each",
     start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
 ) -> tuple[Checked, ...]:
-    """Evaluations checked in this REPL, one after the other; `clean` is applied to all its texts.
+    """Return evaluations checked in this REPL, one after the other; `clean` is applied to all its texts.
 
-    `told`: the limits of the values that agents were told. `start_another` starts a REPL that goes on after an
+    `told`: the limits of the values that agents were told. `start_another` starts a REPL that continues after an
     evaluation that ended its REPL, as one did when the evaluations were recorded.
 
     Raises:
@@ -404,7 +404,7 @@ def _cleaned(data: T, clean: Callable[[str], str]) -> T:
 async def drive_check(
     asking: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
 ) -> SoundDocument:
-    """The document, run until it holds; `page` is the first page that `asking` asked for."""
+    """Return the document, run until it holds; `page` is the first page that `asking` requested."""
     try:
         while True:
             page = asking.send(await run(page))
@@ -480,7 +480,7 @@ async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, f
 
 
 def words_of(dialect: str) -> str:
-    """The words that start a REPL of a dialect; blank for none."""
+    """Return the words that start a REPL of a dialect; blank for none."""
     return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
 
 

@@ -27,7 +27,7 @@ class Connection:
         """The scope of the wait for a request, during which the connection may be closed."""
 
     async def wait_for(self, request: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Return what `request` returns; None if the connection has to make room meanwhile."""
+        """Return what `request` returns; None if the connection has to make room in the meantime."""
         with anyio.CancelScope() as scope:
             self.waiting = scope
             try:

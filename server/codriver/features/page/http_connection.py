@@ -90,7 +90,7 @@ class HttpConnection:
         await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
 
     async def send(self, data: bytes) -> None:
-        """Send a piece of the body."""
+        """Send a chunk of the body."""
         await self._write(h11.Data(data=data))
 
     async def end(self) -> None:

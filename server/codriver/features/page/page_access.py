@@ -51,7 +51,7 @@ class Access:
         self._serves_loopback = False
 
     def serves(self, host: str) -> bool:
-        """Return whether this is a name of the page. The bare address counts once somebody asked for it."""
+        """Return whether this is a name of the page. The bare address counts once somebody requested it."""
         return host == self.life_host or (self._serves_loopback and host == LOOPBACK)
 
     def issue_code(self, host: str, now: float) -> str:

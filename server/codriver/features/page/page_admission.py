@@ -88,7 +88,7 @@ def _is_own_part(request: Request) -> bool:
 def _is_opened(request: Request, *, by_link: bool) -> bool:
     """Return whether a browser opens the page in a tab.
 
-    `by_link`: also from elsewhere, as by the file that redirects. Nobody who was not given the page's random name can
+    `by_link`: also from elsewhere, as by the file that redirects. No one who was not given the page's random name can
     make a browser do that.
     """
     given = request.headers

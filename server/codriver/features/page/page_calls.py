@@ -146,14 +146,14 @@ class PageCalls:
         return f'{{"answer":{answered.text},"images":{json.dumps(images)}}}'
 
     def _code(self, evaluation: str) -> dict[str, object]:
-        """The code of an evaluation, whole, and its other facts in the log."""
+        """Return the code of an evaluation, whole, and its other facts in the log."""
         entries = self._services.log.entries(evaluation=evaluation)
         code = [entry.text for entry in entries if entry.category == "evaluatedCode"]
         said = [entry.text for entry in entries if entry.category.startswith("other")]
         return {"code": code[0] if code else None, "said": said[:20], "lines": [entry.line for entry in entries[:1]]}
 
     async def _shown(self, evaluation: str, client: ClientSession) -> dict[str, object]:
-        """The value of an evaluation in the forms beside text and pictures.
+        """Return the value of an evaluation in the forms next to text and images.
 
         A table comes as the address at which it can be seen once, and its number of rows; Markdown and LaTeX as texts.
         """
@@ -176,7 +176,7 @@ class PageCalls:
                 found[name] = blocks(text) if kind == MARKDOWN else text
 
     def _framed(self, html: str) -> str:
-        """The address at which this document can be seen, once."""
+        """Return the address at which this document can be seen, once."""
         address = f"{FRAMES}{secrets.token_urlsafe(24)}"
         self._frames[address] = time.monotonic(), FRAME_HEAD + without_connections(html)
         return address
@@ -212,7 +212,7 @@ _RULE: Final = re.compile(r"[\s|:-]+")
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a text."""
+    """Return the blocks of a text."""
     lines = text.splitlines()[:MOST_LINES]
     found: list[Block] = []
     at = 0
@@ -229,7 +229,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def spans(text: str) -> list[Span]:
-    """The spans of a line. A link becomes its words, and its address behind them in brackets."""
+    """Return the spans of a line. A link becomes its words, and its address behind them in brackets."""
     return list(_spans(text))
 
 
@@ -370,32 +370,32 @@ EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
 async def _ask(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
-    """The rows of a query with these inputs."""
+    """Return the rows of a query with these inputs."""
     asked = partial(services.query, LogQuery(text, inputs, MOST_FOUND))
     return (await services.work.queries.run(client.id, asked)).rows
 
 
 async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
-    """The code of this workspace that contains a text, the newest first: time, who, session, code."""
+    """Return the code of this workspace that contains a text, the newest first: time, who, session, code."""
     rows = sorted(await _ask(services, client, CODE_OF_HISTORY, part), reverse=True)
     shown = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MOST_SHOWN]]
     return {"rows": shown, "count": len(rows)}
 
 
 async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
-    """The ids of the rows with a text that contains this part, in upper or lower case."""
+    """Return the ids of the rows with a text that contains this part, in upper or lower case."""
     said = await _ask(services, client, WITH_PART, part.lower())
     events = await _ask(services, client, EVENTS_WITH_PART, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})
 
 
 async def runs(services: Services, client: ClientSession) -> dict[str, object]:
-    """The runs of before, the newest first: name, begin, end, number of entries."""
+    """Return the runs of before, the newest first: name, begin, end, number of entries."""
     return {"rows": sorted(await _ask(services, client, RUNS), key=lambda row: row[1], reverse=True)}
 
 
 async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
-    """The entries of a run of before, in their order: time, category, who, text."""
+    """Return the entries of a run of before, in their order: time, category, who, text."""
     rows = sorted(await _ask(services, client, ENTRIES_OF_RUN, name))
     return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
 

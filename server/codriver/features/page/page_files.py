@@ -55,7 +55,7 @@ class PageFile:
 
 
 def page_files() -> Mapping[str, PageFile]:
-    """All files of the page, by the path at which each is served. Reads the disk."""
+    """Return all files of the page, by the path at which each is served. Reads the disk."""
     found = {}
     for path in sorted(FOLDER.iterdir()):
         if path.suffix in KINDS:

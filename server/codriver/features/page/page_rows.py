@@ -145,7 +145,7 @@ class RowReader:
         """Return the error of an evaluation that the server does not know any more; blank for none.
 
         The log has no outcome of an evaluation, so this goes by what its REPL printed last: an error without any value,
-        or a traceback behind the last value. What a program printed as an error beside its value is none.
+        or a traceback behind the last value. What a program printed as an error next to its value is none.
         """
         found = [one for one in self._services.log.entries(evaluation=evaluation) if one.category in OUTCOMES]
         if not found or found[-1].category != "evaluationErrorOutput":
@@ -223,7 +223,7 @@ def _whose(entry: Entry) -> Row:
 
 
 def _take_result(row: Row, text: str) -> None:
-    """Take a value into its row: its pictures are counted, and left out."""
+    """Take a value into its row: its images are counted, and left out."""
     row["drawn"] = 0  # the number of its pictures, those of the last value alone
     if PICTURE in text:
         row["drawn"] = len(pictures.DATA.findall(text))

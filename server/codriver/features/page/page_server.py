@@ -106,11 +106,11 @@ class PageServer:
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def extend(self) -> None:
-        """Restart the time after which a page that nobody looks at is closed."""
+        """Restart the time after which a page that no one inspects is closed."""
         self._last_looked = anyio.current_time()
 
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
-        """Serve until nobody has looked for `idle_s` seconds."""
+        """Serve until no one has searched for `idle_s` seconds."""
         async with MultiListener(listeners) as listener, anyio.create_task_group() as tasks:
             self._close = tasks.cancel_scope.cancel
             tasks.start_soon(listener.serve, self._serve_one)
@@ -249,7 +249,7 @@ class PageServer:
         await self._tell(http, "rows", {**about, "rows": rows})
 
     async def _await_growth(self) -> None:
-        """Wait until the log has grown, or until the next look for changes that no log tells."""
+        """Wait until the log has grown, or until the next search for changes that no log tells."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
         try:

@@ -28,7 +28,7 @@ class CallTrace:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields of the request to Codriver's worker."""
+        """Return the fields of the request to Codriver's worker."""
         names = {} if self.names is None else {"codriver/trace": list(self.names)}
         return {**names, "codriver/profile": 1} if self.profiles else names
 

@@ -79,24 +79,24 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The function's whole name, as written after an import of the module."""
+        """Return the function's whole name, as written after an import of the module."""
         return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
     def is_redefined(self) -> bool:
-        """True for a function of the project's module whose code was evaluated, and is in no file."""
+        """Return true for a function of the project's module whose code was evaluated, and is in no file."""
         return self.file.startswith("<eval ") and self.module not in {"", "__main__"}
 
     @property
     def short_name(self) -> str:
-        """The function's name after the last part of its module's."""
+        """Return the function's name after the last part of its module's."""
         return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])
 
     def _within(self, module: str) -> str:
         return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
 
     def is_named(self, name: str) -> bool:
-        """True for the function's whole name, or the end of it."""
+        """Return true for the function's whole name, or the end of it."""
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
     def named(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
@@ -112,7 +112,7 @@ class Function:
 
     @property
     def counted(self) -> str:
-        """The number of the function's calls."""
+        """Return the number of the function's calls."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
 
@@ -134,13 +134,13 @@ class CallMade:
 
     @property
     def said(self) -> str:
-        """The call in source code."""
+        """Return the call in source code."""
         name, arguments = self.function.short_name, self.shown_arguments
         return f"{name}({arguments})" if self.function.arities is None else f"({f'{name} {arguments}'.strip()})"
 
     @property
     def shown_arguments(self) -> str:
-        """The arguments as written in a call, without the object that a method belongs to."""
+        """Return the arguments as written in a call, without the object that a method belongs to."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
         own = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def count(self) -> str:
-        """The number of all calls."""
+        """Return the number of all calls."""
         more = any(function.is_capped for function in self.functions)
         return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
 
@@ -218,12 +218,12 @@ class RecordedRuns:
         self.keep(identity, json.dumps(found))
 
     def ids(self) -> tuple[str, ...]:
-        """The evaluations whose runs are kept, the oldest first."""
+        """Return the evaluations whose runs are kept, the oldest first."""
         with self._lock:
             return tuple(self._texts)
 
     def get(self, evaluation: str) -> Run | None:
-        """The run of an evaluation; None for an unknown or dropped one. Reading may take a tenth of a second."""
+        """Return the run of an evaluation; None for an unknown or dropped one. Reading may take a tenth of a second."""
         with self._lock:
             text = self._texts.get(evaluation)
             if text is None:
@@ -233,7 +233,7 @@ class RecordedRuns:
             return self._read[evaluation]
 
     def read(self, evaluation: str, text: str) -> Run:
-        """The run in a text that is not kept.
+        """Return the run in a text that is not kept.
 
         Raises:
             UnreadableRunError: the text is no run.
@@ -241,7 +241,7 @@ class RecordedRuns:
         return read_run(evaluation, text, self._redact)
 
     def snapshot(self) -> Snapshot:
-        """The calls and arguments of all runs, now."""
+        """Return the calls and arguments of all runs, now."""
         for evaluation in self.ids():
             run = self.get(evaluation)
             with self._lock:
@@ -265,7 +265,7 @@ class RecordedRuns:
 
 
 def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> Run:
-    """The run in a REPL's text.
+    """Return the run in a REPL's text.
 
     Raises:
         UnreadableRunError: the text is no run.
@@ -323,7 +323,7 @@ def _call(
 
 
 def records_of(run: Run, first_row: int) -> Iterator[Record]:
-    """The entities of a run, in the order of their rows: its calls, then their arguments."""
+    """Yield the entities of a run, in the order of their rows: its calls, then their arguments."""
     record = partial(RUN_SCHEMA.record)
     for call in run.calls:
         caller = call.parent
@@ -357,7 +357,7 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
 
 
 def value_in(text: str) -> Value:
-    """The number or text whose print is given; anything else as printed."""
+    """Return the number or text whose print is given; anything else as printed."""
     if NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text)
     if text[:1] in {"'", '"'} and text[-1:] == text[:1]:

@@ -122,7 +122,7 @@ async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
 
 
 async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | None:
-    """The outcome of the test and its recorded calls; None if it did not run."""
+    """Return the outcome of the test and its recorded calls; None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
     await wait(call, name, 2 * MOST_S, owns=False)
@@ -135,7 +135,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
 
 
 def _first(test: TestFinished, before: Run, now: Run) -> str:
-    """The first difference of two recorded runs that is not the test's own."""
+    """Return the first difference of two recorded runs that is not the test's own."""
     if now.refused or before.refused:
         return ""
     name = test.nodeid.rpartition("::")[2].partition("[")[0]

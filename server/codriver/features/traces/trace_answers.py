@@ -43,7 +43,7 @@ class NoRunError(RefusedError):
 
 
 async def run_of(call: Call, evaluation: str) -> Run:
-    """The run of an evaluation.
+    """Return the run of an evaluation.
 
     Raises:
         NoRunError: there is no run, or it is forgotten.
@@ -59,7 +59,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
 
 
 async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
-    """An answer about an evaluation whose calls were recorded, with the outline of these."""
+    """Return an answer about an evaluation whose calls were recorded, with the outline of these."""
     if evaluation not in call.services.part(RecordedRuns).ids():
         return answer
     try:
@@ -147,7 +147,7 @@ class Group:
 
     @property
     def told(self) -> CallMade:
-        """The call that stands for all."""
+        """Return the call that stands for all."""
         return next((call for call in self.calls if call.error), self.calls[0])
 
 
@@ -167,7 +167,7 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
 
 
 def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
-    """The slowest functions, one a line, by their own time."""
+    """Return the slowest functions, one a line, by their own time."""
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, own, total in run.profile or ():
         lines.append(f"{own / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
@@ -177,7 +177,7 @@ def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
 
 
 def unrun_lines(run: Run, workspace: str) -> list[str]:
-    """The changed lines that no test ran, a file each: `shop.py:4-6,9`."""
+    """Return the changed lines that no test ran, a file each: `shop.py:4-6,9`."""
     return [f"{file.removeprefix(f'{workspace}/')}:{_ranges(lines)}" for file, lines in run.unrun or ()]
 
 
@@ -233,13 +233,13 @@ def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: in
 
 
 def line(call: CallMade, indent: str = "", times: int = 1) -> str:
-    """A call in one line."""
+    """Return a call in one line."""
     number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
     return shorten(f"{indent}{number} {call.said}{outcome(call)}")
 
 
 def outcome(call: CallMade) -> str:
-    """The end of a call, after its text."""
+    """Return the end of a call, after its text."""
     if call.error is not None:
         return f" raised {call.error}"
     if call.yields:
@@ -248,7 +248,7 @@ def outcome(call: CallMade) -> str:
 
 
 def shorten(text: str) -> str:
-    """A text of one line, cut in its middle: the end of a call tells its outcome."""
+    """Return a text of one line, cut in its middle: the end of a call tells its outcome."""
     text = text.replace("\n", " ")
     if len(text) <= LINE_CHARACTERS:
         return text
@@ -304,7 +304,7 @@ def _changed_last(run: Run) -> dict[int, str]:
 
 
 def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
-    """The lines of the tree by the calls' numbers: first those under the last call that failed.
+    """Return the lines of the tree by the calls' numbers: first those under the last call that failed.
 
     Then come calls elsewhere that lead to errors, last the calls nearer to the roots. Of calls equally deep under the
     failed call the newest is told first.
@@ -335,7 +335,7 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
 
 
 def _failing(run: Run) -> set[int]:
-    """The numbers of the calls that raised, and of the calls around them."""
+    """Return the numbers of the calls that raised, and of the calls around them."""
     found: set[int] = set()
     for call in run.calls:
         one: CallMade | None = call if call.error else None
@@ -346,7 +346,7 @@ def _failing(run: Run) -> set[int]:
 
 
 def _origin(run: Run) -> Iterator[str]:
-    """The innermost call of the last error that left a root call, with the calls around it."""
+    """Yield the innermost call of the last error that left a root call, with the calls around it."""
     escaped = [call for call in run.calls if call.error and call.parent is None]
     if not escaped:
         return
@@ -391,24 +391,24 @@ class Pair:
 
     @property
     def name(self) -> str:
-        """The name of the call's function."""
+        """Return the name of the call's function."""
         call = self.now or self.before
         return call.function.name if call is not None else ""
 
     @property
     def is_alike(self) -> bool:
-        """True for a call in both runs with the same arguments."""
+        """Return true for a call in both runs with the same arguments."""
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
     def is_written_anew(self) -> bool:
-        """True for a call in both runs of a function whose text is known to differ."""
+        """Return true for a call in both runs of a function whose text is known to differ."""
         marks = [call.function.text_mark for call in (self.before, self.now) if call is not None]
         return None not in marks and len(set(marks)) > 1
 
     @property
     def ends_otherwise(self) -> bool:
-        """True for a call in both runs with different outcomes."""
+        """Return true for a call in both runs with different outcomes."""
         before, now = self.before, self.now
         if before is None or now is None or LAZY in (before.result, now.result):
             return False
@@ -416,7 +416,7 @@ class Pair:
 
 
 def differences(before: Run, now: Run) -> list[Pair]:
-    """The calls of two runs that differ, the first cause first.
+    """Return the calls of two runs that differ, the first cause first.
 
     The cause is the first call to end with the same arguments and another result or error, or with other calls of its
     own, and without such a call within it; functions of another text go before others. Then come the rest in the order
@@ -447,7 +447,7 @@ def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
 
 
 def _is_within(call: CallMade, other: CallMade) -> bool:
-    """True for a call that another made, at whatever depth."""
+    """Return true for a call that another made, at whatever depth."""
     above = call.parent
     while above is not None and above is not other:
         above = above.parent
@@ -455,13 +455,13 @@ def _is_within(call: CallMade, other: CallMade) -> bool:
 
 
 def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
-    """The differences in a line each, with both values."""
+    """Return the differences in a line each, with both values."""
     shown = [difference_line(pair) for pair in pairs[:most]]
     return shown if len(pairs) <= most else [*shown, f"and {len(pairs) - most} more"]
 
 
 def difference_line(pair: Pair) -> str:
-    """A line about one call of two compared runs: its values before and now."""
+    """Return a line about one call of two compared runs: its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
         return shorten(f"no longer: {before.said}{outcome(before)}")

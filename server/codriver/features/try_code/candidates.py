@@ -49,11 +49,11 @@ class Tried:
 
     @property
     def passed(self) -> int:
-        """The number of tests that passed."""
+        """Return the number of tests that passed."""
         return sum(how in ("passed", "xfailed") for how in self.ended.values())
 
     def json(self) -> dict[str, object]:
-        """The candidate under the keys of an answer."""
+        """Return the candidate under the keys of an answer."""
         counts = {"passed": f"{self.passed} of {len(self.ended)} tests"} if self.ended else {}
         return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}
 
@@ -78,7 +78,7 @@ async def judge(call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outco
 
 
 async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
-    """The run that judges each candidate, as yet without its contents.
+    """Return the run that judges each candidate, as yet without its contents.
 
     Raises:
         RefusedError: no test was found, or no new process can run tests.
@@ -130,7 +130,7 @@ async def _judged(
 
 
 def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
-    """The outcome of one candidate, from the report of its run."""
+    """Return the outcome of one candidate, from the report of its run."""
     if kept is None:
         return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = kept.report
@@ -156,7 +156,7 @@ def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
 
 
 def differences(tried: Sequence[Tried]) -> list[str]:
-    """The tests with different outcomes among the candidates, a line each."""
+    """Return the tests with different outcomes among the candidates, a line each."""
     lines = []
     for test in dict.fromkeys(name for one in tried for name in one.ended):
         by_outcome: dict[str, list[str]] = {}

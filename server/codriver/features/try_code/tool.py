@@ -89,7 +89,7 @@ class TryArguments(Evaluating):
 
     @property
     def judged_ms(self) -> int:
-        """The time for the tests of one candidate."""
+        """Return the time for the tests of one candidate."""
         return self.timeout_ms or self.limit_ms
 
     @model_validator(mode="after")
@@ -121,7 +121,7 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
 
 
 async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Tried]]:
-    """The files after the edits of each candidate; and those candidates whose edits cannot be done."""
+    """Return the files after the edits of each candidate; and those candidates whose edits cannot be done."""
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, Tried] = {}
     for one in arguments.candidates:

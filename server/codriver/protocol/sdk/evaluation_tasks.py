@@ -75,7 +75,7 @@ ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def offered(ctx: Context) -> bool:
-    """Whether there are tasks for the client of this request."""
+    """Return whether there are tasks for the client of this request."""
     if ctx.protocol_version == MODERN:
         extensions = capabilities_of(ctx).get("extensions")
         return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
@@ -100,12 +100,12 @@ def check_offered(ctx: Context) -> None:
 
 
 def token_of(ctx: Context) -> object:
-    """The token that ties progress to the request, if the request asks for progress."""
+    """Return the token that ties progress to the request, if the request asks for progress."""
     return meta_of(ctx.params).get(TOKEN)
 
 
 def capabilities_of(ctx: Context) -> Mapping[str, Any]:
-    """The capabilities that a request of 2026-07-28 declares."""
+    """Return the capabilities that a request of 2026-07-28 declares."""
     found = meta_of(ctx.params).get(CAPABILITIES_KEY)
     return found if isinstance(found, dict) else {}
 
@@ -151,7 +151,7 @@ class EvaluationTasks:
         """The tasks that clients know, by id, the oldest first."""
 
     def handlers(self) -> Mapping[str, tuple[type[types.RequestParams], Callable[[Any, Any], Awaitable[Any]]]]:
-        """The handlers of the requests about tasks, by method, each with the model of its parameters."""
+        """Return the handlers of the requests about tasks, by method, each with the model of its parameters."""
         return {
             "tasks/get": (types.GetTaskRequestParams, self._get),
             "tasks/cancel": (types.CancelTaskRequestParams, self._cancel),
@@ -161,7 +161,7 @@ class EvaluationTasks:
         }
 
     async def augmented(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The answer to a call that asks for a task: the task. Any other answer unchanged.
+        """Return the answer to a call that asks for a task: the task. Any other answer unchanged.
 
         Raises:
             MCPError: the tool is not called as a task, there are too many tasks, or the client knows of none.
@@ -209,13 +209,13 @@ class EvaluationTasks:
         return {"resultType": "task", **task.newer()}
 
     def is_able(self, ctx: Context, tool: Tool) -> bool:
-        """Whether this call may become a task: its client declares that it knows tasks."""
+        """Return whether this call may become a task: its client declares that it knows tasks."""
         if not offered(ctx) or tool.name not in ABLE:
             return False
         return self.has_room(ctx.lifespan_context)
 
     def has_room(self, client: ClientSession) -> bool:
-        """Whether the client may have one more task; the oldest finished one makes room."""
+        """Return whether the client may have one more task; the oldest finished one makes room."""
         self._sweep()
         for tasks, most in ((self._of(client), MOST), (list(self._tasks.values()), MAX_OF_ALL)):
             if len(tasks) >= most:
@@ -226,7 +226,7 @@ class EvaluationTasks:
         return True
 
     def _of(self, client: ClientSession) -> list[Task]:
-        """The tasks that a client began over its connection, the oldest first."""
+        """Return the tasks that a client started over its connection, the oldest first."""
         return [task for task in self._tasks.values() if task.client is client]
 
     async def end(self) -> None:
@@ -234,7 +234,7 @@ class EvaluationTasks:
         await self._running.end()
 
     def listened(self, ctx: Context, asked: Iterable[object]) -> frozenset[str]:
-        """The ids of tasks among those that a client asks to follow.
+        """Return the ids of tasks among those that a client asks to follow.
 
         Raises:
             MCPError: the client does not declare that it knows tasks.
@@ -323,7 +323,7 @@ class EvaluationTasks:
         return {}
 
     def _known(self, identity: str) -> Task:
-        """The task of this id, whoever began it.
+        """Return the task of this id, whoever started it.
 
         Raises:
             MCPError: there is no such task.
@@ -426,7 +426,7 @@ class EvaluationTasks:
         return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
-        """The call's answer, in the form that the call would have given it."""
+        """Return the call's answer, in the form that the call would have given it."""
         assert task.answered is not None  # noqa: S101 - asked for when it is there
         result: dict[str, Any] = json.loads(result_of(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
@@ -491,23 +491,23 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether the task's status is final."""
+        """Return whether the task's status is final."""
         return self.status in ("completed", "failed", "cancelled")
 
     @property
     def is_answered(self) -> bool:
-        """Whether the task's call is over, too."""
+        """Return whether the task's call has finished, too."""
         return self.answered is not None or self.fault is not None
 
     @property
     def bytes(self) -> int:
-        """The size of the task's answer, about."""
+        """Return the size of the task's answer, about."""
         given = self.answered
         return 0 if given is None else len(given.text) + sum(len(image.data) for image in given.images)
 
     @property
     def key(self) -> str:
-        """The name of the last question."""
+        """Return the name of the last question."""
         return f"input-{self.question}"
 
     async def wait_changed(self) -> None:
@@ -563,15 +563,15 @@ class Task:
         self._changed = anyio.Event()
 
     def older(self) -> dict[str, Any]:
-        """The task in the form of 2025-11-25."""
+        """Return the task in the form of 2025-11-25."""
         return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_MS}
 
     def newer(self) -> dict[str, Any]:
-        """The task in the form of the extension, without the members that `newer_in_detail` adds."""
+        """Return the task in the form of the extension, without the members that `newer_in_detail` adds."""
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_MS}
 
     def newer_in_detail(self, result: Callable[[Answered], dict[str, Any]], prompt: str) -> dict[str, Any]:
-        """The task in the form of the extension, with its result, its error or its question."""
+        """Return the task in the form of the extension, with its result, its error or its question."""
         told = self.newer()
         if self.status == "input_required":
             told["inputRequests"] = {self.key: {"method": "elicitation/create", "params": self.asked(prompt)}}
@@ -582,7 +582,7 @@ class Task:
         return told
 
     def asked(self, prompt: str) -> dict[str, Any]:
-        """The question for input, as an elicitation by a form."""
+        """Return the question for input, as an elicitation by a form."""
         form = {"type": "object", "properties": {ANSWER: {"type": "string", "title": "Input"}}, "required": [ANSWER]}
         printed = f" It printed: {prompt}" if prompt else ""
         message = f"The code of evaluation {self.evaluation} waits for a line of input.{printed}"
@@ -595,7 +595,7 @@ class Task:
 
 
 def _reason(answered: Answered) -> str:
-    """The reason, in the tool's own words, why the tool refused the call."""
+    """Return the reason, in the tool's own words, why the tool refused the call."""
     fields = json.loads(answered.text)
     error = fields.get("error")
     said = fields.get("message") or (error.get("message") if isinstance(error, dict) else None)

@@ -137,7 +137,7 @@ class SdkServer:
         return server
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkConnection:
-        """The SDK's side of a client's connection."""
+        """Return the SDK's side of a client's connection."""
         return SdkConnection(self._server, session, plain, self._redactor.redact_json)
 
     async def end(self) -> None:
@@ -145,7 +145,7 @@ class SdkServer:
         await self._tasks.end()
 
     def _shared(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
-        """The handler of a request whose result is that of the plain way."""
+        """Return the handler of a request whose result is that of the plain way."""
         making = METHODS[method].result
         assert making is not None  # noqa: S101 - none of them is a connection's own
 
@@ -166,7 +166,7 @@ class SdkServer:
             return await call_next(ctx)
 
     async def _greeted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The answer to `initialize`, if the SDK lets it in; any other answer unchanged."""
+        """Return the answer to `initialize`, if the SDK lets it in; any other answer unchanged."""
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
@@ -278,7 +278,7 @@ BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
 async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """The answer to a request, or the error with the fault and its remedy.
+    """Return the answer to a request, or the error with the fault and its remedy.
 
     Raises:
         MCPError: the request is refused.
@@ -301,7 +301,7 @@ async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Ha
 
 
 def _is_early(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether a request belongs to a session that no `initialize` has opened yet."""
+    """Return whether a request belongs to a session that no `initialize` has opened yet."""
     is_of_session = ctx.method not in BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
     return is_of_session and ctx.session.client_params is None
 
@@ -391,7 +391,7 @@ class SdkConnection:
         self._is_hearing = False
 
     async def take(self, item: SessionMessage) -> None:
-        """Take in a message that was read; return when the SDK has begun with it.
+        """Take in a message that was read; return when the SDK has started with it.
 
         A handshake is answered first: the messages behind it may depend on it. A cancellation goes to both eras, as it
         does not say in which one its request was.
@@ -413,7 +413,7 @@ class SdkConnection:
         await answered.wait()
 
     def read(self, line: bytes, *, in_batch: bool = False) -> SessionMessage | None:
-        """The message in a line; None for a line that is no message, which is then answered."""
+        """Return the message in a line; None for a line that is no message, which is then answered."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -445,7 +445,7 @@ class SdkConnection:
         return request
 
     def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
-        """The reason why a request goes no further; None for a request that does."""
+        """Return the reason why a request goes no further; None for a request that does."""
         too_much = self._plain.too_much(size)
         if too_much is not None:
             return Refusal(request.id, TOO_MANY, too_much)

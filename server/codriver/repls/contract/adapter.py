@@ -113,7 +113,7 @@ class PackageMissingError(StartError):
 
 
 def request_unsafe(problem: str, *, hint: str) -> RefusedError:
-    """The refusal of a request that this server is known to break on, and so was not sent."""
+    """Return the refusal of a request that this server is known to break on, and so was not sent."""
     return refused("request-unsafe", f"the code was not sent: {problem}", hint=hint)
 
 
@@ -150,7 +150,7 @@ class EvaluationFailedError(RefusedError):
 
 
 def namespace_missing(namespace: str) -> RefusedError:
-    """The refusal of a namespace that is neither loaded nor in any file that the REPL would load."""
+    """Return the refusal of a namespace that is neither loaded nor in any file that the REPL would load."""
     return refused(
         "unknown-namespace",
         f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
@@ -183,7 +183,7 @@ class KernelOperations(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """The dialect and capabilities of the REPL. Constant for the life of the connection."""
+        """Return the dialect and capabilities of the REPL. Constant for the life of the connection."""
         ...
 
     async def interrupt_others(self) -> Interruption:
@@ -200,7 +200,7 @@ class KernelOperations(Protocol):
         return None
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """The outputs so far of an evaluation whose request named a notebook's cell. Given once."""
+        """Return the outputs so far of an evaluation whose request named a notebook's cell. Given once."""
         del evaluation  # no outputs are kept
         return None
 
@@ -208,7 +208,7 @@ class KernelOperations(Protocol):
         """Have the REPL's owner restart it in its place: the connection ends, and comes back with a new REPL.
 
         Raises:
-            CapabilityMissingError: this REPL is not ours to restart, or nobody can.
+            CapabilityMissingError: this REPL is not ours to restart, or no one can.
         """
         _refuse(self.profile, "restart")
 
@@ -230,14 +230,14 @@ class Adapter(KernelOperations, Protocol):
         `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
 
         `ended` gets an error instead of an ending if the end is unknown: `ReplDisconnectedError`, or a `RefusedError`
-        when the session's own connection broke and the REPL goes on.
+        when the session's own connection broke and the REPL continues.
 
         Raises:
-            ReplDisconnectedError: the connection is over.
+            ReplDisconnectedError: the connection has finished.
             SessionNotOpenError: the session is not open.
             RefusedError: this server is known to break on it.
             CapabilityMissingError: the code is a file, and the REPL loads none. After each of these errors nothing was
-            sent, and `ended` is not called.
+                sent, and `ended` is not called.
         """
         ...
 
@@ -264,7 +264,7 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "stdin")
 
     async def ask(self, question: Question[Answer]) -> Answer:
-        """The answer to a question of `codriver.repls.contract.questions`.
+        """Return the answer to a question of `codriver.repls.contract.questions`.
 
         Raises:
             CapabilityMissingError: this REPL lacks the question's capability.
@@ -275,7 +275,7 @@ class Adapter(KernelOperations, Protocol):
         return question.read({})
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """The loaded namespaces of files below `root`, without `known` ones that are unchanged.
+        """Return the loaded namespaces of files below `root`, without `known` ones that are unchanged.
 
         `known`: by name the mark, and whether the namespace is of a file there. None: this REPL compares by itself, see
         `Drift`.
@@ -324,7 +324,7 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "test")
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """The ended tests of a run under way; `results` has only those that did not pass.
+        """Return the ended tests of a run under way; `results` has only those that did not pass.
 
         None if the REPL tells nothing before the end, or no test has ended yet. Never raises.
         """
@@ -332,11 +332,11 @@ class Adapter(KernelOperations, Protocol):
         return None
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """The stacks of the threads of `session` at this moment; None if the REPL cannot tell. Never raises."""
+        """Return the stacks of the threads of `session` at this moment; None if the REPL cannot tell. Never raises."""
         return None
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of the value of `evaluation` that printing cut; without one, the reason in words.
+        """Return a part of the value of `evaluation` that printing cut; without one, the reason in words.
 
         Raises:
             EvaluationFailedError: the value cannot be printed.
@@ -369,16 +369,16 @@ class Connector(Protocol):
     def __call__(
         self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
-        """A context with the connected adapter of the REPL at `place`, with a known profile.
+        """Return a context with the connected adapter of the REPL at `place`, with a known profile.
 
         `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames in
         files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end may
         disappear without a sign, so the REPL is asked now and then whether it is alive. `found_by`: the file that led
-        to a REPL which nobody named.
+        to a REPL which no one named.
 
         Raises:
-            StrangeListenerError: the file led to another user's port, or nobody can tell. Nothing was sent.
-            ReplUnreachableError: nobody listens there.
+            StrangeListenerError: the file led to another user's port, or no one can tell. Nothing was sent.
+            ReplUnreachableError: no one listens there.
             NotAnReplError: the server there does not speak the protocol.
         """
         ...
@@ -389,17 +389,17 @@ class Looks(Protocol):
 
     @property
     def takes_origin(self) -> bool:
-        """True if the application's events name an evaluation by the origin in its request."""
+        """Return true if the application's events name an evaluation by the origin in its request."""
 
     @property
     def is_first(self) -> bool:
-        """True if a look has to come before code runs; the code is then not sent at once."""
+        """Return true if a look has to come before code runs; the code is then not sent at once."""
 
     async def before(self) -> None:
         """Look before a request is evaluated."""
 
     def is_last(self, request: Request) -> bool:
-        """True if a look has to come after this request's evaluation, before the end is told."""
+        """Return true if a look has to come after this request's evaluation, before the end is told."""
 
     async def after(self) -> None:
         """Look after the evaluation of a request, if `is_last` says so."""
@@ -409,7 +409,7 @@ async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
     """Make sure that a connection to an endpoint found by a file leads to a process of this user's.
 
     Raises:
-        StrangeListenerError: the connection leads to somebody else's process, or nobody can tell.
+        StrangeListenerError: the connection leads to somebody else's process, or no one can tell.
     """
     file = endpoint.found_by
     if file is None:

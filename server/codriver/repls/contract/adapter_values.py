@@ -64,12 +64,12 @@ class CellRun:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the kernel began to run the cell, by its own word."""
+        """Return whether the kernel started to run the cell, by its own word."""
         return self.execution_count is not None or bool(self.outputs)
 
 
 def text_of(bundle: Bundle) -> str:
-    """The text that stands for a bundle: its picture, else its readable text, else its type.
+    """Return the text that stands for a bundle: its image, else its readable text, else its type.
 
     For any other type the text has the type's name and size, and the way to read the data.
     """
@@ -98,7 +98,7 @@ def _text_behind(bare: re.Match[str], texts: Sequence[str], bundle: Bundle) -> s
 
 
 def data_of(bundle: Bundle, name: str) -> str:
-    """The data of one type as text; of a JSON type the JSON."""
+    """Return the data of one type as text; of a JSON type the JSON."""
     data = bundle[name]
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
@@ -472,7 +472,7 @@ class TestResult:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether the test passes because it was skipped, or because it was expected to fail."""
+        """Return whether the test passes because it was skipped, or because it was expected to fail."""
         return self.how in ("skipped", "xfailed")
 
 

@@ -33,18 +33,18 @@ class Extra(Protocol):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields of the request to Codriver's own worker."""
+        """Return the fields of the request to Codriver's own worker."""
 
     @property
     def report(self) -> str:
-        """The name of the report that comes of it."""
+        """Return the name of the report that comes of it."""
 
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
         """Return the operation that begins it in a kernel of Python, with its arguments. `directory`: the project's."""
 
     @property
     def end(self) -> str:
-        """The operation that ends it in a kernel of Python, and returns the report."""
+        """Return the operation that ends it in a kernel of Python, and returns the report."""
 
 
 class Around(Protocol):

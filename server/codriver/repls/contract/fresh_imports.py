@@ -70,17 +70,17 @@ class FreshImport(Question[FreshFinding | None]):
     wait_ms: int | None = None
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The wait, or the request to compare now."""
+        """Return the wait, or the request to compare now."""
         del namespace
         return {"demand": 1} if self.wait_ms is None else {"wait": self.wait_ms}
 
     def read(self, told: Mapping[str, object]) -> FreshFinding | None:
-        """The finding, which is JSON."""
+        """Return the finding, which is JSON."""
         return read_finding(as_text(told.get("finding")))
 
 
 def read_finding(text: str | None) -> FreshFinding | None:
-    """The finding in a text of a worker; None for no finding."""
+    """Return the finding in a text of a worker; None for no finding."""
     try:
         data = as_map(json.loads(text or "null"))
     except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def read_finding(text: str | None) -> FreshFinding | None:
 
 
 def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
-    """A finding in words, a line for each row, and one for the number of further rows."""
+    """Return a finding in words, a line for each row, and one for the number of further rows."""
     lines = [_line(row) for row in finding.rows]
     if finding.more:
         lines.append(f"and {finding.more} more: what_changed with fresh: true")

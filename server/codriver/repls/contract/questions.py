@@ -62,7 +62,7 @@ class Difference:
 
     @property
     def full(self) -> str:
-        """The qualified name."""
+        """Return the qualified name."""
         return f"{self.module}{self.joint}{self.name}"
 
 
@@ -138,11 +138,11 @@ class Question(Generic[Answer]):
     session: str = MAIN_SESSION
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The question in words, with its names read in that namespace."""
+        """Return the question in words, with its names read in that namespace."""
         raise NotImplementedError
 
     def read(self, told: Mapping[str, object]) -> Answer:
-        """The answer, read from a REPL's words; an empty map means that the REPL knows nothing."""
+        """Return the answer, read from a REPL's words; an empty map means that the REPL knows nothing."""
         raise NotImplementedError
 
 
@@ -155,11 +155,11 @@ class Complete(Question[tuple[Completion, ...]]):
     prefix: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The prefix, and the namespace around it."""
+        """Return the prefix, and the namespace around it."""
         return {"prefix": self.prefix, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> tuple[Completion, ...]:
-        """The completions in `completions`, a list of maps or of texts."""
+        """Return the completions in `completions`, a list of maps or of texts."""
         found = []
         for item in as_list(told.get("completions")):
             fields = as_map(item)
@@ -170,7 +170,7 @@ class Complete(Question[tuple[Completion, ...]]):
 
 
 def candidate_of(item: object) -> str:
-    """The text of a completion, told as a map or as a text; empty for anything else."""
+    """Return the text of a completion, told as a map or as a text; empty for anything else."""
     return as_text(item) or as_text(as_map(item).get("candidate")) or ""
 
 
@@ -183,11 +183,14 @@ class Lookup(Question[Symbol | None]):
     symbol: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The symbol, and the namespace around it."""
+        """Return the symbol, and the namespace around it."""
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Symbol | None:
-        """The symbol with these parts; None if they say nothing. Parts without a field of their own are `extra`."""
+        """Return the symbol with these parts; None if they say nothing.
+
+        Parts without a field of their own are `extra`.
+        """
         printed = as_text(told.get("arglists-str")) or as_text(told.get("arglists")) or ""
         symbol = Symbol(
             name=as_text(told.get("name")) or self.symbol,
@@ -225,11 +228,11 @@ class ListNames(Question[Names | None]):
     wanted: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The namespace or pattern, and the namespace from which it is seen."""
+        """Return the namespace or pattern, and the namespace from which it is seen."""
         return {"name": self.wanted, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Names | None:
-        """The names in `rows`, and the number left out."""
+        """Return the names in `rows`, and the number left out."""
         if "rows" not in told:
             return None
         rows = [as_map(item) for item in as_list(told["rows"])]
@@ -255,11 +258,11 @@ class FindSource(Question[Source | None]):
     symbol: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The symbol, and the namespace around it."""
+        """Return the symbol, and the namespace around it."""
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Source | None:
-        """The source in `text`, with its file and line."""
+        """Return the source in `text`, with its file and line."""
         text = as_text(told.get("text"))
         return Source(text, read_file(as_text(told.get("file"))), as_int(told.get("line"))) if text else None
 
@@ -278,12 +281,12 @@ class Drift(Question[tuple[Difference, ...]]):
     only: OnlyOf = ""
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The folder, and the kind of differences."""
+        """Return the directory, and the kind of differences."""
         del namespace
         return {"root": str(self.root), "only": self.only}
 
     def read(self, told: Mapping[str, object]) -> tuple[Difference, ...]:
-        """The differences in `rows`, without those of an unknown kind."""
+        """Return the differences in `rows`, without those of an unknown kind."""
         found = []
         for row in map(as_map, as_list(told.get("rows"))):
             module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
@@ -304,12 +307,12 @@ class Dependents(Question[tuple[tuple[str, str], ...]]):
     file: Path
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The file."""
+        """Return the file."""
         del namespace
         return {"file": str(self.file)}
 
     def read(self, told: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-        """The names of the modules and their files."""
+        """Return the names of the modules and their files."""
         rows = [(as_text(row.get("name")), as_text(row.get("file"))) for row in map(as_map, as_list(told.get("rows")))]
         return tuple((name, file) for name, file in rows if name and file)
 
@@ -327,12 +330,12 @@ class Restore(Question[tuple[str, ...]]):
     keep: bool = False
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The hold, and whether its changes are kept."""
+        """Return the hold, and whether its changes are kept."""
         del namespace
         return {"hold": self.hold, "keep": int(self.keep)}
 
     def read(self, told: Mapping[str, object]) -> tuple[str, ...]:
-        """The names in `left`."""
+        """Return the names in `left`."""
         return as_strings(told.get("left"))
 
 
@@ -349,18 +352,18 @@ class LastError(Question[StackTrace | None]):
     local_characters: int = 0
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The length of locals; 0 for none."""
+        """Return the length of locals; 0 for none."""
         del namespace
         return {"characters": self.local_characters}
 
     def read(self, told: Mapping[str, object]) -> StackTrace | None:
-        """The error in `trace`, as the adapter reads it: REPLs tell errors in many ways."""
+        """Return the error in `trace`, as the adapter reads it: REPLs tell errors in many ways."""
         trace = told.get("trace")
         return trace if isinstance(trace, StackTrace) else None
 
 
 def read_file(name: str | None) -> str | None:
-    """A file's name as a path; None for words that mean no file."""
+    """Return a file's name as a path; None for words that mean no file."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
     # nbb gives the text of a loaded file in the place of its name.

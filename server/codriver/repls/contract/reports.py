@@ -56,7 +56,7 @@ def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
 
 
 def words_of(run: TestRun) -> str:
-    """The counts, and the names of failed tests."""
+    """Return the counts, and the names of failed tests."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = names_of_failures(run)
     failed = f": {few(names, NAMED)}" if names else ""
@@ -123,11 +123,11 @@ class TestProgress:
         self._red: list[TestResult] = []
 
     def take(self, text: str) -> str:
-        """The text without records. A possible beginning of a record is held back until more comes."""
+        """Return the text without records. A possible beginning of a record is held back until more comes."""
         return "".join(self._parts(self._held + text))
 
     def rest(self) -> str:
-        """The text held back, when no more comes."""
+        """Return the text held back, when no more comes."""
         held, self._held = self._held, ""
         return held
 
@@ -193,7 +193,7 @@ _SPECIAL: Final = {"_BANG_": "!", "_QMARK_": "?", "_STAR_": "*", "_GT_": ">", "_
 
 
 def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
-    """A frame from its line; `tooling`: parts of the names of files that are not the user's."""
+    """Return a frame from its line; `tooling`: parts of the names of files that are not the user's."""
     is_tooling = any(part in text for part in tooling)
     if (match := FRAME.match(text)) is None:
         return StackFrame(text, tooling=is_tooling)
@@ -202,7 +202,7 @@ def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
 
 
 def text_of(frame: StackFrame) -> str:
-    """A frame in one line."""
+    """Return a frame in one line."""
     return f"{frame.text} … {frame.repeated}" if frame.repeated else frame.text
 
 
@@ -222,7 +222,7 @@ def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
 
 
 def _run_at(texts: Sequence[str], place: int) -> tuple[int, int]:
-    """The number of frames that repeat from a place on, and the repetitions; 1 and 1 without any."""
+    """Return the number of frames that repeat from a place on, and the repetitions; 1 and 1 without any."""
     for size in range(1, MOST_IN_CYCLE + 1):
         cycle, times = texts[place : place + size], 1
         if texts[place + size : place + 2 * size] != cycle:
@@ -262,7 +262,7 @@ def function_of(name: str, method: str) -> str:
 
 
 def of_its_own(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """The frames that an error does not share with the error inside it, at least the innermost."""
+    """Return the frames that an error does not share with the error inside it, at least the innermost."""
     shared = 0
     for frame, other in zip(reversed(frames), reversed(inner), strict=False):
         if frame.text != other.text:

@@ -27,7 +27,7 @@ _IN_PYTHON: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "LOWER": ".lower
 
 
 def _test(path: str, words: Mapping[str, str]) -> Program:
-    """The program that runs tests, with the dialect's own words for texts."""
+    """Return the program that runs tests, with the dialect's own words for texts."""
     return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
 
 

@@ -57,13 +57,13 @@ Roles = Mapping[str, tuple[Way, ...]]
 
 
 def definitions(text: str) -> dict[str, str]:
-    """The functions of a file by name, each as a clause of `letfn`."""
+    """Return the functions of a file by name, each as a clause of `letfn`."""
     found = (_DEFINED.match(form.strip()) for form in _TOP.split(_COMMENT.sub("", text)))
     return {match[1]: _INDENTED.sub(" ", f"({match[1]} {match[2]}") for match in found if match}
 
 
 def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """All functions that these mention, directly or not, in the order of the file."""
+    """Return all functions that these mention, directly or not, in the order of the file."""
     needed: set[str] = set()
     left = list(names)
     while left:
@@ -75,7 +75,7 @@ def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def way_code(way: Way, dialect: str) -> str:
-    """The expression of a way: its function if all names exist, else nil."""
+    """Return the expression of a way: its function if all names exist, else nil."""
     bound = " ".join([f"v{place} (known {_name(name, dialect)})" for place, name in enumerate(way.names)])
     places = [f"v{place}" for place in range(len(way.names))]
     values = places if dialect == BROWSER else [f"@{place}" for place in places]
@@ -93,7 +93,7 @@ _MUNGED: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "
 
 
 def munged(name: str) -> str:
-    """A ClojureScript name in JavaScript's form."""
+    """Return a ClojureScript name in JavaScript's form."""
     return "".join([_MUNGED.get(char, char) for char in name])
 
 
@@ -112,7 +112,7 @@ class Forms(Mapping[str, str]):
         self._defined: dict[str, str] = {}
 
     def __getitem__(self, accessor: str) -> str:
-        """The form of an accessor."""
+        """Return the form of an accessor."""
         if accessor not in self._accessors:
             raise KeyError(accessor)
         self._defined = self._defined or definitions(
@@ -122,11 +122,11 @@ class Forms(Mapping[str, str]):
         return f"({code} $args $origin)" if self._dialect == BROWSER else _kept(accessor, code)
 
     def __iter__(self) -> Iterator[str]:
-        """The accessors with forms."""
+        """Yield the accessors with forms."""
         return iter(self._accessors)
 
     def __len__(self) -> int:
-        """The number of accessors."""
+        """Return the number of accessors."""
         return len(self._accessors)
 
     def _code(self, name: str) -> str:
@@ -149,7 +149,7 @@ HOME: Final = "codriver.forms"
 
 
 def _kept(accessor: str, code: str) -> str:
-    """The form that compiles its function only the first time.
+    """Return the form that compiles its function only the first time.
 
     Its names are qualified, as the namespace of the evaluation may have excluded any of them.
     """
@@ -271,13 +271,13 @@ _OF: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
 
 
 def forms(name: str, dialect: str) -> Forms:
-    """The forms of a seam in a dialect."""
+    """Return the forms of a seam in a dialect."""
     roles, missing = _OF[name]
     return Forms(FILES, roles, missing, ACCESSORS, dialect)
 
 
 def read(accessor: str, told: object) -> Told:
-    """The contract's answer to an accessor, from the data of its form."""
+    """Return the contract's answer to an accessor, from the data of its form."""
     if not isinstance(told, dict):
         return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(told)[:200]!r}"}
     if not told.get("ok"):
@@ -304,7 +304,7 @@ docstrings of `restore-epoch` and `reset-frame-db!`.
 
 
 def _refusal(told: Told) -> Told:
-    """A refusal; with its cause, if only the framework's trace tells it."""
+    """Return a refusal; with its cause, if only the framework's trace tells it."""
     cause = told.get("cause")
     if not cause:
         kept = {key: value for key, value in told.items() if value is not None and key not in ("cause", "details")}
@@ -356,7 +356,7 @@ def _epochs(told: Told) -> Told:
 
 
 def one_line(text: str) -> str:
-    """A text with every character visible: it comes from the application's users."""
+    """Return a text with every character visible: it comes from the application's users."""
     return text if text.isprintable() else "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
 
 

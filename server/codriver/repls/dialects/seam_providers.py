@@ -110,7 +110,7 @@ class Steps:
 
     @property
     def code(self) -> str:
-        """The code of both steps: again is harmless."""
+        """Return the code of both steps: again is harmless."""
         return f"{self.install} {self.frame}"
 
 
@@ -159,7 +159,7 @@ _EXECUTE: Final[Mapping[str, str]] = {
 
 
 def _framework(name: str, dialect: str) -> Provider:
-    """A framework's own functions, asked by forms that give data."""
+    """Return a framework's own functions, asked by forms that give data."""
     return Provider(
         name,
         frozenset({dialect}),
@@ -211,7 +211,7 @@ PROVIDERS: Final = (
 
 
 def question(dialect: str) -> str | None:
-    """The expression that looks for all providers of a dialect at once; None without any."""
+    """Return the expression that searches for all providers of a dialect at once; None without any."""
     rows = [[one.sentinel, *one.bands.values()] for one in _of(dialect)]
     between = ", " if dialect == "python" else " "
     listed = between.join([f"[{between.join(row)}]" for row in rows])
@@ -219,7 +219,7 @@ def question(dialect: str) -> str | None:
 
 
 def found(dialect: str, told: object) -> Found | None:
-    """The first provider that an answer to `question` shows as present."""
+    """Return the first provider that an answer to `question` shows as present."""
     for provider, row in zip(_of(dialect), told if isinstance(told, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             lacking = frozenset(name for name, can in zip(provider.bands, row[1:], strict=False) if not can)
@@ -228,7 +228,7 @@ def found(dialect: str, told: object) -> Found | None:
 
 
 def may_bring(dialect: str, code: str) -> bool:
-    """A sign in code that it may have loaded an application."""
+    """Return a sign in code that it may have loaded an application."""
     providers = _of(dialect)
     return bool(providers) and bool(
         _LOADS.search(code) or any(one.words is not None and one.words.search(code) for one in providers)
@@ -244,7 +244,7 @@ STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 
 
 def is_laid_in(dialect: str, file: Path) -> bool:
-    """True for our own package, which any REPL in Python takes, whatever its language."""
+    """Return true for our own package, which any REPL in Python takes, whatever its language."""
     return dialect in _PYTHON and file == FILE
 
 
@@ -261,9 +261,9 @@ def provider_of(name: str, dialect: str) -> Provider:
 
 
 def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Told | None:
-    """The contract's refusal of an accessor without a form; None for an accessor with one.
+    """Return the contract's refusal of an accessor without a form; None for an accessor with one.
 
-    A provider without pushed events lacks that band, and its trace can be asked for instead.
+    A provider without pushed events lacks that band, and its trace can be requested instead.
     """
     if accessor not in lacking and (accessor in provider.accessors or ANY in provider.accessors):
         return None
@@ -275,12 +275,12 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
 
 
 def tells_sensitive(provider: Provider) -> bool:
-    """True for our own seam, which tells hidden texts to the redactor."""
+    """Return true for our own seam, which tells hidden texts to the redactor."""
     return ANY in provider.accessors
 
 
 def sensitive_texts(told: Told) -> tuple[tuple[str, str], ...]:
-    """The texts at sensitive paths told by a seam, each with a name; a long text in pieces."""
+    """Return the texts at sensitive paths told by a seam, each with a name; a long text in chunks."""
     rows = told.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
     return tuple((name, text[start : start + PIECE_CHARACTERS]) for name, text in found for start in _starts(len(text)))
@@ -293,7 +293,7 @@ def _starts(length: int) -> list[int]:
 
 
 def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:
-    """The subscriptions among `known` that are over, by an accessor's question and answer."""
+    """Return the subscriptions among `known` that have finished, by an accessor's question and answer."""
     if accessor == "unsubscribe":
         return {str(asked.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not told["ok"]:
@@ -302,7 +302,7 @@ def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[
 
 
 def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: Told | None = None) -> str:
-    """The code that asks for an accessor; `origin`: the caller, for a change.
+    """Return the code that asks for an accessor; `origin`: the caller, for a change.
 
     Raises:
         KeyError: the provider has no form for the accessor, as `refusal` tells.
@@ -345,7 +345,7 @@ def edn(value: object) -> str:
 
 
 def quoted(dialect: str, text: str) -> str:
-    """A text as a string literal of a dialect."""
+    """Return a text as a string literal of a dialect."""
     if dialect == "python":
         return repr(text)
     # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
@@ -353,7 +353,7 @@ def quoted(dialect: str, text: str) -> str:
 
 
 def unquoted(dialect: str, printed: str) -> str:
-    """The text that a dialect printed as a string.
+    """Return the text that a dialect printed as a string.
 
     Raises:
         ValueError: the text is no string.
@@ -364,7 +364,7 @@ def unquoted(dialect: str, printed: str) -> str:
 
 
 def answer(provider: Provider, accessor: str, told: str) -> str:
-    """The contract's answer, as JSON, from the JSON text of a provider's form."""
+    """Return the contract's answer, as JSON, from the JSON text of a provider's form."""
     if provider.read is None:
         return told
     return json.dumps(provider.read(accessor, json.loads(told, strict=False)), ensure_ascii=False)
@@ -389,7 +389,7 @@ class FrameReader:
         """The received part of a line that may become a frame."""
 
     def feed(self, text: str) -> Iterator[str | Mapping[str, Any]]:
-        """The frames, and the ordinary output before, between and behind them, that a piece completes."""
+        """Yield the frames, and the ordinary output before, between and behind them, that a chunk completes."""
         text, self._begun = self._begun + text, ""
         while text:
             plain, mark, rest = text.partition(MARK)

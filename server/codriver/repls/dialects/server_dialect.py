@@ -169,7 +169,7 @@ class Dialect:
         return self.quote(words) if isinstance(words, str) else f"[{', '.join([self._literal(one) for one in words])}]"
 
     def quote(self, text: str) -> str:
-        """`text` as a string literal of the dialect."""
+        """Return `text` as a string literal of the dialect."""
         # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
         return json.dumps(text, ensure_ascii=not self.python_text)
 
@@ -189,7 +189,7 @@ class Dialect:
         return f"{self.keeps_last}{before}{self.as_json(code)}"
 
     def _call(self, code: str) -> str:
-        """The call of a kept function, with the question's values as arguments."""
+        """Return the call of a kept function, with the question's values as arguments."""
         names = sorted(set(_NAME.findall(code)))
         body = _NAME.sub(r"asked-\1", code)
         form = f"(fn [{' '.join([f'asked-{name}' for name in names])}] {body})"
@@ -199,15 +199,15 @@ class Dialect:
         return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.kept))
 
     def question(self, expression: str) -> str:
-        """The code for the value of `expression` as one JSON text."""
+        """Return the code for the value of `expression` as one JSON text."""
         return f"{self.keeps_last}{self.as_json(expression)}"
 
     def as_json(self, expression: str) -> str:
-        """The code for the value of `expression` as one JSON text."""
+        """Return the code for the value of `expression` as one JSON text."""
         return str(self.json).replace("VALUE", expression, 1)
 
     def read(self, printed: str) -> object:
-        """The data whose JSON text a server printed as a string.
+        """Return the data whose JSON text a server printed as a string.
 
         Raises:
             ValueError: the text is no such string.
@@ -222,7 +222,7 @@ _LOADED: Final = program("clojure/loaded.clj")
 
 @cache
 def _kept() -> str:
-    """The name of the kept code. A REPL outlives its server, and the next server may ask with other code."""
+    """Return the name of the kept code. A REPL outlives its server, and the next server may ask with other code."""
     return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
 
 
@@ -233,7 +233,7 @@ KEEP_CLOJURE: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:
-    """The loaded code told in an answer."""
+    """Return the loaded code told in an answer."""
     began = str(data.get("began") or "0")
     spaces = (_namespace(one) for one in as_list(data.get("spaces")) if isinstance(one, dict))
     lists = [[str(word) for word in one] for one in as_list(data.get("old")) if isinstance(one, list) and len(one) == 4]
@@ -262,7 +262,7 @@ def _var(row: list[object]) -> LoadedVar:
 
 @cache
 def program_of_tests() -> str:
-    """The program that runs tests, as a text whose `answer` gives the report of a run."""
+    """Return the program that runs tests, as a text whose `answer` gives the report of a run."""
     return python_text("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
 
 
@@ -277,11 +277,11 @@ def _process() -> str:
 
 
 def _test() -> str:
-    """The expression that runs tests.
+    """Return the expression that runs tests.
 
     `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests; `$root` is the
-    folder to run in, empty for the REPL's own; `$words` is `$match` as alternatives of words that all must hold, with
-    an exclamation mark before those that must not.
+    directory to run in, empty for the REPL's own; `$words` is `$match` as alternatives of words that all must hold,
+    with an exclamation mark before those that must not.
 
     The program stands on a line of its own, on which no call begins, since tracebacks and stacks show the line of a
     call.
@@ -316,7 +316,7 @@ def _test_fresh() -> str:
 
 
 def _test_fresh_hy() -> str:
-    """The expression in Hy. A session's definitions are not in a new process."""
+    """Return the expression in Hy. A session's definitions are not in a new process."""
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
         f" _ [(exec {json.dumps(_fresh())} space)]\n"
@@ -408,7 +408,7 @@ def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump |
 
 
 def read_python(text: str) -> tuple[Thread, ...]:
-    """The threads of a dump in Python's notation: blocks parted by blank lines, two lines a frame."""
+    """Return the threads of a dump in Python's notation: blocks parted by blank lines, two lines a frame."""
     threads = []
     for block in text.strip("\n").split("\n\n"):
         title, *lines = block.split("\n")

@@ -82,16 +82,16 @@ class ConnectionFile:
 
     @property
     def kernel_id(self) -> str:
-        """The id by which its server knows the kernel."""
+        """Return the id by which its server knows the kernel."""
         return self.path.stem.removeprefix("kernel-")
 
     @property
     def address(self) -> str:
-        """The address of the REPL."""
+        """Return the address of the REPL."""
         return f"jupyter://{self.path}"
 
     def is_listened_to(self) -> bool:
-        """Whether anything listens at the shell's port now. Waits a moment."""
+        """Return whether anything listens at the shell's port now. Waits a moment."""
         if self.transport == "ipc":
             return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket's name, no file of ours
         try:
@@ -127,7 +127,7 @@ class Contents:
 
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:
-    """The folder in which Jupyter keeps the files of running kernels and servers."""
+    """Return the directory in which Jupyter keeps the files of running kernels and servers."""
     given = environ.get("JUPYTER_RUNTIME_DIR")
     return Path(given) if given else data_folder(environ) / "runtime"
 
@@ -141,7 +141,7 @@ class RuntimeFolder:
         self._contents = Contents()
 
     def look(self) -> Contents:
-        """The present files; the same object as before if nothing changed. Waits for a disk."""
+        """Return the present files; the same object as before if nothing changed. Waits for a disk."""
         try:
             status = self._folder.stat()
         except OSError:
@@ -213,7 +213,7 @@ def _object(data: bytes) -> Mapping[str, object]:
 
 
 def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> ConnectionFile:
-    """The contents of a connection file.
+    """Return the contents of a connection file.
 
     Raises:
         ValueError: the file is none, for the reason said.
@@ -228,7 +228,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
 
 
 def read_server_file(path: Path, data: bytes) -> NotebookServer:
-    """The contents of a server's file.
+    """Return the contents of a server's file.
 
     Raises:
         ValueError: the file is none, for the reason said.
@@ -278,7 +278,7 @@ class KernelSpec:
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
-    """The user's own data folder of Jupyter."""
+    """Return the user's own data directory of Jupyter."""
     if given := environ.get("JUPYTER_DATA_DIR"):
         return Path(given)
     home = Path(environ.get("HOME") or Path.home())
@@ -291,7 +291,7 @@ def data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def kernel_folders(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders of kernelspecs, first those of the interpreter's own environment."""
+    """Return the directories of kernelspecs, first those of the interpreter's own environment."""
     named = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
     own = Path(python).parent.parent / "share" / "jupyter"
     folders = (own, *named, data_folder(environ), Path("/usr/local/share/jupyter"), Path("/usr/share/jupyter"))
@@ -299,7 +299,7 @@ def kernel_folders(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def kernel_names(folders: Sequence[Path]) -> tuple[str, ...]:
-    """The names of all kernelspecs, in alphabetical order."""
+    """Return the names of all kernelspecs, in alphabetical order."""
     names: set[str] = set()
     for folder in folders:
         try:
@@ -310,7 +310,7 @@ def kernel_names(folders: Sequence[Path]) -> tuple[str, ...]:
 
 
 def find_kernelspec(name: str, folders: Sequence[Path]) -> KernelSpec:
-    """The first kernelspec of that name.
+    """Return the first kernelspec of that name.
 
     Raises:
         KernelSpecError: the kernelspec is missing or unreadable.

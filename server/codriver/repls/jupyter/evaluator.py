@@ -96,11 +96,11 @@ class Programs(Protocol):
     """Our own programs in a kernel: for loading files, and for details of a failure."""
 
     def load_code(self, request: Request) -> str:
-        """The code that loads a request's file."""
+        """Return the code that loads a request's file."""
         ...
 
     def frame_code(self, request: Request) -> str:
-        """The code that evaluates a request's code in a frame."""
+        """Return the code that evaluates a request's code in a frame."""
         ...
 
     async def prepare_load(self) -> None:
@@ -112,7 +112,7 @@ class Programs(Protocol):
         ...
 
     def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
-        """The modules told by the values of these expressions, in words."""
+        """Return the modules told by the values of these expressions, in words."""
         ...
 
     async def begin(self, extra: Extra) -> None:
@@ -173,7 +173,7 @@ class Evaluator:
         self._evaluations.begin(ended, self._run(work))
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """The outputs of a cell's evaluation. Given only once."""
+        """Return the outputs of a cell's evaluation. Given only once."""
         outputs = self._cells.pop(evaluation, None)
         return outputs.run() if outputs else None
 
@@ -195,7 +195,7 @@ class Evaluator:
             work.over.set()
 
     def _turn(self) -> AbstractAsyncContextManager[None]:
-        """The shell for one request, when it is free."""
+        """Return the shell for one request, when it is free."""
         return self._kernel.turn()
 
     async def _leave(self) -> None:
@@ -210,7 +210,7 @@ class Evaluator:
                 self._listener(work.request.id, Reported(extra.report, report))
 
     def _misplaced(self, request: Request) -> Ending | None:
-        """The ending of code for another namespace: a kernel has only one."""
+        """Return the ending of code for another namespace: a kernel has only one."""
         own = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", own) or request.kind != "evaluate":
             return None
@@ -229,7 +229,7 @@ class Evaluator:
         return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
-        """Whether an interrupt ended the code: in Python, other errors are the code's own."""
+        """Return whether an interrupt ended the code: in Python, other errors are the code's own."""
         return execution.error is None or not self._quirks.runs_expressions
 
     def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
@@ -244,7 +244,7 @@ class Evaluator:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
-        """The course of a form, and notes on it; no course for a form taken back before it was sent."""
+        """Return the course of a form, and notes on it; no course for a form taken back before it was sent."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
         for _ in range(MOST_SENT):
@@ -348,7 +348,7 @@ class Evaluator:
         self._kernel.channel.post("stdin", "input_reply", {"value": line})
 
     async def interrupt(self) -> Interruption:
-        """Stop our running code, or take back unsent code; others' evaluations go on."""
+        """Stop our running code, or take back unsent code; others' evaluations continue."""
         work = self._works[0] if self._works else None
         if work is None:
             return Interruption("idle")
@@ -379,7 +379,7 @@ class Evaluator:
 
 
 def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
-    """The listener of an execution's messages: the execution's own, and the notebook cell's."""
+    """Return the listener of an execution's messages: the execution's own, and the notebook cell's."""
     if cell is None:
         return execution.take
 
@@ -437,7 +437,7 @@ class CellOutputs:
                 self._clear(waits=content.get("wait") is True)
 
     def run(self) -> CellRun:
-        """The outputs so far."""
+        """Return the outputs so far."""
         self._join()
         return CellRun(self._count, tuple(self._outputs), self._omitted)
 

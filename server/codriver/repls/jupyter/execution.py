@@ -42,7 +42,7 @@ DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come 
 
 
 def left_out_note(count: int, problem: str) -> str:
-    """A note on the bytes of an execution's messages that were not held."""
+    """Return a note on the bytes of an execution's messages that were not held."""
     left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
     unread = f"a message of the kernel could not be read: {problem}" if problem else ""
     return "; ".join(filter(None, (left_out, unread)))
@@ -93,7 +93,7 @@ class Execution:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the execution ended by an interrupt, as far as the kernel says so."""
+        """Return whether the execution ended by an interrupt, as far as the kernel says so."""
         return self.status == "abort" or (self.error is not None and is_interrupt(self.error))
 
     def take(self, message: Message) -> None:
@@ -214,12 +214,12 @@ class Told:
 
 
 def plain(text: str) -> str:
-    """The text without the escape sequences of terminals."""
+    """Return the text without the escape sequences of terminals."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def read_error(content: Mapping[str, object]) -> Told:
-    """The error in the content of an `error` message, or of a reply whose status is `error`."""
+    """Return the error in the content of an `error` message, or of a reply whose status is `error`."""
     name = text_of(content, "ename")
     match = _CLASS.fullmatch(name)
     lines = (plain(line) for line in strings_of(content, "traceback"))
@@ -227,18 +227,18 @@ def read_error(content: Mapping[str, object]) -> Told:
 
 
 def is_interrupt(told: Told) -> bool:
-    """Whether the error is an interrupt."""
+    """Return whether the error is an interrupt."""
     return told.name == "KeyboardInterrupt"
 
 
 def not_run() -> Failure:
-    """The failure of code that the kernel dropped before it began."""
+    """Return the failure of code that the kernel dropped before it started."""
     words = "the kernel dropped this before it began, as something before it failed: it did not run, and can be sent"
     return Failure(NOT_RUN, f"{words} again")
 
 
 def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
-    """The failure. `cell`: the number of the failed execution, whose lines count as the code's own."""
+    """Return the failure. `cell`: the number of the failed execution, whose lines count as the code's own."""
     if language == "python":
         return _of_python(told, cell)
     kind = "exit status" if language == "bash" else told.name or "Error"
@@ -252,7 +252,7 @@ def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
 
 
 def report_of(failure: Failure, *, language: str) -> str:
-    """The failure as a report for the error output: in Python's form, or in one line and its trace."""
+    """Return the failure as a report for the error output: in Python's form, or in one line and its trace."""
     if language != "python":
         return f"{_words(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
     report = ""
@@ -272,7 +272,7 @@ def _words(failure: Failure) -> str:
 
 
 def _of_python(told: Told, cell: int | None) -> Failure:
-    """The last traceback's failure, with the tracebacks before it as its chain, the nearest first."""
+    """Return the last traceback's failure, with the tracebacks before it as its chain, the nearest first."""
     parts = _BETWEEN.split(told.traceback)
     width = 1 + len(_RELATIONS)
     texts = parts[::width]
@@ -290,7 +290,7 @@ def _of_python(told: Told, cell: int | None) -> Failure:
 
 
 def _last_line(text: str) -> Failure:
-    """The type and message at the end of a traceback."""
+    """Return the type and message at the end of a traceback."""
     found = list(_LAST.finditer(text))
     return Failure(found[-1]["type"], found[-1]["message"] or "") if found else Failure("Error", "")
 
@@ -320,5 +320,5 @@ def _text(frame: re.Match[str]) -> str:
 
 
 def _whole(file: str) -> str:
-    """The full path: IPython writes the home folder as `~`."""
+    """Return the full path: IPython writes the home directory as `~`."""
     return str(Path(file).expanduser()) if file.startswith("~") else file

@@ -121,7 +121,7 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
 
 
 def quirks_of(implementation: str) -> Quirks:
-    """The quirks of an implementation, as far as they are known."""
+    """Return the quirks of an implementation, as far as they are known."""
     return QUIRKS.get(implementation, Quirks())
 
 
@@ -155,7 +155,7 @@ class KernelInfo:
 
 
 def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
-    """The account in the content of a `kernel_info_reply`."""
+    """Return the account in the content of a `kernel_info_reply`."""
     language, implementation = mapping_of(content, "language_info"), text_of(content, "implementation")
     return KernelInfo(
         implementation=implementation,
@@ -236,7 +236,7 @@ class Kernel:
             self._on_foreign(message)
 
     def _restarted(self, message: Message) -> str:
-        """The reason in words why this is another kernel than before; empty for the same kernel."""
+        """Return the reason in words why this is another kernel than before; empty for the same kernel."""
         if message.state == "starting" and self.session and message.session == self.session:
             return ""  # the start of this very kernel, told after its first answer to us
         if message.state in ("starting", "restarting"):
@@ -270,17 +270,17 @@ class Kernel:
 
     @property
     def our_session(self) -> str:
-        """The session id in the headers of our messages."""
+        """Return the session id in the headers of our messages."""
         return self.channel.session
 
     @property
     def is_busy(self) -> bool:
-        """Whether the main shell works, for us or another client, or has work waiting."""
+        """Return whether the main shell works, for us or another client, or has work waiting."""
         return bool(self._running) or self._turn.locked()
 
     @property
     def running_for_others(self) -> str | None:
-        """The id of the request of another client that the main shell works on; None without one."""
+        """Return the id of the request of another client that the main shell works on; None without one."""
         return next((id_ for id_ in self._running if id_ not in self._exchanges and id_ not in self._past), None)
 
     @asynccontextmanager
@@ -288,7 +288,7 @@ class Kernel:
         """The free main shell for one request: nothing else of ours is sent there until the context is left.
 
         Raises:
-            ReplDisconnectedError: the connection is over.
+            ReplDisconnectedError: the connection has finished.
         """
         async with self._turn:
             await self._wait_free()
@@ -341,7 +341,7 @@ class Kernel:
         A request to the main shell is sent in a `turn`.
 
         Raises:
-            ReplDisconnectedError: the connection is over.
+            ReplDisconnectedError: the connection has finished.
         """
         self.check_open()
         exchange.id = self.channel.post(socket, type, content, metadata=metadata, subshell=subshell)
@@ -349,7 +349,7 @@ class Kernel:
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """End an exchange: nobody waits for it any more. Late messages still reach its `on_message`."""
+        """End an exchange: no one waits for it any more. Late messages still reach its `on_message`."""
         if self._exchanges.pop(exchange.id, None) is None:
             return
         self._past[exchange.id] = exchange
@@ -364,14 +364,14 @@ class Kernel:
         while_busy: bool = False,
         exchange: Exchange | None = None,
     ) -> Message:
-        """The reply to a question, whose messages an `exchange` takes. No user's code is sent.
+        """Return the reply to a question, whose messages an `exchange` takes. No user's code is sent.
 
         On the main shell the question waits for its turn. With `while_busy`, a busy kernel is asked in a subshell, if
         it has one. The time counts from the call.
 
         Raises:
             OpTimedOutError: the question was not answered, or did not get its turn, in time.
-            ReplDisconnectedError: the connection is over.
+            ReplDisconnectedError: the connection has finished.
         """
         with anyio.move_on_after(timeout_s):
             if socket != "shell":
@@ -383,7 +383,7 @@ class Kernel:
         raise OpTimedOutError(type, timeout_s)
 
     async def subshell(self) -> str | None:
-        """The id of our own subshell, made when first asked for; None for a kernel without subshells."""
+        """Return the id of our own subshell, made when first requested; None for a kernel without subshells."""
         async with self._making_subshell:
             if self.own_subshell is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.keeps_subshells
@@ -392,7 +392,7 @@ class Kernel:
             return self.own_subshell
 
     async def make_subshell(self) -> str | None:
-        """The id of a new subshell; None for a kernel without subshells."""
+        """Return the id of a new subshell; None for a kernel without subshells."""
         try:
             reply = await self.ask("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
         except OpTimedOutError:
@@ -473,7 +473,7 @@ class Kernel:
         return self.cause or "the connection ended"
 
     def check_open(self) -> None:
-        """Raise `ReplDisconnectedError` when the connection is over."""
+        """Raise `ReplDisconnectedError` when the connection has finished."""
         if self.cause is not None:
             raise ReplDisconnectedError(self.cause)
 

@@ -85,7 +85,7 @@ def is_alive(server: NotebookServer) -> bool:
 
 
 def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
-    """The sessions of a server on this machine. Waits for its answer, 2 s at most.
+    """Return the sessions of a server on this machine. Waits for its answer, 2 s at most.
 
     The token goes to loopback addresses alone, in a header, and no redirection is followed.
 
@@ -132,7 +132,7 @@ def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
 
 
 def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
-    """The sessions in a server's answer, without invalid rows.
+    """Return the sessions in a server's answer, without invalid rows.
 
     Raises:
         NotebookServerError: the answer is no list.
@@ -293,7 +293,7 @@ class KernelSearch:
         self._probe_at: dict[ConnectionFile, float] = {}
 
     def look(self) -> Found:
-        """The present kernels."""
+        """Return the present kernels."""
         contents, now = self._folder.look(), self._clock()
         if contents is self._contents and not contents.kernels and now < self._ask_at:
             return self._found
@@ -365,13 +365,13 @@ class KernelSearch:
             self._probe_at[file] = now + self._probe_s(file, was_alive=was_alive)
 
     def _probe_s(self, file: ConnectionFile, *, was_alive: bool) -> float:
-        """The time until the next probe for a listener."""
+        """Return the time until the next probe for a listener."""
         if self._is_young(file) and not was_alive:
             return 0.0
         return PROBE_S if file in self._verdicts else STRANGE_PROBE_S
 
     def _judge(self, kernels: Iterable[ConnectionFile]) -> None:
-        """Find out the working folder of each living kernel that tells no notebook, once a kernel."""
+        """Find out the working directory of each living kernel that tells no notebook, once a kernel."""
         by_id = {session.kernel_id: session for session in self._sessions}
         unknown = []
         for file in kernels:
@@ -391,7 +391,7 @@ class KernelSearch:
                 self._verdicts[file] = (folder is not None and self._is_within(folder), None)
 
     def _without_file(self, known: set[str]) -> list[FoundKernel]:
-        """The kernels of the workspace that only a server tells, without a file that we may read."""
+        """Return the kernels of the workspace that only a server tells, without a file that we may read."""
         ours = [one for one in self._sessions if one.kernel_id not in known and self._is_within(one.path)]
         return [_of_session(session) for session in {one.kernel_id: one for one in ours}.values()]
 
@@ -403,7 +403,7 @@ class KernelSearch:
 
 
 def _notebook(path: str) -> str | None:
-    """The path of a notebook; a console has only a name in its server, and no file."""
+    """Return the path of a notebook; a console has only a name in its server, and no file."""
     return path if key_of_notebook(path) else None
 
 
@@ -449,7 +449,7 @@ class KernelDiscovery:
         self._seen: Found | None = None
 
     async def run(self) -> None:
-        """Look for kernels until cancelled."""
+        """Search for kernels until cancelled."""
         poller = Poller(self._search.look, interval_s=LOOK_S, may_wait=self._search.may_wait)
         while True:
             try:
@@ -458,7 +458,10 @@ class KernelDiscovery:
                 self._tell({"": f"kernels could not be looked for: {error!r}"})
 
     def _is_news(self, found: Found) -> bool:
-        """True if the finding differs from the last, or has kernels, whose fate the state decides. In a thread."""
+        """Return true if the finding differs from the last, or has kernels, whose fate the state decides.
+
+        In a thread.
+        """
         before, self._seen = self._seen, found
         repls = self._core.state.repls.values()
         return found != before or bool(found.kernels) or any(repl.origin.is_discovered_only for repl in repls)
@@ -505,7 +508,7 @@ class KernelDiscovery:
 
 
 def _kernel_id(address: str) -> str:
-    """The id of the kernel at an address, from its connection file or its URL."""
+    """Return the id of the kernel at an address, from its connection file or its URL."""
     name = address.partition("?")[0].rpartition("/")[2]
     return name.removeprefix("kernel-").removesuffix(".json")
 

@@ -48,7 +48,7 @@ class KernelProcess:
 
     @property
     def folder(self) -> str | None:
-        """The kernel's current folder; None if the system does not show it."""
+        """Return the kernel's current directory; None if the system does not show it."""
         try:
             return str((PROCESSES / str(self.id) / "cwd").readlink())
         except OSError:

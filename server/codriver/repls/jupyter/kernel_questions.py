@@ -75,13 +75,13 @@ class Questions:
         """A lock: asked for two completions at once, IPython gives none, or never answers one of them."""
 
     async def complete(self, prefix: str) -> Told:
-        """The completions of `prefix` in the user's namespace, as `Complete` reads them."""
+        """Return the completions of `prefix` in the user's namespace, as `Complete` reads them."""
         async with self._completing:
             reply = await self._ask("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
         return {"completions": read_completions(prefix, reply.content)}
 
     async def inspect(self, symbol: str) -> Told:
-        """The kernel's words on `symbol`, as `Lookup` reads them."""
+        """Return the kernel's words on `symbol`, as `Lookup` reads them."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._ask("inspect_request", content)
         if reply.content.get("found") is not True:
@@ -108,7 +108,7 @@ class Questions:
         return SyntaxFault(NOT_READ) if status == "invalid" and worth == "complete" else None
 
     async def can_ask(self) -> bool:
-        """Whether the kernel would answer a question now."""
+        """Return whether the kernel would answer a question now."""
         return not self._kernel.is_busy or await self._kernel.subshell() is not None
 
     async def wait_free(self) -> None:
@@ -129,7 +129,7 @@ class Questions:
         )
 
     async def _is_free_within(self, timeout_s: float) -> bool:
-        """Whether questions are answered, now or within a time."""
+        """Return whether questions are answered, now or within a time."""
         if await self.can_ask():
             return True
         with anyio.move_on_after(timeout_s):
@@ -182,7 +182,7 @@ def read_symbol(symbol: str, text: str) -> Told:
 
 
 def _parts_of(text: str) -> dict[str, str]:
-    """The parts of a text in IPython's form, by title; none for a text in another form."""
+    """Return the parts of a text in IPython's form, by title; none for a text in another form."""
     parts: dict[str, list[str]] = {}
     title = ""
     for line in text.split("\n"):
@@ -221,11 +221,11 @@ async def leave_subshell(kernel: Kernel, subshell: str | None) -> None:
 
 
 async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
-    """The value of an expression, on the main shell in a turn that the caller has.
+    """Return the value of an expression, on the main shell in a turn that the caller has.
 
     Raises:
         OpTimedOutError: no answer came in time.
-        ReplDisconnectedError: the connection is over.
+        ReplDisconnectedError: the connection has finished.
     """
     exchange = kernel.post("shell", EXECUTE, silently(code), Exchange())
     try:
@@ -239,7 +239,7 @@ async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told
 
 
 def silently(code: str) -> dict[str, object]:
-    """The content of a request that evaluates an expression and nothing else."""
+    """Return the content of a request that evaluates an expression and nothing else."""
     return {
         "code": "",
         "silent": True,
@@ -251,7 +251,7 @@ def silently(code: str) -> dict[str, object]:
 
 
 def told_by(reply: Message | None) -> Told:
-    """The value of the expression that a reply tells."""
+    """Return the value of the expression that a reply tells."""
     return mapping_of(reply.mapping("user_expressions"), "it") if reply is not None else {}
 
 
@@ -281,12 +281,12 @@ class KernelSeam:
 
     @property
     def takes_origin(self) -> bool:
-        """True for an application whose seam reads the messages of its kernel."""
+        """Return true for an application whose seam reads the messages of its kernel."""
         return self._found is not None
 
     @property
     def is_first(self) -> bool:
-        """True if sensitive texts are asked for before code runs."""
+        """Return true if sensitive texts are requested before code runs."""
         return self._found is not None
 
     async def before(self) -> None:
@@ -303,7 +303,7 @@ class KernelSeam:
         return self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
 
     async def after(self) -> None:
-        """Look for an application after code that may have loaded one. Never raises."""
+        """Search for an application after code that may have loaded one. Never raises."""
         await self.look()
 
     async def look(self) -> None:
@@ -318,12 +318,12 @@ class KernelSeam:
             self._listener(None, SeamShown(self._found.session_id, self._found.provider.name))
 
     def shown(self) -> tuple[str, Capability] | None:
-        """The session id of the found seam, and the capability that the seam gives."""
+        """Return the session id of the found seam, and the capability that the seam gives."""
         found = self._found
         return (found.session_id, Capability(found.provider.name, adapted=True)) if found else None
 
     async def ask(self, accessor: str, arguments: str) -> str:
-        """The answer to an accessor, as JSON."""
+        """Return the answer to an accessor, as JSON."""
         if self._found is None:
             await self.look()
         if self._found is None:
@@ -356,7 +356,7 @@ class KernelSeam:
                 self._listener(None, AppEvents(found))
 
     async def _evaluate(self, code: str, exchange: Exchange) -> str:
-        """The text that is the value of an expression.
+        """Return the text that is the value of an expression.
 
         Raises:
             EvaluationFailedError: the expression failed, or gives no text.

@@ -78,11 +78,11 @@ class Message:
     """The reason in words why its content is not read; empty for a content that is."""
 
     def text(self, key: str) -> str:
-        """The text under `key` of the content; empty without one."""
+        """Return the text under `key` of the content; empty without one."""
         return text_of(self.content, key)
 
     def mapping(self, key: str) -> Mapping[str, object]:
-        """The object under `key` of the content; empty without one."""
+        """Return the object under `key` of the content; empty without one."""
         return mapping_of(self.content, key)
 
     @property
@@ -92,7 +92,7 @@ class Message:
 
 
 def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
-    """The message in its parts, as an object, or in a frame of a server. Missing parts are empty."""
+    """Return the message in its parts, as an object, or in a frame of a server. Missing parts are empty."""
     header, parent = mapping_of(raw, "header"), mapping_of(raw, "parent_header")
     return Message(
         socket=socket,
@@ -109,7 +109,7 @@ def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
 
 
 def new_header(type: str, session: str, subshell: str | None = None) -> dict[str, object]:  # noqa: A002  # the word
-    """The header of a message of ours, with an id of its own."""
+    """Return the header of a message of ours, with an id of its own."""
     header: dict[str, object] = {
         "msg_id": uuid4().hex, "msg_type": type, "username": "codriver", "session": session,
         "date": datetime.now(UTC).isoformat(), "version": VERSION,
@@ -133,17 +133,17 @@ class Channel(Protocol):
 
     @property
     def place(self) -> str:
-        """The kernel's place, for people: the path of its connection file, or its URL without a token."""
+        """Return the kernel's place, for people: the path of its connection file, or its URL without a token."""
         ...
 
     @property
     def is_local(self) -> bool:
-        """Whether the kernel runs on this machine."""
+        """Return whether the kernel runs on this machine."""
         return False
 
     @property
     def process_id(self) -> int | None:
-        """The kernel's process on this machine, if the carrier knows it."""
+        """Return the kernel's process on this machine, if the carrier knows it."""
         return None
 
     @property
@@ -153,22 +153,22 @@ class Channel(Protocol):
 
     @property
     def notebook(self) -> str | None:
-        """The absolute path of the kernel's notebook, if the carrier knows it."""
+        """Return the absolute path of the kernel's notebook, if the carrier knows it."""
         return None
 
     @property
     def lost_messages(self) -> int:
-        """The number of lost messages of the kernel so far, as far as known."""
+        """Return the number of lost messages of the kernel so far, as far as known."""
         return 0
 
     @property
     def can_interrupt(self) -> bool:
-        """Whether the carrier has its own way to interrupt the kernel."""
+        """Return whether the carrier has its own way to interrupt the kernel."""
         return False
 
     @property
     def can_restart(self) -> bool:
-        """Whether the carrier has its own way to restart the kernel."""
+        """Return whether the carrier has its own way to restart the kernel."""
         return False
 
     def post(
@@ -183,7 +183,7 @@ class Channel(Protocol):
         """Put a message in order to be sent, at once; its id.
 
         Raises:
-            ReplDisconnectedError: the channel is over.
+            ReplDisconnectedError: the channel has finished.
         """
         ...
 
@@ -192,7 +192,7 @@ class Channel(Protocol):
         ...
 
     async def silence(self) -> str:
-        """The likely reason in words for a kernel's silence, as far as the carrier can tell. Never raises."""
+        """Return the likely reason in words for a kernel's silence, as far as the carrier can tell. Never raises."""
         return "it answered nothing"
 
     async def interrupt(self) -> bool:
@@ -268,7 +268,7 @@ def mended(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple
 
 
 def _near(pieces: Iterable[bytes]) -> list[bytes]:
-    """The first pieces, as many as the search for a place needs."""
+    """Return the first chunks, as many as the search for a place needs."""
     near: list[bytes] = []
     held = 0
     for piece in pieces:
@@ -280,7 +280,7 @@ def _near(pieces: Iterable[bytes]) -> list[bytes]:
 
 
 def joined(pieces: Sequence[bytes]) -> Generator[None, None, bytearray]:
-    """The pieces as one. The generator yields at each point where it can pause: filling new memory takes time."""
+    """Yield the chunks as one. The generator yields at each point where it can pause: filling new memory takes time."""
     whole = bytearray(sum(map(len, pieces)))
     place = 0
     for piece in pieces:
@@ -354,7 +354,7 @@ def _without_long_texts(content: bytes | bytearray, texts: dict[str, str], token
 
 
 def _end_of_text(content: bytes | bytearray, place: int) -> Generator[None, None, int]:
-    """The place after the quote that ends the text read from `place` on."""
+    """Yield the place after the quote that ends the text read from `place` on."""
     while place < len(content):
         stop = min(place + PIECE_BYTES, len(content))
         quote = content.find(b'"', place, stop)
@@ -374,7 +374,7 @@ def _end_of_text(content: bytes | bytearray, place: int) -> Generator[None, None
 
 
 def _text(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:
-    """The text between two places, read in pieces."""
+    """Yield the text between two places, read in chunks."""
     pieces: list[str] = []
     while start < end:
         cut = end
@@ -390,7 +390,7 @@ def _text(content: bytes | bytearray, start: int, end: int) -> Generator[None, N
 
 
 def _with_texts(read: object, texts: Mapping[str, str]) -> object:
-    """The value with its long texts in their places."""
+    """Return the value with its long texts in their places."""
     if isinstance(read, str):
         return texts.get(read, read)
     if isinstance(read, dict):

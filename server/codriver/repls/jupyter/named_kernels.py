@@ -58,19 +58,19 @@ class TokenSource:
     variable: str | None = None
 
     def __str__(self) -> str:
-        """The place in words."""
+        """Return the place in words."""
         if self.file:
             return f"the file {self.file}"
         return f"the variable {self.variable}" if self.variable else "nowhere, as none is named"
 
     @property
     def name(self) -> str:
-        """The name that stands in a text in the token's place."""
+        """Return the name that is in a text in the token's place."""
         return self.variable or "KERNEL_TOKEN"
 
     @property
     def hint(self) -> str:
-        """The sentence about a token that is missing or wrong."""
+        """Return the sentence about a token that is missing or wrong."""
         if self.file or self.variable:
             return f"the token is read from {self}: put the server's token there; it is read anew at the next try"
         return (
@@ -79,7 +79,7 @@ class TokenSource:
         )
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        """The token; None without a named place. Waits for a disk.
+        """Return the token; None without a named place. Waits for a disk.
 
         Raises:
             RefusedError: it is not there, others may read it, or it is no token.
@@ -104,7 +104,7 @@ class TokenSource:
         return token
 
     def _unreadable(self, problem: str) -> RefusedError:
-        """The refusal where the token cannot be read from its place."""
+        """Return the refusal where the token cannot be read from its place."""
         message = f"the token of the Jupyter Server cannot be read from {self}: {problem}"
         return refused("repl-unreachable", message, hint=self.hint)
 
@@ -122,7 +122,7 @@ class KernelUrl:
     """The name that tells kernels of one kernelspec apart: the text after `#`."""
 
     def __str__(self) -> str:
-        """The URL as the user writes it."""
+        """Return the URL as the user writes it."""
         if self.kernel:
             return f"{self.base}/api/kernels/{self.kernel}"
         asked = {"notebook": self.notebook} if self.notebook else {"kernel": self.spec or ""}
@@ -131,17 +131,17 @@ class KernelUrl:
 
     @property
     def address(self) -> str:
-        """The address of the REPL."""
+        """Return the address of the REPL."""
         return f"jupyter+{self}"
 
     @property
     def key(self) -> str:
-        """The session key to suggest: after the notebook or the kernelspec."""
+        """Return the session key to suggest: after the notebook or the kernelspec."""
         return (key_of_notebook(self.notebook) if self.notebook else None) or key_of_kernel(self.spec or "")
 
     @property
     def is_in_the_open(self) -> bool:
-        """Whether messages can be read on the way: unencrypted, and to another machine."""
+        """Return whether messages can be read on the way: unencrypted, and to another machine."""
         parts = urlsplit(self.base)
         return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
@@ -174,14 +174,14 @@ def _token_in(text: str, file: str) -> str:
 
 
 def split_key(text: str) -> tuple[str | None, str]:
-    """The key and the rest of `[KEY=]FILE|URL`."""
+    """Return the key and the rest of `[KEY=]FILE|URL`."""
     found = _KEYED.fullmatch(text)
     assert found is not None  # noqa: S101  # every text is of this form
     return found[1], found[2]
 
 
 def read_place(text: str) -> KernelUrl | Path:
-    """The kernel that a text names.
+    """Return the kernel that a text names.
 
     Raises:
         KernelNameError: the text names none.
@@ -195,7 +195,7 @@ def read_place(text: str) -> KernelUrl | Path:
 
 
 def read_url(text: str) -> KernelUrl:
-    """The kernel that a URL names.
+    """Return the kernel that a URL names.
 
     Raises:
         KernelNameError: the URL names none, or holds a secret.

@@ -64,6 +64,6 @@ class OthersEvaluations:
         self._listener(told_as, ending)
 
     def _stray(self, message: Message) -> None:
-        """Tell output without an owner: from a kernel's start, or an execution that began before we came."""
+        """Tell output without an owner: from a kernel's start, or an execution that started before we came."""
         if message.type == "stream" and (text := text_of(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -102,16 +102,16 @@ class ServerApi:
         self._tls: ssl.SSLContext | None = None
 
     async def kernels(self) -> tuple[KernelModel, ...]:
-        """The running kernels. A Kernel Gateway tells them only if configured to."""
+        """Return the running kernels. A Kernel Gateway tells them only if configured to."""
         return tuple(map(_kernel, as_maps(await self._call("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
-        """The open notebooks and consoles. A Kernel Gateway has none."""
+        """Return the open notebooks and consoles. A Kernel Gateway has none."""
         found = as_maps(await self._call("GET", "/api/sessions"))
         return tuple(ServerSession(str(one.get("path", "")), _kernel(as_map(one.get("kernel")))) for one in found)
 
     async def kernel(self, kernel: str) -> KernelModel:
-        """One kernel.
+        """Return one kernel.
 
         Raises:
             KernelGoneError: no kernel has this id.
@@ -119,7 +119,7 @@ class ServerApi:
         return _kernel(as_map(await self._call("GET", _path(kernel))))
 
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
-        """A new kernel of a kernelspec, the server's default one for an empty `spec`.
+        """Return a new kernel of a kernelspec, the server's default one for an empty `spec`.
 
         A gateway takes only the variables `KERNEL_…` of `env`, and a Jupyter Server none.
         """
@@ -153,20 +153,20 @@ class ServerApi:
             await self._call("DELETE", _path(kernel))
 
     def headers(self) -> dict[str, str]:
-        """The header that shows the token. Waits for a disk."""
+        """Return the header that shows the token. Waits for a disk."""
         token = self._token.read(self._environ)
         if token and self._keep_secret is not None:
             self._keep_secret(self._token.name, token)
         return {"Authorization": f"token {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:
-        """The rules for certificates: verified by the system's trust. None for a server without TLS."""
+        """Return the rules for certificates: verified by the system's trust. None for a server without TLS."""
         if self._tls is None and self.base.startswith("https:"):
             self._tls = ssl.create_default_context()
         return self._tls
 
     def refusal(self, status: int, said: str, path: str) -> ServerAnswerError:
-        """The error for an answer that refuses."""
+        """Return the error for an answer that refuses."""
         said = f" ({one_line(said[:SHOWN_CHARACTERS])})" if said else ""
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
@@ -227,7 +227,7 @@ class ServerApi:
 
 
 def say(error: BaseException) -> str:
-    """The reason in words why a server was not reached."""
+    """Return the reason in words why a server was not reached."""
     from http.client import HTTPException  # noqa: PLC0415  # as above
 
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -251,7 +251,7 @@ def _path(kernel: str) -> str:
 
 
 def _message(answer: bytes) -> str:
-    """The reason that a refusal gives: its `message` in JSON."""
+    """Return the reason that a refusal gives: its `message` in JSON."""
     try:
         told = json.loads(answer)
     except (ValueError, RecursionError):

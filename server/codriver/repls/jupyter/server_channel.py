@@ -62,7 +62,7 @@ async def open_server_channel(
     """A channel to a kernel of a server, after its first message. See `messages.Carrier`.
 
     Raises:
-        ReplUnreachableError: nobody answers there.
+        ReplUnreachableError: no one answers there.
         ServerAnswerError: the server refuses, or has no such kernel.
         NotAnReplError: the listener is no Jupyter Server, or the kernel is silent.
         PackageMissingError: `websockets` is not installed.
@@ -112,7 +112,7 @@ class ServerChannel(Channel):
 
     @property
     def place(self) -> str:
-        """The kernel's URL."""
+        """Return the kernel's URL."""
         return f"{self._api.base}/api/kernels/{self._kernel}"
 
     @property
@@ -148,7 +148,7 @@ class ServerChannel(Channel):
         return self._cause or "the connection ended"
 
     async def silence(self) -> str:
-        """The likely reason for a kernel's silence."""
+        """Return the likely reason for a kernel's silence."""
         return "the Jupyter Server took the connection, and its kernel answered nothing: it may just start, or be stuck"
 
     async def interrupt(self) -> bool:
@@ -180,7 +180,7 @@ class ServerChannel(Channel):
             raise NotAnReplError(self.place, self._cause or await self.silence(), protocol="Jupyter")
 
     async def run(self, opened: ServerSocket) -> None:
-        """Read and write until the channel is over, coming back after each loss."""
+        """Read and write until the channel has finished, coming back after each loss."""
         current: ServerSocket | None = opened
         while current is not None and self._cause is None:
             try:
@@ -245,7 +245,7 @@ class ServerChannel(Channel):
         return None
 
     async def _has_company(self) -> bool:
-        """Whether another client is connected to the kernel, so that the server kept nothing for us."""
+        """Return whether another client is connected to the kernel, so that the server kept nothing for us."""
         with suppress(RefusedError):
             return (await self._api.kernel(self._kernel)).connections > 1
         return False

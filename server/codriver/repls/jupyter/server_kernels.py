@@ -71,11 +71,11 @@ class ServerKernels:
         self._named |= {one.place.address: one for one in kernels if isinstance(one.place, KernelUrl)}
 
     def ids(self) -> frozenset[str]:
-        """The ids of kernels named without them: by a notebook, or as kernels to start."""
+        """Return the ids of kernels named without them: by a notebook, or as kernels to start."""
         return frozenset(self._led_to.values())
 
     def connectors(self) -> Mapping[str, Connector]:
-        """The connectors of such kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
+        """Return the connectors of such kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
         return {FILES: self._connect_by_file, **{protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}}
 
     async def end(self) -> None:
@@ -104,7 +104,7 @@ class ServerKernels:
             yield channel
 
     async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
-        """The server of this user on this machine that started the kernel of a connection file."""
+        """Return the server of this user on this machine that started the kernel of a connection file."""
         if file.name.startswith(OWN_PREFIX) or not file.name.startswith("kernel-"):
             return None
         for base, token in await anyio.to_thread.run_sync(_own_servers, self._environ):
@@ -148,13 +148,13 @@ class ServerKernels:
             yield adapter
 
     async def _token(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
-        """The place of the token: as named, else in the file of a server of this user on this machine."""
+        """Return the place of the token: as named, else in the file of a server of this user on this machine."""
         if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK:
             return named.token
         return await anyio.to_thread.run_sync(_token_of_own, url.base, self._environ)
 
     async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
-        """The id of the kernel; a kernel named for a start is started."""
+        """Return the id of the kernel; a kernel named for a start is started."""
         if url.kernel:
             return url.kernel
         if url.notebook:
@@ -187,7 +187,7 @@ async def _delete(api: ServerApi, kernel: str) -> None:
 
 
 def _own_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
-    """The servers of this user on this machine: their URLs, and the places of their tokens."""
+    """Return the servers of this user on this machine: their URLs, and the places of their tokens."""
     servers = [one for one in RuntimeFolder(runtime_folder(environ)).look().servers if is_alive(one)]
     return [
         (one.url.rstrip("/"), TokenSource(str(one.path)) if one.token else TokenSource())
@@ -197,7 +197,7 @@ def _own_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
 
 
 def _token_of_own(base: str, environ: Mapping[str, str]) -> TokenSource:
-    """The file with the token of a server of this user, by its port."""
+    """Return the file with the token of a server of this user, by its port."""
     port = urlsplit(base).port
     own = (token for url, token in _own_servers(environ) if urlsplit(url).port == port)
     return next((token for token in own if token.file), TokenSource())

@@ -85,7 +85,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """The frame's bytes in the subprotocol v1."""
+    """Return the frame's bytes in the subprotocol v1."""
     parts = (frame.header, frame.parent_header, frame.metadata, frame.content)
     segments = [frame.channel.encode(), *map(_dump, parts), *frame.buffers]
     start = WORD * (1 + len(segments) + 1)
@@ -94,7 +94,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(data: bytes) -> Frame:
-    """The message in a short binary frame. See `decoding`."""
+    """Return the message in a short binary frame. See `decoding`."""
     return _at_once(decoding(data, PLACEHOLDER))
 
 
@@ -128,7 +128,10 @@ def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
 
 
 def encode_text(frame: Frame) -> str:
-    """The frame as JSON, for a server without the subprotocol. Buffers are not sent: no request of ours has any."""
+    """Return the frame as JSON, for a server without the subprotocol.
+
+    Buffers are not sent: no request of ours has any.
+    """
     parts = {
         "channel": frame.channel, "header": dict(frame.header), "parent_header": dict(frame.parent_header),
         "metadata": dict(frame.metadata), "content": dict(frame.content), "buffers": [],
@@ -137,7 +140,7 @@ def encode_text(frame: Frame) -> str:
 
 
 def decode_legacy(data: str | bytes) -> Frame:
-    """The message in a short frame of a server without the subprotocol. See `decoding_legacy`."""
+    """Return the message in a short frame of a server without the subprotocol. See `decoding_legacy`."""
     return _at_once(decoding_legacy(data, PLACEHOLDER))
 
 
@@ -164,7 +167,7 @@ def decoding_legacy(data: str | bytes, token: str) -> Generator[None, None, Fram
 
 
 def _at_once(work: Generator[None, None, Frame]) -> Frame:
-    """The result of work without pauses."""
+    """Return the result of work without pauses."""
     while True:
         try:
             next(work)
@@ -221,7 +224,7 @@ def _reading(text: bytes, token: str) -> Generator[None, None, Mapping[str, Any]
 
 
 def _checked(value: object) -> Mapping[str, Any]:
-    """A part as an object; kernels write an absent one as null."""
+    """Return a part as an object; kernels write an absent one as null."""
     if value is None:
         return NOTHING
     if not isinstance(value, dict):
@@ -287,11 +290,11 @@ class ServerSocket:
 
     @property
     def is_open(self) -> bool:
-        """Whether messages go out now, as far as we know."""
+        """Return whether messages go out now, as far as we know."""
         return self._connection.state.name == "OPEN"
 
     async def receive(self) -> Frame:
-        """The next message.
+        """Return the next message.
 
         Raises:
             SocketLostError: no message comes any more.
@@ -311,7 +314,7 @@ class ServerSocket:
         return await self._decoded(data)
 
     async def _decoded(self, data: str | bytes) -> Frame:
-        """The message in a frame; a long one is read in turns."""
+        """Return the message in a frame; a long one is read in turns."""
         is_short, token = len(data) <= SHORT_BYTES, secrets.token_hex(16)
         if self._speaks_v1 and isinstance(data, bytes):
             return decode(data) if is_short else await in_turns(decoding(data, token))
@@ -372,10 +375,10 @@ class ServerSocket:
 
 
 async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket:
-    """A WebSocket to a kernel, under a session id of ours.
+    """Return a WebSocket to a kernel, under a session id of ours.
 
     Raises:
-        ReplUnreachableError: nobody answers there in time.
+        ReplUnreachableError: no one answers there in time.
         ServerAnswerError: the server refuses.
         NotAnReplError: the listener is no Jupyter Server.
         PackageMissingError: `websockets` is not installed.
@@ -405,7 +408,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 
 @cache
 def _client() -> type[connect]:
-    """The client of `websockets` with our options: no log and no other server gets the token."""
+    """Return the client of `websockets` with our options: no log and no other server gets the token."""
     from websockets.asyncio.client import connect  # noqa: PLC0415
 
     # At the level DEBUG the client would log the header with the token.
@@ -427,7 +430,7 @@ def _client() -> type[connect]:
 
 
 def _connection() -> type[ClientConnection]:
-    """A connection of `websockets` that acknowledges at once, and gives up on endless pings."""
+    """Return a connection of `websockets` that acknowledges at once, and gives up on endless pings."""
     from websockets.asyncio.client import ClientConnection  # noqa: PLC0415
     from websockets.frames import Opcode  # noqa: PLC0415
 
@@ -465,7 +468,7 @@ def _connection() -> type[ClientConnection]:
 
 
 def _acknowledge_at_once(transport: asyncio.BaseTransport) -> None:
-    """Have the system acknowledge at once: without that, each small piece of a Jupyter Server waits 40 ms."""
+    """Have the system acknowledge at once: without that, each small chunk of a Jupyter Server waits 40 ms."""
     raw, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
     if raw is not None and option is not None:
         with suppress(OSError):

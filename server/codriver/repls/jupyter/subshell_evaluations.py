@@ -51,7 +51,7 @@ and blocking code takes none. Source: Python documentation, `PyThreadState_SetAs
 
 
 def has_subshells(kernel: Kernel) -> bool:
-    """True for a kernel that claims subshells, if its claims count."""
+    """Return true for a kernel that claims subshells, if its claims count."""
     return kernel.info.quirks.keeps_subshells and FEATURE in kernel.info.features
 
 
@@ -85,7 +85,7 @@ class SubshellEvaluations:
         return await self._running[session].interrupt()
 
     async def end(self) -> None:
-        """End all running evaluations, when the connection is over."""
+        """End all running evaluations, when the connection has finished."""
         for evaluator in list(self._running.values()):
             await evaluator.end()
 

@@ -170,23 +170,23 @@ class ZmqChannel(Channel):
 
     @property
     def place(self) -> str:
-        """The path of the connection file."""
+        """Return the path of the connection file."""
         return self._place
 
     @property
     def is_local(self) -> bool:
-        """Whether the kernel runs on this machine."""
+        """Return whether the kernel runs on this machine."""
         return _is_loopback(self._information)
 
     @property
     def notebook(self) -> str | None:
-        """The notebook that the kernel's server wrote into the file."""
+        """Return the notebook that the kernel's server wrote into the file."""
         session = text_of(self._information, "jupyter_session")
         return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
 
     @property
     def can_restart(self) -> bool:
-        """True if a server on this machine started the kernel."""
+        """Return true if a server on this machine started the kernel."""
         return self.restarted_by is not None
 
     async def restart(self) -> None:
@@ -195,12 +195,12 @@ class ZmqChannel(Channel):
 
     @property
     def can_interrupt(self) -> bool:
-        """Whether the kernel's process is known."""
+        """Return whether the kernel's process is known."""
         return self._process is not None
 
     @property
     def process_id(self) -> int | None:
-        """The kernel's process, if its command names the connection file."""
+        """Return the kernel's process, if its command names the connection file."""
         return self._process.id if self._process else None
 
     def post(
@@ -221,12 +221,12 @@ class ZmqChannel(Channel):
 
     @property
     def received_bytes(self) -> int:
-        """Bytes so far, also those of an incomplete message."""
+        """Return bytes so far, also those of an incomplete message."""
         return sum(socket.received_bytes for socket in self._sockets.values())
 
     @property
     def lost_messages(self) -> int:
-        """The number of lost messages of the kernel, as far as it numbers them."""
+        """Return the number of lost messages of the kernel, as far as it numbers them."""
         return self._numbers.lost
 
     async def read(self, socket: Socket) -> None:
@@ -266,7 +266,7 @@ class ZmqChannel(Channel):
         return self._cause or "the connection ended"
 
     async def silence(self) -> str:
-        """The likely reason for a kernel's silence. See `Channel.silence`."""
+        """Return the likely reason for a kernel's silence. See `Channel.silence`."""
         if any(socket.unsigned for socket in self._sockets.values()):
             return "its connection file is not that of the kernel that listens there, which signs with another key"
         return WRONG_KEY
@@ -319,7 +319,7 @@ class ZmqChannel(Channel):
 
 
 async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
-    """The object in a text of JSON, read in turns.
+    """Return the object in a text of JSON, read in turns.
 
     Raises:
         UnreadableError: the text is no object, or too heavy.
@@ -328,7 +328,7 @@ async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
 
 
 async def _content(received: Received) -> Mapping[str, object]:
-    """The content of a message as an object, put together and read in turns."""
+    """Return the content of a message as an object, put together and read in turns."""
     if received.held_bytes <= SHORT_BYTES and not received.left_out:
         return await _read_object(b"".join(received.head))
     pieces = mended(received.head, received.tail, received.left_out)
@@ -336,7 +336,7 @@ async def _content(received: Received) -> Mapping[str, object]:
 
 
 async def _read_received(socket: Socket, received: Received) -> Message:
-    """The received message. A message with an unreadable content has none, and says why."""
+    """Return the received message. A message with an unreadable content has none, and says why."""
     left_out, problem = received.left_out, ""
     metadata = content = NOTHING
     try:
@@ -357,7 +357,7 @@ def _told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
 
 
 def _pieces_of(message: Message) -> Iterator[Message]:
-    """The message; of a long text that a program printed piece after piece."""
+    """Yield the message; of a long text that a program printed chunk after chunk."""
     text = message.text("text") if message.type == "stream" else ""
     if len(text) <= STREAM_CHARACTERS:
         yield message
@@ -368,7 +368,7 @@ def _pieces_of(message: Message) -> Iterator[Message]:
 
 
 def _read(place: str) -> Mapping[str, object]:
-    """The contents of the connection file."""
+    """Return the contents of the connection file."""
     try:
         path = Path(place)
         found = json.loads(files.read(path, SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES))
@@ -438,7 +438,7 @@ def _is_loopback(information: Mapping[str, object]) -> bool:
 
 
 def _signer(place: str, information: Mapping[str, object]) -> Signer:
-    """The key with which the kernel signs."""
+    """Return the key with which the kernel signs."""
     if text_of(information, "curve_publickey"):
         raise ReplUnreachableError(place, "its connections are encrypted (CURVE): start it without that")
     scheme = text_of(information, "signature_scheme") or "hmac-sha256"

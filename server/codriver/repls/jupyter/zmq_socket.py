@@ -88,7 +88,7 @@ class ZmqSocket:
 
     @property
     def unsigned(self) -> int:
-        """The number of messages so far that are not signed with the kernel's key."""
+        """Return the number of messages so far that are not signed with the kernel's key."""
         return self._assembler.unsigned
 
     def send(self, parts: Sequence[bytes]) -> None:
@@ -100,7 +100,7 @@ class ZmqSocket:
             self._unsent.append(data)
 
     async def take(self) -> Received | Dropped:
-        """The next message, or the number of messages dropped there. Waits for ever when the connection ended."""
+        """Return the next message, or the number of messages dropped there. Waits forever when the connection ended."""
         while not len(self._inbox):
             self._mail = anyio.Event()
             await self._mail.wait()
@@ -109,7 +109,7 @@ class ZmqSocket:
         return taken
 
     async def read(self) -> str:
-        """Take apart the received bytes until nothing more comes, and give the cause in words."""
+        """Decode received bytes until the connection ends, and return the cause in words."""
         turns = Turns()
         try:
             while self._backlog or self._end is None:
@@ -176,7 +176,7 @@ class ZmqSocket:
 
     @property
     def is_read(self) -> bool:
-        """True if no received bytes wait."""
+        """Return true if no received bytes wait."""
         return not self._backlog_bytes and not len(self._inbox)
 
     async def close(self) -> None:
@@ -187,10 +187,10 @@ class ZmqSocket:
 async def open_socket(
     information: Mapping[str, object], name: str, kind: str, identity: str, signer: Signer, numbers: Numbers
 ) -> ZmqSocket:
-    """A socket of that ZeroMQ type, connected to the kernel's socket of that name.
+    """Return a socket of that ZeroMQ type, connected to the kernel's socket of that name.
 
     Raises:
-        OSError: nobody listens there, also after a moment.
+        OSError: no one listens there, also after a moment.
     """
     deadline = anyio.current_time() + OPEN_S
     while True:
@@ -225,7 +225,7 @@ async def _connect(information: Mapping[str, object], name: str, *, is_wide: boo
 
 
 def _has_wide_rooms(family: int) -> bool:
-    """True if the system gives a socket the wanted buffer: it may give less, and never more later."""
+    """Return true if the system gives a socket the wanted buffer: it may give less, and never more later."""
     with socket.socket(family, socket.SOCK_STREAM) as tried, suppress(OSError):
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
         return tried.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM_BYTES
@@ -272,12 +272,12 @@ class Inbox:
 
     @property
     def has_room(self) -> bool:
-        """True if another message may be put in without exceeding the bounds."""
+        """Return true if another message may be put in without exceeding the bounds."""
         return self._first_bytes + self._last_bytes <= self._most_first + self._most_last
 
     @property
     def is_begun(self) -> bool:
-        """True if so much waits that the next message may push another out."""
+        """Return true if so much waits that the next message may push another out."""
         return self._first_bytes + self._last_bytes > self._most_first
 
     def put(self, message: Received) -> None:
@@ -315,7 +315,7 @@ class Inbox:
         self._first_bytes += MESSAGE_BYTES
 
     def take(self) -> Received | Dropped:
-        """The oldest message; the inbox must not be empty."""
+        """Return the oldest message; the inbox must not be empty."""
         if not self._first:
             self._first, self._last = deque(self._last), deque()
             self._first_bytes, self._last_bytes = self._last_bytes, 0
@@ -330,7 +330,7 @@ def _weight(message: Received) -> int:
 
 
 def _stream(message: Received) -> str:
-    """The stream of a message, told by the beginning of its unread content."""
+    """Return the stream of a message, told by the beginning of its unread content."""
     if message.type != "stream":
         return ""
     return "stderr" if b'"stderr"' in message.begins(STREAM_NAME_BYTES) else "stdout"
@@ -389,11 +389,11 @@ class Received:
 
     @property
     def type(self) -> str:
-        """The type in the message's header."""
+        """Return the type in the message's header."""
         return text_of(self.header, "msg_type")
 
     def begins(self, count: int) -> bytes:
-        """The first bytes of the content."""
+        """Return the first bytes of the content."""
         begun = b""
         for piece in self.head:
             begun += piece[: count - len(begun)]
@@ -415,11 +415,11 @@ class Signer:
         self._begun = hmac.new(key, digestmod=algorithm) if key else None
 
     def begin(self) -> hmac.HMAC | None:
-        """A signature before its first part."""
+        """Return a signature before its first part."""
         return self._begun.copy() if self._begun else None
 
     def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
-        """The parts of a message: header, parent, metadata and content."""
+        """Return the parts of a message: header, parent, metadata and content."""
         # ASCII: half of a surrogate pair, which code may hold, has no UTF-8 and is good JSON.
         dumped = [json.dumps(dict(one)).encode("ascii") for one in objects]
         signature = self.begin()
@@ -490,7 +490,7 @@ class Assembler:
         self._signature = self._signer.begin()
 
     def take(self, piece: Chunk) -> Received | None:
-        """The message that the piece completes, if it is signed."""
+        """Return the message that the chunk completes, if it is signed."""
         data, ends_part, ends_message, part_bytes = piece
         if self._place <= _CONTENT:
             if part_bytes > WHOLE_BYTES and self._place == _CONTENT and not self._part.size:
@@ -542,7 +542,7 @@ class Assembler:
 
 
 def _object(part: HeadAndTail) -> Mapping[str, object] | None:
-    """The object in a part; None for any other value, and for a part longer than is held."""
+    """Return the object in a part; None for any other value, and for a part longer than is held."""
     if part.left_out:
         return None
     try:

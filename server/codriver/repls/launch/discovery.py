@@ -228,14 +228,14 @@ class Choice:
 
     @property
     def title(self) -> str:
-        """The REPL's name for people."""
+        """Return the REPL's name for people."""
         return kinds.title_of(self.repl)
 
 
 def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None:
-    """The REPL to start if none was requested; None if the files call for none.
+    """Return the REPL to start if none was requested; None if the files call for none.
 
-    The choice is the first REPL that can be started; it stands in for the first of all. Blocks.
+    The choice is the first REPL that can be started; it is in for the first of all. Blocks.
 
     Raises:
         OSError: the workspace cannot be read.
@@ -254,7 +254,7 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
 
 
 def _lead_on(found: Sequence[Found]) -> bool:
-    """True if any of the port files leads to a listener, or to something other than a TCP listener. Blocks."""
+    """Return true if any of the port files leads to a listener, or to something other than a TCP listener. Blocks."""
     held = [one for one in found if one.port is not None]
     if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in held):
         return True
@@ -279,7 +279,7 @@ def _asked_address(text: str) -> ReplFound:
 
 
 def _asked_command(text: str) -> ReplFound:
-    """A word such as `python`, or a command line, as a REPL to start."""
+    """Return a word such as `python`, or a command line, as a REPL to start."""
     kind = kinds.kind_of(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     if kind is not None and (spec := text.partition(":")[2]):
@@ -289,7 +289,7 @@ def _asked_command(text: str) -> ReplFound:
 
 
 def _asked_kernel(kernel: NamedKernel) -> ReplFound:
-    """A Jupyter kernel named by its connection file or its URL, as a REPL to connect to."""
+    """Return a Jupyter kernel named by its connection file or its URL, as a REPL to connect to."""
     place = kernel.place
     if isinstance(place, Path):
         address, key = f"jupyter://{place}", "jup"
@@ -317,7 +317,7 @@ class ListeningPrograms:
         self._found: tuple[ListeningProgram, ...] = ()
 
     def look(self) -> tuple[ListeningProgram, ...]:
-        """The programs that listen now, a row for each port. Blocks; none if the system does not tell."""
+        """Return the programs that listen now, a row for each port. Blocks; none if the system does not tell."""
         try:
             sockets = listening_sockets()
         except OSError:
@@ -346,7 +346,10 @@ class ListeningPrograms:
                 yield ListeningProgram(int(folder.name), address)
 
     def _here(self) -> Iterator[str]:
-        """The numbers of the processes that work in the workspace. No `Path` is made for the hundreds elsewhere."""
+        """Yield the numbers of the processes that work in the workspace.
+
+        No `Path` is made for the hundreds elsewhere.
+        """
         for name in filter(str.isdecimal, os.listdir(PROCESSES)):  # noqa: PTH208  # see above
             with suppress(OSError):  # it is gone, or another user's
                 folder = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
@@ -354,7 +357,7 @@ class ListeningPrograms:
                     yield name
 
     def _is_program(self, folder: Path, own: int) -> bool:
-        """True if a process is Python, and neither this server nor started by it."""
+        """Return true if a process is Python, and neither this server nor started by it."""
         if int(folder.name) == own:
             return False
         if not (folder / "exe").readlink().name.startswith(INTERPRETER):

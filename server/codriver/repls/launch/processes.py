@@ -156,7 +156,7 @@ class ReplProcess:
                 self._process.kill()
 
     def read_output(self, stream: Literal["out", "err"], text: str) -> None:
-        """Look for an address in the REPL's output until one is found, and keep the last lines."""
+        """Search for an address in the REPL's output until one is found, and keep the last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-LINE_CHARS:]
         for line in whole[-200:]:
@@ -220,7 +220,7 @@ class ReplProcess:
 
 
 def _crash_words(lines: Sequence[str]) -> str:
-    """The crash told by Python, and the innermost frames of the crashed thread.
+    """Return the crash told by Python, and the innermost frames of the crashed thread.
 
     Source: Python's `faulthandler`, which writes the innermost frame of a thread first.
     """
@@ -283,7 +283,7 @@ async def start(
 
 
 async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
-    """The watchdog of a REPL, and the pipe to which it reports."""
+    """Return the watchdog of a REPL, and the pipe to which it reports."""
     reading, writing = os.pipe()
     stdin = "shared" if SUPERVISED in command else "empty"
     try:
@@ -303,7 +303,7 @@ async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) 
 
 
 async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
-    """The REPL itself."""
+    """Return the REPL itself."""
     stdin = subprocess.PIPE if SUPERVISED in command else subprocess.DEVNULL
     return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=OWN_CONSOLE), None
 
@@ -360,7 +360,7 @@ def _read_address(line: str) -> Endpoint | None:
 
 
 def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
-    """The stamp of a port file, and its text; None for a missing or unreadable file."""
+    """Return the stamp of a port file, and its text; None for a missing or unreadable file."""
     if path is None:
         return None
     try:
@@ -422,16 +422,16 @@ class Found:
 
     @property
     def address(self) -> str:
-        """The address of the REPL that writes such files, on this machine."""
+        """Return the address of the REPL that writes such files, on this machine."""
         return kinds.address_of(kinds.protocol_of_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
 
 
 async def watch(
     workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILES_S
 ) -> AsyncIterator[tuple[Found, ...]]:
-    """The port files in `workspace`: at once, and again at each change.
+    """Yield the port files in `workspace`: at once, and again at each change.
 
-    `names` are paths relative to each searched folder.
+    `names` are paths relative to each searched directory.
     """
     before: tuple[Found, ...] | None = None
     places: Mapping[str, Sequence[Path]] = {}
@@ -454,14 +454,14 @@ async def watch(
 
 
 def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
-    """The present port files in `workspace`; `names` as for `watch`."""
+    """Return the present port files in `workspace`; `names` as for `watch`."""
     return _read_all(workspace, _places(workspace, names), ReadCache())
 
 
 def _places(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
-    """The places where a port file may appear, by their folders.
+    """Return the places where a port file may appear, by their directories.
 
-    The folders are the workspace, its projects, and any other folder with a port file now.
+    The directories are the workspace, its projects, and any other directory with a port file now.
     """
     deadline = time.monotonic() + SEARCH_S
     places = [workspace / name for name in names]
@@ -497,7 +497,7 @@ def _read_all(
 
 
 def _read(workspace: Path, path: Path) -> Found | None:
-    """The port in the file at `path`; None without one."""
+    """Return the port in the file at `path`; None without one."""
     key = _suggest_key(workspace, path)
     try:
         data, status = read_port_file(path, workspace)
@@ -525,7 +525,7 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
 
 
 def _known_name(path: Path) -> str:
-    """The end of a port file's path, as in the table of kinds, else its name."""
+    """Return the end of a port file's path, as in the table of kinds, else its name."""
     known = (name for name in kinds.port_files() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
     return next(known, path.name)
 

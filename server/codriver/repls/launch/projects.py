@@ -62,7 +62,7 @@ class Project:
 
 
 def find_projects(workspace: Path) -> tuple[Project, ...]:
-    """Every kind of project that the workspace shows, the one to use first.
+    """Return every kind of project that the workspace shows, the one to use first.
 
     Project files count before required packages, and Lisp before Python, as many tools of Lisp projects are written in
     Python; sources count from the top down, and packages of extras and groups last.
@@ -74,9 +74,9 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
 
 
 def projects_below(workspace: Path) -> tuple[Project, ...]:
-    """The first project of each kind that only a project file below the workspace shows.
+    """Return the first project of each kind that only a project file below the workspace shows.
 
-    A REPL of the workspace is not started there: such a folder is a workspace of its own.
+    A REPL of the workspace is not started there: such a directory is a workspace of its own.
     """
     of_marks = {mark: kind for kind in reversed(kinds.KINDS) for mark in kind.marks}
     here = {kind.repl for kind in kinds.KINDS for _ in _by_marks(kind, workspace)}
@@ -94,13 +94,13 @@ def repl_of_project(workspace: Path) -> str:
 
 
 def repls_to_start(workspace: Path) -> tuple[str, ...]:
-    """The REPLs to try when none was requested, in order, as texts for the setting `repl`.
+    """Return the REPLs to try when none was requested, in order, as texts for the setting `repl`.
 
     The list has the REPLs of the projects here, with Basilisp's after those of Clojure. It has Python's where there is
     no project and no source of another language.
 
     Raises:
-        OSError: the folder cannot be read.
+        OSError: the directory cannot be read.
     """
     found = [project.repl for project in find_projects(workspace)]
     if not found and is_open_to_python(workspace):
@@ -149,7 +149,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
 
 
 def _language_of(notebook: Path, workspace: Path) -> str:
-    """The language that a notebook names, in lower case; empty if it names none or cannot be read."""
+    """Return the language that a notebook names, in lower case; empty if it names none or cannot be read."""
     try:
         found = _table(json.loads(_text(workspace, notebook.relative_to(workspace).as_posix(), PROJECT_FILE) or "{}"))
     except (ValueError, RecursionError):
@@ -173,7 +173,7 @@ def _names_at_top(workspace: Path) -> list[str]:
 
 
 def running_repls(workspace: Path) -> tuple[str, ...]:
-    """The port files in the workspace that hold a port. An ended REPL may have left one."""
+    """Return the port files in the workspace that hold a port. An ended REPL may have left one."""
     return tuple(name for name in kinds.port_files() if port_text(workspace, name).isdecimal())
 
 
@@ -217,7 +217,7 @@ def _by_source(kind: kinds.Kind, workspace: Path, *, max_depth: int = sys.maxsiz
 
 
 def is_file(path: Path) -> bool:
-    """Whether such a file exists; a file in an unreadable folder counts as missing."""
+    """Return whether such a file exists; a file in an unreadable directory counts as missing."""
     return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises where it may not look
 
 
@@ -226,7 +226,7 @@ def _project(kind: kinds.Kind, evidence: str) -> Project:
 
 
 def _node_needs(workspace: Path) -> frozenset[str]:
-    """The names of all packages that `package.json` requires."""
+    """Return the names of all packages that `package.json` requires."""
     try:
         package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}"))
     except (ValueError, RecursionError):
@@ -235,7 +235,7 @@ def _node_needs(workspace: Path) -> frozenset[str]:
 
 
 def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[str]:
-    """The names of the packages in `pyproject.toml`, for any tool.
+    """Return the names of the packages in `pyproject.toml`, for any tool.
 
     `is_required`: only the packages that the project needs to run, not those of extras, groups and the build.
     """
@@ -264,7 +264,7 @@ def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[st
 
 
 def _table(value: object) -> dict[str, Any]:
-    """The value if it is a table; files of other tools may have any shape."""
+    """Return the value if it is a table; files of other tools may have any shape."""
     return value if isinstance(value, dict) else {}
 
 
@@ -273,7 +273,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def port_text(workspace: Path, name: str) -> str:
-    """The text of a REPL's port file; empty for a missing or unreadable one."""
+    """Return the text of a REPL's port file; empty for a missing or unreadable one."""
     return _text(workspace, name, PORT_FILE).strip()
 
 
@@ -341,7 +341,10 @@ NOT_ACCEPTED: Final = Acceptance()
 
 
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO) -> Interpreter:
-    """The interpreter of the project in `workspace`. `chosen`: the setting `python`, a path or a program of `PATH`."""
+    """Return the interpreter of the project in `workspace`.
+
+    `chosen`: the setting `python`, a path or a program of `PATH`.
+    """
     if chosen != AUTO:
         named = str(workspace / chosen) if is_path(chosen) else shutil.which(chosen, path=environ.get("PATH"))
         return Interpreter(named or chosen, "chosen by the setting python")
@@ -385,7 +388,7 @@ def find_safe_python(
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:
-    """The workspace, and, for a linked working tree, its main checkout."""
+    """Return the workspace, and, for a linked working tree, its main checkout."""
     return tuple(filter(None, (workspace, main_checkout(workspace))))
 
 
@@ -412,7 +415,7 @@ def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str
 
 
 def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
-    """`python3` of the folders of `PATH` that lie in no checkout, else Codriver's own."""
+    """Return `python3` of the directories of `PATH` that are in no checkout, else Codriver's own."""
     outside = outside_environment(workspace, environ)
     named = python_in_path(outside["PATH"]) if outside["PATH"] else None
     if named is not None and _is_outside(named, workspace):
@@ -427,7 +430,7 @@ def _is_outside(path: str, workspace: Path) -> bool:
 
 
 def _executable(program: str, environ: Mapping[str, str]) -> str:
-    """The interpreter behind `program`, by its own word; empty without one that is new enough."""
+    """Return the interpreter behind `program`, by its own word; empty without one that is new enough."""
     try:
         said = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
             [program, "-I", "-S", "-c", ASK], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,
@@ -439,7 +442,7 @@ def _executable(program: str, environ: Mapping[str, str]) -> str:
 
 
 def _in_place_of(broken: str | None, stand_in: Interpreter) -> Interpreter:
-    """The interpreter, with a warning if it is used because the project's environment is broken."""
+    """Return the interpreter, with a warning if it is used because the project's environment is broken."""
     if broken is None:
         return stand_in
     where = f"{stand_in.path} ({stand_in.whose})"
@@ -480,7 +483,7 @@ def _python_of(environment: Path) -> str | None:
 
 
 def _remark(workspace: Path, python: str) -> str | None:
-    """The remark on a Python project without an environment."""
+    """Return the remark on a Python project without an environment."""
     if not any((workspace / mark).exists() for mark in PYTHON.marks):
         return None
     return (

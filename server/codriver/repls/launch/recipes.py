@@ -102,7 +102,7 @@ class NotAcceptedError(RecipeError):
 
 
 def to_accept(folder: Path) -> str:
-    """The words for an agent on the way to accept a checkout."""
+    """Return the words for an agent on the way to accept a checkout."""
     return f"ask your human to run: {TRUST} (in {folder})"
 
 
@@ -149,7 +149,7 @@ class Project:
     """The interpreter to use in place of a forbidden one of the project."""
 
     def interpreter(self) -> Interpreter:
-        """The interpreter in which the project's Python code runs."""
+        """Return the interpreter in which the project's Python code runs."""
         return self.safe or find_python(self.workspace, self.environ, self.python)
 
 
@@ -203,7 +203,7 @@ def recipe(
 
 
 def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
-    """The recipe of our worker in a workspace that nobody has accepted.
+    """Return the recipe of our worker in a workspace that no one has accepted.
 
     PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run. Its modules can
     be imported by evaluated code alone, and after all others. pytest would run its plugins.
@@ -258,7 +258,7 @@ def _whole(found: Recipe) -> Recipe:
 
 
 def is_embedded(words: str) -> bool:
-    """True if the REPL in `words` is our own worker."""
+    """Return true if the REPL in `words` is our own worker."""
     kind = kind_of(words)
     return kind is not None and kind.launcher == "worker"
 
@@ -318,7 +318,7 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
-    """The interpreter with Basilisp, the project's first, and a note on its owner."""
+    """Return the interpreter with Basilisp, the project's first, and a note on its owner."""
     if _has_basilisp(python):
         return python, f"Lisp code is evaluated by Basilisp in {python} ({whose})"
     if not _has_basilisp(sys.executable):
@@ -341,7 +341,7 @@ def _recipe_of(
 
 
 def _beside_python(name: str, project: Project) -> str | None:
-    """A program of Python packages: from the project's environment, else from ours, else in PATH."""
+    """Return a program of Python packages: from the project's environment, else from ours, else in PATH."""
     python = project.interpreter().path
     beside = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
     return next(filter(None, beside), None) or _which(name, project)
@@ -402,7 +402,7 @@ def _deps_paths(workspace: Path) -> tuple[str, ...]:
 
 
 def _forms(text: str, opening: str = "") -> list[str]:
-    """The forms of a text; with an `opening` bracket, the forms in the text's collection."""
+    """Return the forms of a text; with an `opening` bracket, the forms in the text's collection."""
     inner = text[1:-1] if opening and text.startswith(opening) else "" if opening else text
     return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
@@ -465,7 +465,7 @@ _LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
 
 
 def _which(name: str, project: Project) -> str | None:
-    """The program `name`: the project's own from `node_modules` first, then of `PATH`."""
+    """Return the program `name`: the project's own from `node_modules` first, then of `PATH`."""
     if is_path(name):
         path = project.workspace / name
         return str(path) if os.access(path, os.X_OK) else None
@@ -474,7 +474,7 @@ def _which(name: str, project: Project) -> str | None:
 
 
 def _is_plain_launcher(program: str) -> bool:
-    """Whether `clojure` is Debian's short script around `java`, which knows no `-Sdeps`."""
+    """Return whether `clojure` is Debian's short script around `java`, which knows no `-Sdeps`."""
     if Path(program).suffix == ".exe":
         return False
     try:

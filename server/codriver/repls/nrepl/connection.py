@@ -66,12 +66,12 @@ class Message:
 
     @property
     def is_done(self) -> bool:
-        """Whether the server is finished with the request."""
+        """Return whether the server is finished with the request."""
         return "done" in self.status
 
     @property
     def is_failed(self) -> bool:
-        """Whether this message alone says that the request failed."""
+        """Return whether this message alone says that the request failed."""
         return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
 
     def texts(self, *keys: str) -> list[str | None]:
@@ -80,13 +80,13 @@ class Message:
         return [self.text(key) if key in fields else None for key in keys]
 
     def text(self, key: str) -> str | None:
-        """The text under `key`; None for an absent value, nil, or any other."""
+        """Return the text under `key`; None for an absent value, nil, or any other."""
         value = self.fields.get(key)
         return value if value is None or type(value) is str else as_text(value)
 
 
 def parse(value: Value) -> Message:
-    """The message that `value` is.
+    """Return the message that `value` is.
 
     Raises:
         NotAMessageError: the value is none.
@@ -103,14 +103,14 @@ def parse(value: Value) -> Message:
 
 
 def _status(value: Value | None) -> frozenset[str]:
-    """The words of a status, which is a list in any order or one text."""
+    """Return the words of a status, which is a list in any order or one text."""
     if type(value) is list:
         return frozenset([word for word in value if type(word) is str])
     return frozenset((value,)) if type(value) is str else NO_STATUS
 
 
 def joined(values: Iterable[Value]) -> Iterator[Value]:
-    """The values in their order, each run of output on one stream of one request as one message.
+    """Yield the values in their order, each run of output on one stream of one request as one message.
 
     Only messages of pure output are joined. A text that is no UTF-8, or cut, stays by itself.
     """
@@ -137,7 +137,7 @@ def joined(values: Iterable[Value]) -> Iterator[Value]:
 
 
 def _output(value: Value) -> tuple[str, str]:
-    """The stream and the text of a message of pure output on one stream; else empty texts."""
+    """Return the stream and the text of a message of pure output on one stream; else empty texts."""
     if isinstance(value, dict):
         name = "out" if "out" in value else "err"
         text = value.get(name)
@@ -191,7 +191,7 @@ class Exchange:
             self._changed = None
 
     async def wait_over(self) -> None:
-        """Wait until the exchange is over."""
+        """Wait until the exchange has finished."""
         while not self.is_over:
             await self._change()
 
@@ -236,7 +236,7 @@ class NreplConnection:
         transport.hand_to(self._heard, self._lost)
 
     async def read(self) -> None:
-        """File floods, until the connection is over. Raises the errors of filing."""
+        """File floods, until the connection has finished. Raises the errors of filing."""
         turns = Turns()
         try:
             while self._fault is None and (self._backlog or self._end is None):
@@ -278,7 +278,7 @@ class NreplConnection:
         self._news.set()
 
     async def _file_in_turns(self, data: bytes, turns: Turns) -> None:
-        """File the messages that the bytes complete, in turns, so that others are served meanwhile."""
+        """File the messages that the bytes complete, in turns, so that others are served in the meantime."""
         values: list[Value] = []
         start = 0
         while start < len(data):
@@ -293,7 +293,10 @@ class NreplConnection:
         self._file_all(values)
 
     def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
-        """The values that `data` completes. At a fault they are filed, after those `before`, and it is raised."""
+        """Return the values that `data` completes.
+
+        At a fault they are filed, after those `before`, and it is raised.
+        """
         try:
             return self._decoder.feed(data)
         except BencodeError as error:
@@ -306,17 +309,17 @@ class NreplConnection:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of ours is not answered yet."""
+        """Return whether a request of ours is not answered yet."""
         return bool(self._active)
 
     def begin(self, on_message: OnMessage, on_turned: Callable[[], None] | None = None) -> Exchange:
-        """A new exchange; its messages go to `on_message`, also those after its end."""
+        """Return a new exchange; its messages go to `on_message`, also those after its end."""
         exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_turned)
         self._active[exchange.id] = exchange
         return exchange
 
     def end(self, exchange: Exchange) -> None:
-        """End an exchange: by its `done`, or because nobody waits any more. Twice is harmless."""
+        """End an exchange: by its `done`, or because no one waits any more. Twice is harmless."""
         if exchange.id in self._active:
             self._close(exchange)
             self._tell_turned()
@@ -363,7 +366,7 @@ class NreplConnection:
         """Send a request.
 
         Raises:
-            ReplDisconnectedError: the connection is over.
+            ReplDisconnectedError: the connection has finished.
             RefusedError: a text holds what no UTF-8 can say.
         """
         data = _encoded(exchange, op, fields)
@@ -376,7 +379,7 @@ class NreplConnection:
             await self._transport.send(data)
 
     def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
-        """Send a request if nothing stands in the way; whether it was sent.
+        """Send a request if nothing is in the way; whether it was sent.
 
         Raises:
             RefusedError: a text holds what no UTF-8 can say.
@@ -416,7 +419,7 @@ class NreplConnection:
         """Check that the connection stands.
 
         Raises:
-            ReplDisconnectedError: it is over.
+            ReplDisconnectedError: it has finished.
         """
         if self.cause is not None:
             raise ReplDisconnectedError(self.cause)
@@ -521,7 +524,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
 
 
 def _say(error: OSError) -> str:
-    """The reason in words why a connection was refused."""
+    """Return the reason in words why a connection was refused."""
     if isinstance(error, socket.gaierror):
         return "its host name is not known"
     # When several addresses were tried asyncio makes one error of all, whose text alone tells the causes.

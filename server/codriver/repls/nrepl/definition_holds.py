@@ -32,7 +32,7 @@ class DefinitionHolds:
         """Whether the REPL has our own code for it."""
 
     def fields(self, hold: str) -> dict[str, Value]:
-        """The fields by which a loading request names its hold."""
+        """Return the fields by which a loading request names its hold."""
         return {HOLD: hold} if hold and RESTORE in self._ops else {}
 
     async def note(self, hold: str, step: str) -> None:

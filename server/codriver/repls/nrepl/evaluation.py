@@ -81,7 +81,7 @@ class Shared:
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect of the server."""
+        """Return the dialect of the server."""
         return self.probed.dialect
 
 
@@ -110,7 +110,7 @@ class Evaluation:
 
         Raises:
             RefusedError: the server would break on this code.
-            ReplDisconnectedError: the connection to the server is over.
+            ReplDisconnectedError: the connection to the server has finished.
             SessionNotOpenError: the session is not open.
         """
         shared.fields.check(request.code)
@@ -133,7 +133,7 @@ class Evaluation:
         shared.main_connection.check_open()
 
     def start(self) -> None:
-        """Send the code, form by form: the first form at once, if nothing stands in its way."""
+        """Send the code, form by form: the first form at once, if nothing is in its way."""
         self._session.evaluation = self
         try:
             was_sent = self._sends_at_once()
@@ -154,7 +154,7 @@ class Evaluation:
         self._shared.tasks.begin(self._ended, self._run(self._load_forms(op)))
 
     def _sends_at_once(self) -> bool:
-        """Send the first form if nothing stands in the way; whether it was sent."""
+        """Send the first form if nothing is in the way; whether it was sent."""
         session, request, looks = self._session, self._request, self._shared.looks
         has_more_to_ask = request.undo_id or request.extras or looks.is_first or self._switches
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
@@ -175,14 +175,14 @@ class Evaluation:
 
     @property
     def _op(self) -> str:
-        """The op that evaluates: on the worker's main thread, in a frame of an error, or on a thread."""
+        """Return the op that evaluates: on the worker's main thread, in a frame of an error, or on a thread."""
         if self._request.frame is not None:
             return FRAME
         return BESIDE if self._request.background and BESIDE in self._shared.probed.ops else "eval"
 
     @property
     def _switches(self) -> bool:
-        """Whether the session has to be brought into the namespace first, as a request cannot name one."""
+        """Return whether the session has to be brought into the namespace first, as a request cannot name one."""
         return bool(self._request.namespace) and self._shared.dialect.namespace_by != "key"
 
     def _take_first_answer(self) -> None:
@@ -363,7 +363,7 @@ class Evaluation:
         return sent
 
     async def _settle(self, sent: Sent) -> Reply:
-        """Return the whole reply to a request, once the reply is over."""
+        """Return the whole reply to a request, once the reply has finished."""
         try:
             await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
         finally:

@@ -104,14 +104,17 @@ class SentFailure:
 
     @property
     def traceback(self) -> str:
-        """The text with a Python traceback; empty without one."""
+        """Return the text with a Python traceback; empty without one."""
         if "Traceback (most recent call last)" in (self.ex or ""):
             return self.ex or ""
         return self.err if "Traceback" in self.err else ""
 
 
 def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
-    """The failure in one shape, with its trace cut to the user's frames. Only codriver's worker tells the form."""
+    """Return the failure in one shape, with its trace cut to the user's frames.
+
+    Only codriver's worker tells the form.
+    """
     if failure.parts:
         return read_parts(failure.parts, dialect)
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
@@ -140,7 +143,7 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
 
 
 def tracebacks(text: str) -> list[tuple[str, str]]:
-    """The tracebacks of a chain in order, each with its relation to the next."""
+    """Return the tracebacks of a chain in order, each with its relation to the next."""
     found: list[tuple[str, str]] = []
     place = 0
     for match in BETWEEN.finditer(text):
@@ -150,7 +153,7 @@ def tracebacks(text: str) -> list[tuple[str, str]]:
 
 
 def last_of(text: str) -> str:
-    """The last traceback in a text; the whole text for an error that was never raised."""
+    """Return the last traceback in a text; the whole text for an error that was never raised."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
@@ -188,7 +191,7 @@ def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failur
 
 
 def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
-    """The last of the tracebacks in a text."""
+    """Return the last of the tracebacks in a text."""
     body = last_of(text)
     frames = read_traceback_frames(body, dialect)
     ours = [frame for frame in frames if not frame.tooling]
@@ -240,7 +243,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 
 def nbb_links(printed: str) -> Iterator[Failure]:
-    """The nested errors that nbb prints, outermost first; as many as can be read."""
+    """Yield the nested errors that nbb prints, outermost first; as many as can be read."""
     for _ in range(MOST_LINKS):
         if match := _NBB_OBJECT.match(printed):
             yield Failure(match["type"], as_message(match["message"]))
@@ -286,7 +289,7 @@ _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 
 
 def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
-    """The stack trace that came with a failure; without frames if the server sends none."""
+    """Return the stack trace that came with a failure; without frames if the server sends none."""
     if failure.parts:
         return read_trace(failure.parts, dialect)
     error = read_failure(failure, dialect)
@@ -297,7 +300,7 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 
 def failure_of(trace: StackTrace) -> Failure:
-    """A link of a chain in the form of a failure, with only the user's frames."""
+    """Return a link of a chain in the form of a failure, with only the user's frames."""
     own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
@@ -322,7 +325,7 @@ def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
 
 
 def _chained(told: list[StackTrace]) -> StackTrace | None:
-    """The root cause, with the links around it; the links come outermost first."""
+    """Return the root cause, with the links around it; the links come outermost first."""
     if not told:
         return None
     *around, root = told
@@ -346,7 +349,7 @@ def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackT
 
 
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
-    """A link in cider-nrepl's form: its own words for functions, and flags for their owners."""
+    """Return a link in cider-nrepl's form: its own words for functions, and flags for their owners."""
     frames: list[StackFrame] = []
     for frame, owner, method in calls_of(fields.get("stacktrace")):
         name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"

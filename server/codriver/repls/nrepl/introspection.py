@@ -98,7 +98,7 @@ class Introspection:
         self._workspace = workspace
 
     async def ask(self, question: Question[Answer]) -> Answer:
-        """The answer to a question of the contract."""
+        """Return the answer to a question of the contract."""
         if question.capability:
             require(self._profile, question.capability)
         target = self._sessions.get(question.session)
@@ -172,7 +172,7 @@ class Introspection:
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """The loaded namespaces of files below `root`."""
+        """Return the loaded namespaces of files below `root`."""
         support = require(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
@@ -189,7 +189,7 @@ class Introspection:
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """The expansion of a form."""
+        """Return the expansion of a form."""
         support = require(self._profile, "macroexpand")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
@@ -230,7 +230,7 @@ class Introspection:
         return error
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """A dump of the threads of `session` as they are now."""
+        """Return a dump of the threads of `session` as they are now."""
         op = "codriver/stacks"
         try:
             target = self._sessions.get(session)
@@ -248,7 +248,7 @@ class Introspection:
         return dump_of(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
-        """A part of a value that was cut."""
+        """Return a part of a value that was cut."""
         if responses.KEEPS_VALUES not in self._ops:
             return await self._read_kept(evaluation, part) if "kept" in self._dialect.ask else NOT_KEPT
         tool = await self._sessions.open(TOOL_SESSION)
@@ -308,7 +308,7 @@ class Introspection:
         return await session.connection.ask(op, timeout_s=self._op_timeout_s, **asked)
 
     async def _ask(self, capability: str, **names: Words) -> object:
-        """The data of our code for `capability`."""
+        """Return the data of our code for `capability`."""
         answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression(capability, **names))
         return read_data(capability, answer, self._dialect)
 
@@ -320,7 +320,7 @@ def _expression_of(pattern: str) -> str:
 
 
 def _is_of(trace: StackTrace, error: Failure) -> bool:
-    """Whether a stack trace belongs to a failure, by comparing both."""
+    """Return whether a stack trace belongs to a failure, by comparing both."""
     if trace.message:
         return trace.message in error.message
     return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPERS))

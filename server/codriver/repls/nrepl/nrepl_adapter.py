@@ -116,7 +116,7 @@ async def connect(  # all but the first are optional
     between stands. `hooks`: what features add to the adapters of this server.
 
     Raises:
-        ReplUnreachableError: nobody listens there.
+        ReplUnreachableError: no one listens there.
         StrangeListenerError: the file that led there does not vouch for the listener.
         NotAnReplError: the listener does not answer as an nREPL server does.
     """
@@ -219,13 +219,13 @@ class NreplAdapter(KernelOperations):
         )
 
     async def end(self) -> None:
-        """End all running evaluations, when the connection is over."""
+        """End all running evaluations, when the connection has finished."""
         await self._evaluator.end()
         await self._tests.end()
 
     @property
     def profile(self) -> Profile:
-        """The probed capabilities of the REPL."""
+        """Return the probed capabilities of the REPL."""
         return self._probed.profile
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
@@ -301,7 +301,7 @@ class NreplAdapter(KernelOperations):
             raise OpTimedOutError(support.op, self._op_timeout_s)
 
     async def ask_seam(self, accessor: str, arguments: str) -> str:
-        """The answer of the application's seam, as JSON."""
+        """Return the answer of the application's seam, as JSON."""
         return await self._seam.ask(accessor, arguments)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
@@ -339,4 +339,4 @@ class NreplAdapter(KernelOperations):
 
 
 def _drop(_evaluation: str | None, _event: object) -> None:
-    """Drop a server's answer about input that nobody waited for."""
+    """Drop a server's answer about input that no one waited for."""

@@ -70,8 +70,8 @@ class OpenedSessions:
     async def close_left(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
         """Close the sessions of an earlier connection in which nothing ran when it broke.
 
-        This comes before any session is opened, so that several kills leave no more than one does. Several connections
-        by `dial` do it at once, as nREPL keeps each busy for 0.1 s with a session.
+        This comes before any session is opened, so that several kills leave at most one does. Several connections by
+        `dial` do it at once, as nREPL keeps each busy for 0.1 s with a session.
         """
         if self._record is None or not (left := await self._record.to_close(self._address, with_busy=False)):
             return
@@ -118,5 +118,5 @@ async def _is_closed(connection: NreplConnection, identity: str) -> bool:
 
 
 def _new_session(messages: Sequence[Message]) -> str | None:
-    """The id of the session in the answer to `clone`."""
+    """Return the id of the session in the answer to `clone`."""
     return next((identity for message in messages if (identity := message.text("new-session"))), None)

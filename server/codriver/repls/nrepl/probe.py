@@ -103,7 +103,7 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def missing(capability: str, dialect: str) -> str | None:
-    """The line on the way for a REPL of a dialect to get a capability."""
+    """Return the line on the way for a REPL of a dialect to get a capability."""
     if capability == "seam":
         return seam_providers.WAYS.get(dialect, seam_providers.NO_WAY)
     return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
@@ -131,7 +131,7 @@ class ProbeResult:
 
 
 def read_ops(answer: Sequence[Message]) -> frozenset[str]:
-    """The ops that `describe` lists, as the keys of a map or as a list; empty without any."""
+    """Return the ops that `describe` lists, as the keys of a map or as a list; empty without any."""
     for message in answer:
         listed = message.fields.get("ops")
         if isinstance(listed, dict) and listed:
@@ -142,7 +142,7 @@ def read_ops(answer: Sequence[Message]) -> frozenset[str]:
 
 
 def read_versions(answer: Sequence[Message]) -> dict[str, str]:
-    """The server's versions, as text by name. Only shown to people."""
+    """Return the server's versions, as text by name. Only shown to people."""
     versions: dict[str, str] = {}
     for message in answer:
         for name, version in as_map(message.fields.get("versions")).items():
@@ -181,7 +181,7 @@ class Application:
 
     @property
     def note(self) -> str:
-        """A sentence for whoever uses the REPL."""
+        """Return a sentence for whoever uses the REPL."""
         return (
             f"runs in the application {self.program}, process {self.process_id}: its modules are live, and its prints "
             "stay its own"
@@ -300,7 +300,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
 
 
 async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
-    """The data of `expression`; None if this dialect gives none.
+    """Return the data of `expression`; None if this dialect gives none.
 
     Raises:
         OpTimedOutError: no answer came in time.
@@ -316,7 +316,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
 
 
 async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapping[str, object]) -> int | None:
-    """The server's process: from its facts, else by the dialect's question, if there is one."""
+    """Return the server's process: from its facts, else by the dialect's question, if there is one."""
     process_id = as_int(facts.get("pid"))
     if process_id is None and dialect.process_id:
         with suppress(OpTimedOutError):
@@ -325,7 +325,7 @@ async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapp
 
 
 async def _runs(connection: NreplConnection, code: str) -> bool:
-    """Whether code runs without a failure. A server too busy to tell counts as one in which it does."""
+    """Return whether code runs without a failure. A server too busy to tell counts as one in which it does."""
     try:
         messages = await connection.ask("eval", timeout_s=PROBE_S, code=code)
     except OpTimedOutError:
@@ -375,7 +375,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
 
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
-    """True if the value of an `eval` with such fields is cut."""
+    """Return true if the value of an `eval` with such fields is cut."""
     messages = await connection.ask("eval", timeout_s=PROBE_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
@@ -383,7 +383,7 @@ async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
 async def _probe_isolation(
     connection: NreplConnection, opened: OpenedSessions, ops: frozenset[str]
 ) -> Literal["session", "none"]:
-    """Whether one session's `*1` is unknown in another."""
+    """Return whether one session's `*1` is unknown in another."""
     if "clone" not in ops:
         return "none"
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def defines_its_namespace(request: Request) -> bool:
-    """Whether the code begins with the `ns` form of the very namespace that the request names."""
+    """Return whether the code begins with the `ns` form of the very namespace that the request names."""
     first = request.sent_forms[0].text
     return request.namespace is not None and "ns" in first and namespace_of(Document(first)) == request.namespace
 
@@ -71,7 +71,7 @@ class RequestFields:
         session: NreplSession,
         rewrite: Rewrite | None = None,
     ) -> dict[str, Value]:
-        """Fields that evaluate one form of a request in a session, in a recording if there is one."""
+        """Return fields that evaluate one form of a request in a session, in a recording if there is one."""
         fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, rewrite)}
         if request.frame is not None:
             fields["frame"] = request.frame
@@ -92,7 +92,7 @@ class RequestFields:
         return rewrite(fields) if rewrite is not None else fields
 
     def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
-        """Fields that load a whole file in a session."""
+        """Return fields that load a whole file in a session."""
         path = request.file or ""
         fields: dict[str, Value] = {
             "file": request.code,

@@ -189,28 +189,28 @@ class Reply:
 
     @property
     def is_over(self) -> bool:
-        """Whether the server said that it is finished with the request."""
+        """Return whether the server said that it is finished with the request."""
         return "done" in self.status
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the server said that it interrupted the evaluation."""
+        """Return whether the server said that it interrupted the evaluation."""
         return "interrupted" in self.status
 
     @property
     def failure(self) -> SentFailure:
-        """The parts of the failure as sent."""
+        """Return the parts of the failure as sent."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 
 def read_sensitive(message: Message) -> SensitiveSeen:
-    """The texts that a worker declares sensitive."""
+    """Return the texts that a worker declares sensitive."""
     rows = map(as_list, as_list(message.fields[SENSITIVE_OP]))
     return SensitiveSeen(tuple([(as_text(row[0]) or "", as_text(row[1]) or "") for row in rows if len(row) == 2]))
 
 
 def cut_in(text: str, limits: PrintLimits) -> str:
-    """The omissions in a Lisp's printed value, in words, from its marks outside of strings."""
+    """Return the omissions in a Lisp's printed value, in words, from its marks outside of strings."""
     if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
         return f"more than {limits.max_length}"
     if limits.max_depth is not None and "#" in text and _CUT_LEVEL.search(_STRING.sub('""', text)):
@@ -219,7 +219,7 @@ def cut_in(text: str, limits: PrintLimits) -> str:
 
 
 def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
-    """The part of a kept value in a worker's answer, or the reason why there is none."""
+    """Return the part of a kept value in a worker's answer, or the reason why there is none."""
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED in message.status
@@ -228,7 +228,7 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
 
 
 def read_kept(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
-    """The part of a kept value in the answer to our own question, or the reason why there is none."""
+    """Return the part of a kept value in the answer to our own question, or the reason why there is none."""
     text = as_text(fields.get("text"))
     if text is None:
         return as_text(fields.get("missing")) or "it was not told"
@@ -238,7 +238,7 @@ def read_kept(fields: Mapping[str, object], part: ValuePart) -> adapter_values.V
 
 
 def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
-    """The omissions of a value that the REPL keeps, in words. The REPL tells the limits that its user set."""
+    """Return the omissions of a value that the REPL keeps, in words. The REPL tells the limits that its user set."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     own = replace(
         limits,
@@ -264,7 +264,7 @@ def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
 
 
 def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
-    """The run in a report of cider-nrepl's `test`: results by namespace and test, and a summary."""
+    """Return the run in a report of cider-nrepl's `test`: results by namespace and test, and a summary."""
     results: list[TestResult] = []
     summary: Mapping[str, object] = {}
     times: list[TestTime] = []
@@ -281,7 +281,7 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
 
 
 def require(profile: Profile, capability: str) -> Capability:
-    """The REPL's support of `capability`.
+    """Return the REPL's support of `capability`.
 
     Raises:
         CapabilityMissingError: the REPL has no support for the capability.
@@ -292,7 +292,7 @@ def require(profile: Profile, capability: str) -> Capability:
 
 
 def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
-    """The data in an answer to our own code.
+    """Return the data in an answer to our own code.
 
     Raises:
         EvaluationFailedError: the code failed, or printed something else.

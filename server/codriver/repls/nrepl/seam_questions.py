@@ -52,7 +52,7 @@ class SeamQuestions:
         self._op_timeout_s = op_timeout_s
 
     async def ask(self, accessor: str, arguments: str) -> str:
-        """The answer to an accessor, as JSON."""
+        """Return the answer to an accessor, as JSON."""
         if self._is_native:
             return await self._ask_op(accessor, arguments)
         if self._found is None:
@@ -89,7 +89,7 @@ class SeamQuestions:
 
     @property
     def is_first(self) -> bool:
-        """True if sensitive texts are asked for before code runs: our worker tells them by itself."""
+        """Return true if sensitive texts are requested before code runs: our worker tells them by itself."""
         found = self._found
         return found is not None and not self._is_native and seam_providers.tells_sensitive(found.provider)
 
@@ -108,7 +108,7 @@ class SeamQuestions:
         return request.kind != "evaluate" or seam_providers.may_bring(self._dialect.name, request.code)
 
     async def after(self) -> None:
-        """Look for an application after code that may have loaded one. Never raises."""
+        """Search for an application after code that may have loaded one. Never raises."""
         with suppress(CodriverError), anyio.move_on_after(LOOK_S):
             await self.look()
 
@@ -128,7 +128,7 @@ class SeamQuestions:
 
     @property
     def _is_busy(self) -> bool:
-        """True while the REPL runs code and would not answer."""
+        """Return true while the REPL runs code and would not answer."""
         connection = self._sessions.get(MAIN_SESSION).connection
         return connection.is_waiting and not self._dialect.answers_while_busy
 
@@ -209,7 +209,7 @@ class _Stream:
         self._connection.forget(self._exchange)
 
     def _take(self, message: Message) -> None:
-        """Pass on frames, and other output as nobody's; all else is the form's answer."""
+        """Pass on frames, and other output as no one's; all else is the form's answer."""
         text = message.text("out")
         for found in self.frames.feed(text) if text else ():
             self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))

@@ -67,11 +67,11 @@ class NreplSession:
 
     @property
     def names_id(self) -> str:
-        """The id of the session with the names of this one; blank before either exists."""
+        """Return the id of the session with the names of this one; blank before either exists."""
         return self.shared_id or self.id or ""
 
     def address(self) -> dict[str, Value]:
-        """The fields that name this session in a request."""
+        """Return the fields that name this session in a request."""
         return {"session": self.id} if self.id else {}
 
 
@@ -103,7 +103,7 @@ class SessionPool:
         """The fields of our own requests by which the REPL uses our printer, if there is one."""
 
     def get(self, name: str) -> NreplSession:
-        """The open session `name`.
+        """Return the open session `name`.
 
         Raises:
             ReplDisconnectedError: all sessions were closed.
@@ -117,14 +117,14 @@ class SessionPool:
 
     @property
     def main(self) -> NreplSession:
-        """The main session, once it is open."""
+        """Return the main session, once it is open."""
         return self.get(MAIN_SESSION)
 
     async def open_main(self, *, connect_timeout_s: float) -> NreplSession:
-        """The main session, on the first connection.
+        """Return the main session, on the first connection.
 
         Raises:
-            ReplUnreachableError: nobody listens.
+            ReplUnreachableError: no one listens.
         """
         connection = await self._dial(connect_timeout_s)
         session = self._sessions[MAIN_SESSION] = NreplSession(MAIN_SESSION, connection)
@@ -134,7 +134,7 @@ class SessionPool:
         """Give the main session a new connection, without evaluations, so that its last values are nil.
 
         Raises:
-            ReplUnreachableError: nobody listens any more.
+            ReplUnreachableError: no one listens any more.
         """
         main = self.main
         before, main.connection = main.connection, await self._dial(connect_timeout_s)
@@ -185,7 +185,7 @@ class SessionPool:
         session.shared_id = main.id
 
     async def ask(self, name: str, code: str) -> list[Message]:
-        """The answer to our code, evaluated in our session `name`, which is made if need be.
+        """Return the answer to our code, evaluated in our session `name`, which is made if need be.
 
         Raises:
             CodriverError: the session could not be made, or no answer came in time.
@@ -200,7 +200,7 @@ class SessionPool:
         The new session is a clone, so its last values stay, and is brought into the same namespace.
 
         Raises:
-            ReplUnreachableError: nobody listens any more.
+            ReplUnreachableError: no one listens any more.
         """
         if session.is_deaf:
             await self._replace(session)
@@ -218,7 +218,7 @@ class SessionPool:
             await ask("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
 
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
-        """The id of a new session on `connection`; None if the server gives none.
+        """Return the id of a new session on `connection`; None if the server gives none.
 
         `apart` asks codriver's worker for a namespace of its own; other servers ignore the key.
         """
@@ -267,5 +267,5 @@ class SessionPool:
                 self._reading.discard(scope)
 
     def refuse(self, cause: str) -> NotAnReplError:
-        """The error for a peer that does not act as an nREPL server."""
+        """Return the error for a peer that does not act as an nREPL server."""
         return NotAnReplError(self._endpoint, cause)

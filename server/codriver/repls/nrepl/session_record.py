@@ -62,12 +62,12 @@ class SessionRecord:
         await self._in_thread(partial(self._write, address, drop=session))
 
     def left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
-        """Record that the connection of these open sessions is over; code runs in the `busy` ones."""
+        """Record that the connection of these open sessions has finished; code runs in the `busy` ones."""
         self._in_use -= frozenset(sessions)
         self._busy |= frozenset(busy)
 
     async def to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
-        """The sessions at an address that an earlier connection left, of this server or a former one."""
+        """Return the sessions at an address that an earlier connection left, of this server or a previous one."""
         await self._in_thread(self._read)
         kept = self._read().get(address, ())
         passed_over = self._in_use if with_busy else self._in_use | self._busy

@@ -43,7 +43,7 @@ def route_to(name: str, keeps_apart: KeepsApart | None, *, shares_names: bool, h
 
     Args:
         name: the name of the session.
-        keeps_apart: what the server keeps apart; None while nobody knows.
+        keeps_apart: what the server keeps apart; None while no one knows.
         shares_names: whether the caller wants the names of the main session.
         has_joining: whether the dialect has code that lets a clone share the names of another session.
     """

@@ -101,13 +101,13 @@ class TestRunner:
         self._runs.start(request, ended)
 
     def give_up(self) -> bool:
-        """Stop waiting for a run that goes on after its answer; whether there is one."""
+        """Stop waiting for a run that continues after its answer; whether there is one."""
         if self._given_up is not None:
             self._given_up.set()
         return self._given_up is not None
 
     async def so_far(self, evaluation: str) -> TestRun | None:
-        """The ended tests of a run under way."""
+        """Return the ended tests of a run under way."""
         progress = self._progress.get(evaluation)
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.ask
         if progress is None or progress.run is not None or is_deaf:
@@ -219,7 +219,7 @@ class TestRunner:
         return unread
 
     async def _rest(self, answer: list[Message]) -> TestRun:
-        """The end of a run that goes on after its answer."""
+        """Return the end of a run that continues after its answer."""
         self._given_up = given_up = anyio.Event()
         try:
             while True:
@@ -235,7 +235,7 @@ class TestRunner:
             self._given_up = None
 
     async def _partial(self, answer: list[Message]) -> TestRun:
-        """The part of a run that had ended at the interrupt."""
+        """Return the part of a run that had ended at the interrupt."""
         data: object = {}
         if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.ask:
             with suppress(CodriverError):
@@ -284,7 +284,7 @@ class TestRunner:
         return messages
 
     def _names(self, asked: TestSelection) -> dict[str, Words]:
-        """The names in our own code: for a given path, the namespaces there and their files. In a thread."""
+        """Return the names in our own code: for a given path, the namespaces there and their files. In a thread."""
         words = alternatives(asked.match or "")
         names: dict[str, Words] = {"match": asked.match or "", "words": words, "only": asked.only}
         namespace, test = asked.namespace or "", asked.test or ""
@@ -314,7 +314,7 @@ class TestRunner:
 
 
 def _with(unread: list[TestResult], run: TestRun) -> TestRun:
-    """The run, with the files that did not load before its other results."""
+    """Return the run, with the files that did not load before its other results."""
     count = len(unread)
     return replace(run, tests=run.tests + count, errors=run.errors + count, results=(*unread, *run.results))
 
@@ -354,7 +354,7 @@ def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]
 
 
 def read(path: str, workspace: Path) -> str | None:
-    """The text of a file with tests; None for a file without tests, or an unreadable one."""
+    """Return the text of a file with tests; None for a file without tests, or an unreadable one."""
     try:
         text = files.read_text(Path(path), RULES, root=workspace)
     except (OSError, UnicodeDecodeError):
@@ -370,7 +370,7 @@ def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:
-    """`run` with the paths of the namespaces' files in `workspace`, for results without a path."""
+    """Return `run` with the paths of the namespaces' files in `workspace`, for results without a path."""
     if workspace is None:
         return run
     found: dict[tuple[str, str | None], str | None] = {}

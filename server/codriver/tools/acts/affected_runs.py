@@ -48,7 +48,7 @@ class _Changed:
 
     @property
     def shown(self) -> str:
-        """The names of the files."""
+        """Return the names of the files."""
         return few([one.shown for one in self.files], SHOWN)
 
 

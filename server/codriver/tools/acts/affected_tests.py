@@ -73,7 +73,7 @@ class TestsRun:
 
     @property
     def shown(self) -> str:
-        """The run in words."""
+        """Return the run in words."""
         files = [name for name, test in self.only if test == COLLECTION]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
@@ -160,7 +160,7 @@ class _Found:
 
 
 def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _Found:
-    """The test files that import the changed files or are named after them. Blocks."""
+    """Return the test files that import the changed files or are named after them. Blocks."""
     importing: list[Path] = []
     requires = False
     python = [path for path in changed if path.suffix == PYTHON]
@@ -184,7 +184,7 @@ def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _
 
 
 def _share_dialect(one: Path, other: Path) -> bool:
-    """True for files that one REPL can load, such as a `.clj` and a `.cljc` file."""
+    """Return true for files that one REPL can load, such as a `.clj` and a `.cljc` file."""
     dialects = dialects_by_suffix()
     return not set(dialects.get(one.suffix, ())).isdisjoint(dialects.get(other.suffix, ()))
 
@@ -203,7 +203,7 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
 async def _of_python(
     call: Call, repl: str, changed: Sequence[FileResult], found: _Found, *, with_failed: bool
 ) -> Choice:
-    """The tests of Python files."""
+    """Return the tests of Python files."""
     services, workspace = call.services, call.services.workspace
     failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
     executing = await services.work.files.run(call.client, partial(_executing, services.tests.executions, changed))
@@ -228,7 +228,10 @@ async def _of_python(
 
 
 def _executing(executions: Executions, changed: Sequence[FileResult]) -> list[tuple[str, str]]:
-    """The tests that executed a changed function, each its file and its name, if the file still exists. Blocks."""
+    """Return the tests that executed a changed function, each its file and its name, if the file still exists.
+
+    Blocks.
+    """
     places = []
     for one in changed:
         if one.change.path.suffix == PYTHON:
@@ -258,7 +261,7 @@ def _shown(file: Path, workspace: Path) -> str:
 
 
 async def _failed_in(call: Call, repl: Repl) -> list[str]:
-    """The namespaces in which a test failed in its last run in a REPL."""
+    """Return the namespaces in which a test failed in its last run in a REPL."""
     last: dict[tuple[str, str], str] = {}
     for _, report in await runs_of_repl(call, repl.id):
         ended: dict[tuple[str, str], str] = {}
@@ -271,7 +274,7 @@ async def _failed_in(call: Call, repl: Repl) -> list[str]:
 
 
 def _name_of(row: Json, workspace: Path) -> str:
-    """The name by which the tests of a result are run: see `name_in_lisp`."""
+    """Return the name by which the tests of a result are run: see `name_in_lisp`."""
     file = Path(str(row.get("file") or ""))
     is_by_file = file.suffix == BASILISP and file.is_relative_to(workspace)
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
@@ -295,7 +298,7 @@ def _from_workspace(nodeid: str, directory: Path, workspace: Path) -> str:
 
 
 def _of_files_there(workspace: Path, tests: Sequence[str]) -> list[str]:
-    """The tests whose file still exists. Blocks."""
+    """Return the tests whose file still exists. Blocks."""
     return [name for name in tests if (workspace / name.partition("::")[0]).exists()]
 
 
@@ -345,7 +348,7 @@ def _server(call: Call, path: Path) -> Repl | None:
 
 
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
-    """The answer of one run; None if no REPL can run it, which is no reason to hold anybody up."""
+    """Return the answer of one run; None if no REPL can run it, which is no reason to hold anybody up."""
     repl = _server(call, path)
     if repl is None and path.suffix != PYTHON:
         return None
@@ -365,7 +368,7 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
 
 
 def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
-    """The tests of the files that changed, by the names of files and namespaces. Blocks."""
+    """Return the tests of the files that changed, by the names of files and namespaces. Blocks."""
     found = {name: path for path in changed for name in _targets(workspace, path)}
     return tuple((path, name) for name, path in found.items())
 
@@ -393,7 +396,7 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def name_in_lisp(workspace: Path, file: Path) -> str | None:
-    """The name by which the tests of a file of Lisp are run; None for a file without tests. Blocks."""
+    """Return the name by which the tests of a file of Lisp are run; None for a file without tests. Blocks."""
     text = read_edited(workspace, file)
     namespace = _namespace(text)
     if namespace is None or not (is_test(file) or namespace.endswith("test")):
@@ -407,10 +410,10 @@ def _namespace(text: str | None) -> str | None:
 
 
 def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
-    """The file itself if it holds tests, else those named `test_NAME` or `NAME_test` after it.
+    """Yield the file itself if it holds tests, else those named `test_NAME` or `NAME_test` after it.
 
-    A package's file has its folder's name. A package at the top of a distribution has the distribution's folder's name
-    as well, by which tests are looked for in that folder alone.
+    A package's file has its directory's name. A package at the top of a distribution has the distribution's directory's
+    name as well, by which tests are searched for in that directory alone.
     """
     if is_test(path):
         yield path
@@ -434,12 +437,12 @@ def _is_distribution(folder: Path) -> bool:
 
 
 def is_test(path: Path) -> bool:
-    """True for a file that is named like a file of tests."""
+    """Return true for a file that is named like a file of tests."""
     return path.name.startswith("test_") or path.stem.endswith("_test")
 
 
 def _words(fields: Json, home: str) -> Iterator[str]:
-    """The failed tests of a run, each with its place below the folder `home`, and its words."""
+    """Yield the failed tests of a run, each with its place below the directory `home`, and its words."""
     for row in fields.get("results", ()):
         if row.get("outcome") in ("pass", "passed"):
             continue

@@ -26,11 +26,11 @@ class Loads(Protocol):
     """Ways to load a file, and to evaluate forms in a namespace, in the session and within the time of the load."""
 
     async def file(self, path: Path) -> Evaluation:
-        """The evaluation that loads a file, at its end or when the time is over."""
+        """Return the evaluation that loads a file, at its end or when the time has finished."""
         ...
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """The evaluation of forms, at its end or when the time is over."""
+        """Return the evaluation of forms, at its end or when the time has finished."""
         ...
 
 

@@ -108,7 +108,7 @@ class LiveSteps:
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
-        """The row of each load, by the place of its file among those edited."""
+        """Return the row of each load, by the place of its file among those edited."""
         return self._loads.rows
 
     @property
@@ -345,7 +345,7 @@ class LiveSteps:
         return found
 
     async def _run_here(self, run: TestsRun, left_s: float) -> dict[str, object]:
-        """The fields of the answer about one run in a REPL."""
+        """Return the fields of the answer about one run in a REPL."""
         given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
         given |= {"timeoutMs": int(left_s * 1000), "onTimeout": "interrupt", "detail": True}
         try:
@@ -359,7 +359,7 @@ class LiveSteps:
         return repl is None or repl.dialect == "python"
 
     def _found_none(self, outcome: Outcome) -> dict[str, object]:
-        """The fields about an edit without a test that ran."""
+        """Return the fields about an edit without a test that ran."""
         first, *others = [result.shown for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._is_affected:
@@ -367,7 +367,7 @@ class LiveSteps:
         return {"reason": "no-tests", "message": f"no test was found in {', '.join(self._tests)}: the edit is kept"}
 
     async def keep(self) -> None:
-        """Let go of the previous definitions, or have the REPL take them back where the load failed."""
+        """Release the previous definitions, or have the REPL take them back where the load failed."""
         is_loaded = self._loads.is_done
         left, why = await self._end_holds(keep=is_loaded)
         if self._hold and not is_loaded:
@@ -399,7 +399,7 @@ class LiveSteps:
         return left, "; ".join(why)
 
     async def _choice(self, outcome: Outcome) -> Choice:
-        """The runs of tests."""
+        """Return the runs of tests."""
         if self._is_affected:
             return await choose(self._call, outcome.files, self._server)
         loaded = [key for key, _ in self._loads.repls.values()]
@@ -408,7 +408,7 @@ class LiveSteps:
         return Choice(tuple(TestsRun(key, name) for name in self._tests))
 
     def _server(self, path: Path) -> Repl | str:
-        """The REPL that serves a file, or in words why none does."""
+        """Return the REPL that serves a file, or in words why none does."""
         call = self._call
         return serving(call, path, self._who, self._key) or ""
 
@@ -423,7 +423,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def told(put_back: PutBack) -> dict[str, object]:
-    """The fields of an answer about an act that was put back."""
+    """Return the fields of an answer about an act that was put back."""
     left = [*put_back.files, *put_back.names]
     form, them = (NOT_PUT_BACK, "files") if put_back.why else (PUT_BACK, "files and definitions")
     them = f"all {them} but leftAsNewer are" if left else f"{them} are"

@@ -86,7 +86,7 @@ class EditLoads:
         """Prepare the loads of a batch.
 
         `hold`: the id under which the REPLs keep the values that the loads change; such loads are ended when their time
-        is over. `key`: the session that loads the files, if the caller named one.
+        has finished. `key`: the session that loads the files, if the caller named one.
         """
         self._key = key
         self.rows: dict[int, dict[str, object]] = {}
@@ -129,7 +129,7 @@ class EditLoads:
                 held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
 
     async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
-        """Load a file; true if that is done when its time is over."""
+        """Load a file; true if that is done when its time has finished."""
         call = self._call
         found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
         removals = [Form(code, 1, 1, said) for code, said in filter(None, found)]
@@ -168,7 +168,7 @@ class EditLoads:
         return current.status == "done"
 
     def _of_time(self, current: Evaluation, name: str) -> dict[str, object]:
-        """The failure of a load that is not over in time, by whether it has begun."""
+        """Return the failure of a load that has not finished in time, by whether it has started."""
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"{name} took longer to load than is waited for"}
         why = queue_notes(self._call, current)[0].partition(";")[0]
@@ -181,7 +181,7 @@ class EditLoads:
 
 
 async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
-    """The outcome of an edit whose files are loaded afterwards; no watcher loads them once more."""
+    """Return the outcome of an edit whose files are loaded afterwards; no watcher loads them once more."""
     saves = call.services.ledger.saves
     with saves.writing():
         outcome = await edit()
@@ -198,7 +198,7 @@ def unwatched_save(services: Services, path: Path) -> None:
 
 
 def changed_files(results: Sequence[FileResult]) -> list[Changed]:
-    """The changed files that still exist, each behind those that it requires."""
+    """Return the changed files that still exist, each behind those that it requires."""
     waiting = [_changed(place, result) for place, result in enumerate(results) if result.change.after is not None]
     ordered: list[Changed] = []
     while waiting:
@@ -241,7 +241,7 @@ def _changed_python(place: int, result: FileResult) -> Changed:
 
 
 def _new_forms(before: str, after: str) -> Iterator[Form]:
-    """The top-level forms of a text that another text lacks."""
+    """Yield the top-level forms of a text that another text lacks."""
     old = Counter(before[span.start : span.end] for span in top_level_forms(before))
     for span in top_level_forms(after):
         text = after[span.start : span.end]
@@ -251,7 +251,7 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
 
 
 def _unserved(path: Path, why: str | None) -> str:
-    """The reason why no session loads a file, and the remedy."""
+    """Return the reason why no session loads a file, and the remedy."""
     if why is not None:
         return f"{why}: load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):

@@ -34,19 +34,19 @@ class Verdict:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """The tests that the edit broke: they passed before it, and failed twice after it."""
+        """Return the tests that the edit broke: they passed before it, and failed twice after it."""
         return tuple(
             name for name in self.failed if self.before.get(name) in PASSED and self.again.get(name) in BAD_OUTCOMES
         )
 
     @property
     def failed_before(self) -> tuple[str, ...]:
-        """The failed tests that failed with the previous files, too."""
+        """Return the failed tests that failed with the previous files, too."""
         return tuple(name for name in self.failed if self.before.get(name) in BAD_OUTCOMES)
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        """The failed tests that passed in the second run of the same files."""
+        """Return the failed tests that passed in the second run of the same files."""
         return tuple(name for name in self.failed if self.again.get(name) in PASSED)
 
     @property
@@ -57,7 +57,7 @@ class Verdict:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts of an answer."""
+        """Return the counts of an answer."""
         return {"passed": self.passed, "failed": len(self.failed), "unfinished": len(self.unfinished)}
 
 

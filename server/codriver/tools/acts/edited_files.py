@@ -32,7 +32,7 @@ def is_lisp(path: Path, text: str) -> bool:
 
 
 def read_edited(workspace: Path, path: Path) -> str | None:
-    """The present text of a Lisp file; None for other files and unreadable ones. Blocks."""
+    """Return the present text of a Lisp file; None for other files and unreadable ones. Blocks."""
     if path.suffix.lower() not in SUFFIXES:
         return None
     try:
@@ -57,7 +57,7 @@ def fault_of(shown: str, text: str, most: int) -> str:
 
 
 def _proposal(text: str, most: int) -> str:
-    """The lines that balancing by indentation would change, as many as fit."""
+    """Return the lines that balancing by indentation would change, as many as fit."""
     balanced = balance(text)
     if balanced.error is not None or not balanced.changed:
         return ""
@@ -73,7 +73,7 @@ def _proposal(text: str, most: int) -> str:
 
 
 def _changed_lines(old: str, new: str) -> list[tuple[int, str]]:
-    """The lines of a text that differ from another one, with their numbers."""
+    """Return the lines of a text that differ from another one, with their numbers."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) == len(after):
         return [(n, line) for n, (was, line) in enumerate(zip(before, after, strict=True), 1) if was != line]

@@ -169,7 +169,7 @@ def command_words(spec: RunSpec) -> str:
 
 
 async def _end_outdated(call: Call, who: str) -> None:
-    """End the caller's own run if files changed since it began: its outcome is of no use."""
+    """End the caller's own run if files changed since it started: its outcome is useless."""
     for one in call.state.unfinished():
         if not (one.is_test_job and one.status in OCCUPYING and call.is_own(one, who)):
             continue
@@ -178,7 +178,7 @@ async def _end_outdated(call: Call, who: str) -> None:
 
 
 def _not_started(call: Call, job: Evaluation) -> Answer:
-    """The answer about a run that waited in vain for another one's end."""
+    """Return the answer about a run that waited in vain for another one's end."""
     notes = queue_notes(call, job)
     call.dispatch(CancelQueued(job.id, "its caller waits no longer"))
     fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": BEHIND}
@@ -186,7 +186,7 @@ def _not_started(call: Call, job: Evaluation) -> Answer:
 
 
 async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole: bool = False) -> Answer:
-    """The answer about a run, under way or finished. `whole`: every result, for a report."""
+    """Return the answer about a run, under way or finished. `whole`: every result, for a report."""
     kept = call.services.tests.report(job.id)
     if job.status == "queued":
         return Answer({"evaluationId": job.id, "status": job.status, "notes": queue_notes(call, job)})
@@ -224,7 +224,7 @@ async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole:
 
 
 def _way_to_debug(call: Call, job: Evaluation, kept: JobReport) -> list[str]:
-    """The note for a caller who asked for the debugger."""
+    """Return the note for a caller who requested the debugger."""
     if DEBUGGER not in kept.job.spec.arguments or not kept.report.failures:
         return []
     return [why_no_frames(call, job.id) or QUERY]
@@ -238,7 +238,7 @@ def _refusal(job: Evaluation) -> Answer:
 
 
 def _progress(kept: JobReport) -> dict[str, object]:
-    """How far a run is."""
+    """Return how far a run is."""
     report = kept.report
     of = report.counts.collected - report.counts.deselected
     fields: dict[str, object] = {"finished": len(report.results)}
@@ -248,7 +248,7 @@ def _progress(kept: JobReport) -> dict[str, object]:
 
 
 def _end(call: Call, job: Evaluation, kept: JobReport) -> dict[str, object]:
-    """The fields about the end of a run that did not pass."""
+    """Return the fields about the end of a run that did not pass."""
     report, problem = kept.report, kept.report.problem
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if kept.limit_passed:
@@ -448,7 +448,7 @@ def _shown(file: str, workspace: Path) -> str:
 
 
 def _shows_output(kept: JobReport) -> bool:
-    """True if the terminal's text is wanted, or tells what nothing else does."""
+    """Return true if the terminal's text is wanted, or tells what nothing else does."""
     report = kept.report
     if not report.results or (report.problem is not None and not report.failures):
         return True
@@ -457,7 +457,7 @@ def _shows_output(kept: JobReport) -> bool:
 
 
 def _output(call: Call, job: Evaluation, telling: Telling, *, whole: bool) -> dict[str, object]:
-    """The text of the terminal from its end."""
+    """Return the text of the terminal from its end."""
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:
         return {}
@@ -520,5 +520,5 @@ def failed_last(call: Call) -> tuple[tuple[str, ...], Path]:
 
 
 def last_report(call: Call) -> JobReport | None:
-    """Return the report of the last finished run that somebody asked for."""
+    """Return the report of the last finished run that somebody requested."""
     return next((kept for _, kept in call.services.tests.finished() if kept.report.results), None)

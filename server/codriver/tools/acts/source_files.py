@@ -15,7 +15,7 @@ FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
 
 
 def _file_unreadable(path: str, why: str) -> RefusedError:
-    """The file to load cannot be read."""
+    """Return the file to load cannot be read."""
     return refused(
         "file-unreadable",
         f"cannot read {path}: {why}",
@@ -24,7 +24,7 @@ def _file_unreadable(path: str, why: str) -> RefusedError:
 
 
 def read_source(path: Path) -> str:
-    """The text of a file that is to be loaded.
+    """Return the text of a file that is to be loaded.
 
     Raises:
         RefusedError: the file cannot be read.

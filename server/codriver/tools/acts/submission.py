@@ -37,7 +37,7 @@ FORM_BYTES = 200
 
 
 def _too_much_code(waiting: int, most: int, whose: str) -> RefusedError:
-    """The code would exceed the most that a client, or all of them, may have waiting."""
+    """Return the refusal that the code would exceed the most that a client, or all of them, may have waiting."""
     return refused(
         "too-much-code",
         f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and {most:,} are the most "
@@ -67,7 +67,7 @@ def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) 
 
 
 def weight(request: Request) -> int:
-    """The bytes that a queued request holds, without walking through its forms."""
+    """Return the bytes that a queued request holds, without walking through its forms."""
     code = sys.getsizeof(request.code)
     return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
 
@@ -77,7 +77,7 @@ MOST_ELEMENTS, MOST_LEVELS = 100_000, 1000
 
 
 def default_limits(call: Call, target: Target) -> PrintLimits | None:
-    """The print limits for a client that gives none; None: the settings' count."""
+    """Return the print limits for a client that gives none; None: the settings' count."""
     if not traits_of(call.client_name).reads_whole:
         return None
     # Python prints every collection to an end; a sequence of Lisp may have none.
@@ -129,14 +129,14 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
 
 
 def _no_frame(why: str) -> RefusedError:
-    """The session has no frame to evaluate in."""
+    """Return the refusal that the session has no frame to evaluate in."""
     return refused(
         "no-frame", f"there is no frame to evaluate in: {why}", hint='status with about: "error" numbers the frames'
     )
 
 
 def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
-    """The evaluation of a session that failed last, of any kind, or of any but runs of tests."""
+    """Return the evaluation of a session that failed last, of any kind, or of any but runs of tests."""
     own = (target.repl.id, target.session.name)
     failed = [
         one
@@ -149,7 +149,7 @@ def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evalu
 
 
 def keeps_test(state: State, run: Evaluation) -> bool:
-    """True if the REPL has the frames of a run of tests: no other run has begun there since."""
+    """Return true if the REPL has the frames of a run of tests: no other run has started there since."""
     repl = state.repls.get(run.repl)
     runs = [one for one in state.evaluations.values() if one.kind == "run-tests" and one.repl == run.repl]
     newest = max((one for one in runs if not one.is_fresh), key=lambda one: one.number, default=None)
@@ -157,7 +157,7 @@ def keeps_test(state: State, run: Evaluation) -> bool:
 
 
 def has_frames(target: Target) -> bool:
-    """True if code can be evaluated in the frames of this REPL's errors."""
+    """Return true if code can be evaluated in the frames of this REPL's errors."""
     profile = target.repl.profile
     return profile is not None and "frame" in profile.capabilities
 

@@ -86,12 +86,12 @@ class TestArguments(Evaluating):
 
     @property
     def all_paths(self) -> tuple[str, ...]:
-        """The paths, among them the one given by its earlier name."""
+        """Return the paths, among them the one given by its earlier name."""
         return (*self.paths, *([self.namespace] if self.namespace else []))
 
     @property
     def is_interrupted_late(self) -> bool:
-        """Whether the end of the wait ends the run, too."""
+        """Return whether the end of the wait ends the run, too."""
         return self.on_timeout == "interrupt"
 
     def run_limit_ms(self, wait_ms: int) -> int | None:

@@ -74,7 +74,7 @@ HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files a
 
 
 def _no_tests(selection: str, said: str, dialect: str) -> RefusedError:
-    """The run found no test."""
+    """Return the run found no test."""
     everywhere, _, match = selection.partition(" matching ")
     where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
     where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
@@ -201,7 +201,7 @@ def merged(answers: Sequence[Answer]) -> Answer:
 
 
 async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments) -> Answer:
-    """The answer about a run that is ended as its time is over."""
+    """Return the answer about a run that is ended as its time has finished."""
     wait_ms = call.wait_ms(arguments.timeout_ms)
     # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
@@ -238,7 +238,7 @@ async def describe_run(
 async def _describe_in_repl(
     call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool, whole: bool
 ) -> Answer:
-    """The answer about a finished run in a REPL."""
+    """Return the answer about a finished run in a REPL."""
     transcript = call.services.transcripts.get(evaluation.id)
     report = await report_of(call, evaluation)
     if transcript is None or not (report or evaluation.status == "failed"):
@@ -281,7 +281,7 @@ async def _describe_in_repl(
 
 
 async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
-    """The fields of an answer about a run that did not pass."""
+    """Return the fields of an answer about a run that did not pass."""
     hint = await _hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     said = {} if is_lean and hint == FAILED else {"hint": hint}
@@ -320,12 +320,12 @@ def _refused(evaluation: Evaluation, said: str) -> Answer:
 
 
 async def _hint(call: Call, evaluation: Evaluation, report: Json) -> str:
-    """The hint on red tests: at the second failure of a test, that its frames can be looked at."""
+    """Return the hint on red tests: at the second failure of a test, that its frames can be inspected."""
     return (await _fails_again(call, evaluation, report) and hint_again(call, evaluation)) or FAILED
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
-    """True if a test fails again that failed in the run before, and not in the run before that."""
+    """Return true if a test fails again that failed in the run before, and not in the run before that."""
     runs = await runs_before(call, evaluation.repl, evaluation.session)
     before = [told for one, told in runs if one.number < evaluation.number]
     if report.get("fresh") or not before:
@@ -363,7 +363,7 @@ MAX_READ_CHARACTERS: Final = 32 * 2**20
 
 
 async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
-    """A session's finished runs that still have their reports, the newest first."""
+    """Return a session's finished runs that still have their reports, the newest first."""
     runs = [
         one
         for one in call.state.evaluations.values()
@@ -386,7 +386,7 @@ async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
 
 
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
-    """The report of a finished run; None if the run gave none, or is forgotten."""
+    """Return the report of a finished run; None if the run gave none, or is forgotten."""
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
         return None
@@ -398,7 +398,10 @@ async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
 def run_json(
     report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
 ) -> dict[str, object]:
-    """A test run under the keys of an answer; the output from its end. `whole`: every result, and the tests' times."""
+    """Return a test run under the keys of an answer; the output from its end.
+
+    `whole`: every result, and the tests' times.
+    """
     listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
     output = tail(said, max_bytes // 4).text
     max_bytes -= json_bytes(output)
@@ -426,14 +429,14 @@ def run_json(
 
 
 def row_json(row: Json, workspace: Path) -> dict[str, object]:
-    """A result, with the project's frames alone, innermost first."""
+    """Return a result, with the project's frames alone, innermost first."""
     frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
     kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
     return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """A result by its name, its line and its first words."""
+    """Return a result by its name, its line and its first words."""
     actual = str(row.get("actual", "")).partition("\n")[0]
     actual = cut(actual, FIRST_CHARACTERS)
     kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}

@@ -52,14 +52,14 @@ class Cut:
 
 
 def budget(call: Call) -> int:
-    """The bytes of text in an answer for this caller that asks for no more."""
+    """Return the bytes of text in an answer for this caller that asks for no more."""
     traits = traits_of(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
     return min(call.services.live.settings.max_text_bytes, most) if traits.has_budget else most
 
 
 def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
-    """The bytes of an answer of `tool` if more is `asked` for, or as many as there are."""
+    """Return the bytes of an answer of `tool` if more is `asked` for, or as many as there are."""
     most = most_bytes(call.client_name, tool)
     return most if asked is None else min(asked, most)
 
@@ -82,12 +82,12 @@ def image_files(call: Call) -> Callable[[str, str], str | None] | None:
 
 
 def json_bytes(text: str) -> int:
-    """The length of a text within JSON, in bytes of UTF-8."""
+    """Return the length of a text within JSON, in bytes of UTF-8."""
     return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
 def head(text: str, max_bytes: int) -> Cut:
-    """The longest beginning of `text` that has no more than `max_bytes` in JSON."""
+    """Return the longest beginning of `text` that has at most `max_bytes` in JSON."""
     if len(text) * MOST_BYTES <= max_bytes:
         return Cut(text)
     raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
@@ -99,7 +99,7 @@ def head(text: str, max_bytes: int) -> Cut:
 
 
 def tail(text: str, max_bytes: int) -> Cut:
-    """The longest end of `text` that has no more than `max_bytes` in JSON."""
+    """Return the longest end of `text` that has at most `max_bytes` in JSON."""
     if len(text) * MOST_BYTES <= max_bytes:
         return Cut(text)
     # A character is as long in JSON at any place.
@@ -112,7 +112,7 @@ def _escaped(text: str) -> bytes:
 
 
 def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
-    """The JSON value with its long texts shortened, and a note in words if a part was left out.
+    """Return the JSON value with its long texts shortened, and a note in words if a part was left out.
 
     All texts longer than some length are cut to the greatest length with which all have `max_bytes` together, and
     floods to a fixed part of that; a mark in each tells its loss.
@@ -225,11 +225,11 @@ class Images:
         self.taken: list[Image] = []
 
     def out_of(self, text: str) -> str:
-        """The text with a mark for each image, numbered through all texts."""
+        """Return the text with a mark for each image, numbered through all texts."""
         return DATA.sub(self._mark, text) if "data:image/" in text else text
 
     def out_of_json(self, value: object) -> object:
-        """The JSON value with the images taken out of all its texts."""
+        """Return the JSON value with the images taken out of all its texts."""
         if isinstance(value, str):
             return self.out_of(value)
         if isinstance(value, list | tuple):
@@ -259,7 +259,7 @@ class Images:
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 
     def _in_file(self, mime_type: str, data: str) -> str:
-        """The mark of an image that is kept as a file."""
+        """Return the mark of an image that is kept as a file."""
         path = self._keep(mime_type, data) if self._keep is not None else None
         if path is None:
             return f"<<image-{self.seen}: {mime_type}, which cannot be kept as a file>>"

@@ -159,7 +159,7 @@ def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The new notes for a caller on a REPL of another project, or without the project's packages."""
+    """Return the new notes for a caller on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (*cautions(call.services.core.state, repl), outside)
     news = [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
@@ -176,7 +176,7 @@ def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, obje
 
 
 def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, object]:
-    """The fields with more notes, if any are given."""
+    """Return the fields with more notes, if any are given."""
     notes = fields.get("notes")
     return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
 
@@ -249,7 +249,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 
 def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
-    """The parts that differ; a part too long to compare counts as different."""
+    """Return the parts that differ; a part too long to compare counts as different."""
     pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:
         pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
@@ -261,7 +261,7 @@ def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
-    """The number of lines that differ, at whatever place, and of all; zeros for too many."""
+    """Return the number of lines that differ, at whatever place, and of all; zeros for too many."""
     if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0

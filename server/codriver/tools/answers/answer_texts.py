@@ -60,7 +60,7 @@ async def look_for_images(transcript: Transcript, images: Images) -> None:
 
 
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
-    """True if all texts can be shown uncut, as nearly always: one value at most, and nothing cut."""
+    """Return true if all texts can be shown uncut, as nearly always: one value at most, and nothing cut."""
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
     return is_plain and transcript.value_count <= 1 and transcript.total * MOST_BYTES <= max_bytes
 
@@ -131,7 +131,7 @@ def _texts(
 
 
 def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part, Chunk]:
-    """The ends of the streams with news for the caller, so many characters of the news."""
+    """Return the ends of the streams with news for the caller, so many characters of the news."""
     ends: dict[Part, Chunk] = {}
     for key in STREAMS:
         text, begin = transcript.text(key), telling.begin(key)
@@ -175,7 +175,7 @@ def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _size(text: str, most: int) -> int:
-    """The length of a text in JSON, and `most` for a longer one."""
+    """Return the length of a text in JSON, and `most` for a longer one."""
     return most if len(text) >= most else min(most, json_bytes(text))
 
 
@@ -185,7 +185,7 @@ def _repeated(result: str) -> str:
 
 
 def _several(said: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
-    """The values from the first on, within `max_bytes` together, and a note if some are left out."""
+    """Return the values from the first on, within `max_bytes` together, and a note if some are left out."""
     shown: list[str] = []
     left = max_bytes
     whole = True
@@ -206,7 +206,7 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
 
 
 def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """The bytes of a stream that is shown whole, else of its head and of its tail."""
+    """Return the bytes of a stream that is shown whole, else of its head and of its tail."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
@@ -255,7 +255,7 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:
-    """A note on each value that print limits cut, with the way to the rest."""
+    """Return a note on each value that print limits cut, with the way to the rest."""
     if not transcript.cuts:
         return []
     count, notes = len(transcript.values()), []

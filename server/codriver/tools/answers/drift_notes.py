@@ -92,7 +92,7 @@ async def fresh_finding(call: Asker, repl: Repl, wait_ms: int | None = None) -> 
 
 
 def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
-    """Notes on a load, by the remains of former ones."""
+    """Return notes on a load, by the remains of previous ones."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
     removed = [one.full for one in found if one.kind == "removed" and not one.held]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
@@ -115,7 +115,7 @@ def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
 
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Notes on a run of tests in a REPL: the code in it that differed from the files."""
+    """Return notes on a run of tests in a REPL: the code in it that differed from the files."""
     found = await drift_or_none(call, repl, "edited")
     edited: dict[str, list[str]] = {}
     for one in found:
@@ -128,7 +128,7 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
-    """Notes on files that were put back while their REPL goes on with the edited code.
+    """Return notes on files that were put back while their REPL continues with the edited code.
 
     None if saves are loaded anyway, nor for REPLs that cannot tell.
     """
@@ -149,7 +149,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
 
 
 def is_of(path: Path, module: str) -> bool:
-    """Whether a module of Python of this name may be from a file."""
+    """Return whether a module of Python of this name may be from a file."""
     parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
     names = module.split(".")
     return list(parts[-len(names) :]) == names
@@ -189,7 +189,7 @@ async def look_at_load(call: Call, repl: Repl, code: str) -> None:
 
 
 def stale_line(one: Difference) -> str:
-    """One object of a former load, in words."""
+    """Return one object of a previous load, in words."""
     if one.kind == "instances":
         held = f", held by {one.held}" if one.held else ""
         return f"{one.of} of the former class {one.full} {'lives' if one.of == '1' else 'live'} on{held}"
@@ -220,7 +220,7 @@ async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Differen
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
-    """The differences, as of `drift_of`; none if the REPL cannot tell."""
+    """Return the differences, as of `drift_of`; none if the REPL cannot tell."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
             return await drift_of(call, repl, only)
@@ -271,7 +271,7 @@ def _of_modules(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[st
 
 
 def _defined_by(call: Asker, repl: Repl, name: str) -> str:
-    """The caller and the evaluation that defined a name, in words, as far as the log tells."""
+    """Return the caller and the evaluation that defined a name, in words, as far as the log tells."""
     last = re.escape(name.rpartition(".")[2])
     defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
     for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=ENTRIES)):
@@ -294,7 +294,7 @@ LOAD: Final = "load-file "
 
 
 async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
-    """The differences of a REPL's loaded code from the files; None if the REPL compares by itself.
+    """Return the differences of a REPL's loaded code from the files; None if the REPL compares by itself.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
@@ -346,7 +346,7 @@ def _stamp(path: str) -> files.Stamp | None:
 
 
 def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
-    """The present state of a file; None if it cannot be read."""
+    """Return the present state of a file; None if it cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
         stamp = files.stamp_of(status)
@@ -376,12 +376,12 @@ def _compare(
 
 
 def _broken(path: str) -> DriftKind:
-    """The kind of difference of a file that is no source any more: it is missing, or unreadable."""
+    """Return the kind of difference of a file that is no source any more: it is missing, or unreadable."""
     return "unparsable" if Path(path).exists() else "deleted"
 
 
 def _real(namespace: LoadedNamespace) -> LoadedNamespace:
-    """The namespace with its files by their real paths, as the REPL may have got others."""
+    """Return the namespace with its files by their real paths, as the REPL may have got others."""
     real = {file: os.path.realpath(file) for file in namespace.files}
     found = tuple(replace(var, file=real.get(var.file, var.file)) for var in namespace.vars)
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
@@ -446,7 +446,7 @@ _MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\
 
 
 async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
-    """The note on a module of the workspace that an import did not find, if that was the failure."""
+    """Return the note on a module of the workspace that an import did not find, if that was the failure."""
     failure = evaluation.failure
     if failure is None or failure.type != "ModuleNotFoundError":
         return []

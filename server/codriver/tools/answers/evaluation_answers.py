@@ -88,7 +88,7 @@ async def describe(
     notes: tuple[str, ...] = (),
     own_session: str | None = None,
 ) -> Answer:
-    """The answer that tells an evaluation's standing: its result and output so far.
+    """Return the answer that tells an evaluation's standing: its result and output so far.
 
     It leaves out facts that its reader knows, unless `asked` wants detail. `max_bytes`: of text; None: as many as any
     answer has. `own_session`: the key of the session that the reader gets without naming any, if known.
@@ -115,7 +115,7 @@ async def _described(
     own_session: str | None,
     telling: Telling,
 ) -> Answer:
-    """The answer of `describe`, with the news of `telling`."""
+    """Return the answer of `describe`, with the news of `telling`."""
     transcript = telling.transcript
     fields, session = _standing(call, evaluation)
     if evaluation.failure:
@@ -187,13 +187,13 @@ async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
 
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:
-    """A failure as the field of an answer, without secrets, shortened to so many bytes."""
+    """Return a failure as the field of an answer, without secrets, shortened to so many bytes."""
     error, _ = shorten(call.services.transcripts.cleared(failure_json(failure)), max_bytes)
     return error
 
 
 def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
-    """The fields of an evaluation that are known without its texts; the key of its session."""
+    """Return the fields of an evaluation that are known without its texts; the key of its session."""
     call.evaluations.append(evaluation.id)
     state = call.services.core.state
     session = state.key_of(evaluation)
@@ -209,7 +209,7 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], st
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
-    """A failure under the keys of an answer; unknown ones are absent."""
+    """Return a failure under the keys of an answer; unknown ones are absent."""
     pairs = {
         "class": failure.type,
         "message": failure.message,
@@ -249,7 +249,7 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
 
 
 async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
-    """The answer that is one image of an evaluation's values, by its number there.
+    """Return the answer that is one image of an evaluation's values, by its number there.
 
     Raises:
         RefusedError: there is no such image.
@@ -316,7 +316,7 @@ Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
 
 
 async def _of_its_own(asking: Asking) -> Notes:
-    """The notes of its REPL or its runner; on files edited since their load, each once."""
+    """Return the notes of its REPL or its runner; on files edited since their load, each once."""
     notes, repl = asking.evaluation.notes, asking.repl
     may_use = repl is not None and repl.dialect not in NOT_LISP and asking.evaluation.over
     used = await notes_of_use(asking.call, asking.evaluation) if may_use else []
@@ -329,19 +329,19 @@ async def _of_its_own(asking: Asking) -> Notes:
 
 
 def _of_cell(asking: Asking) -> Notes:
-    """The note on outputs on their way into a notebook."""
+    """Return the note on outputs on their way into a notebook."""
     return asking.cell[1:] if asking.cell and asking.cell[1] else ()
 
 
 def _of_texts(asking: Asking) -> Notes:
-    """The notes on texts that are cut, or forgotten."""
+    """Return the notes on texts that are cut, or forgotten."""
     if asking.telling.transcript is None:
         return ("what it said is forgotten: too much was evaluated since",)
     return asking.left_out
 
 
 def _of_standing(asking: Asking) -> Notes:
-    """The note on what to do while an evaluation runs or reads; each caller is told it once."""
+    """Return the note on what to do while an evaluation runs or reads; each caller is told it once."""
     call, evaluation = asking.call, asking.evaluation
     if evaluation.status == "queued":
         return queue_notes(call, evaluation)
@@ -373,12 +373,12 @@ def _of_thread_output(asking: Asking) -> Notes:
 
 
 def _of_green(asking: Asking) -> Notes:
-    """The difference of a red test's calls from the former ones, if found since the last answer."""
+    """Return the difference of a red test's calls from the previous ones, if found since the last answer."""
     return asking.call.services.ledger.tests.take_differences(asking.who)
 
 
 async def _of_missing_module(asking: Asking) -> Notes:
-    """The note on the workspace's folder with a module that was not found."""
+    """Return the note on the workspace's directory with a module that was not found."""
     return await notes_of_missing_module(asking.call, asking.evaluation)
 
 
@@ -389,7 +389,7 @@ async def _of_features(asking: Asking) -> Notes:
 
 
 def _of_tool(asking: Asking) -> Notes:
-    """The notes of the tool that answers."""
+    """Return the notes of the tool that answers."""
     return asking.given
 
 
@@ -427,7 +427,7 @@ ADVISERS_OF: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProx
 
 
 async def notes_for(asking: Asking) -> list[str]:
-    """The notes of an answer."""
+    """Return the notes of an answer."""
     said: list[str] = []
     for adviser in ADVISERS_OF[asking.evaluation.status]:
         found = adviser(asking)

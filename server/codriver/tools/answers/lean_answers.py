@@ -90,12 +90,12 @@ class Reader:
 
     @property
     def namespace_seen(self) -> str | None:
-        """The namespace of the session in the reader's last answer."""
+        """Return the namespace of the session in the reader's last answer."""
         return self.seen.namespace if self.seen else None
 
 
 def wants_detail(call: Call, arguments: Evaluating) -> bool:
-    """Whether nothing is to be left out."""
+    """Return whether nothing is to be left out."""
     return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
@@ -130,7 +130,7 @@ def _only_session(call: Call, who: str) -> str | None:
 
 
 def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
-    """The fields of a full description that this reader cannot know.
+    """Return the fields of a full description that this reader cannot know.
 
     `is_named`: a note on the evaluation may ask for its id.
     """
@@ -146,7 +146,7 @@ def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True)
 
 
 def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[str, object]:
-    """The fields with the error in few words, and without its report at the end of the output."""
+    """Return the fields with the error in few words, and without its report at the end of the output."""
     error, stderr = fields.get("error"), fields.get("stderr")
     if not isinstance(error, dict):
         return fields
@@ -285,14 +285,14 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
 
 
 def _where(frame: re.Match[str], workspace: str) -> str:
-    """The place of a frame; for sent code only the function, unless that is the code itself."""
+    """Return the place of a frame; for sent code only the function, unless that is the code itself."""
     if frame["file"].startswith(_EVALUATED[1:]):
         return f"in {frame['function']}" if _CALLED.match(frame["function"]) else ""
     return _line(frame, workspace)
 
 
 def _cut(text: str, most: int) -> str:
-    """A text in one line of at most so many characters."""
+    """Return a text in one line of at most so many characters."""
     return cut(" ".join(text.split("\n")), most)
 
 
@@ -356,7 +356,7 @@ def _message_alone(stderr: str, error: Mapping[str, Any]) -> int | None:
 
 
 def _words(error: Mapping[str, Any]) -> str:
-    """The lines in which Python says an error, without the modules of its class."""
+    """Return the lines in which Python says an error, without the modules of its class."""
     name, message = str(error.get("class", "")).rsplit(".", 1)[-1], str(error.get("message", ""))
     if name == "SystemExit" and (exited := _EXITED.match(message)):
         message = exited["status"]
@@ -393,7 +393,7 @@ def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """The beginning of a group's traceback that ends at `end`: each of its lines has a margin."""
+    """Return the beginning of a group's traceback that ends at `end`: each of its lines has a margin."""
     start = stderr.rfind(GROUP_HEADER, 0, end)
     if start < 0 or (start and stderr[start - 1] != "\n"):
         return None
@@ -403,7 +403,7 @@ def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """The beginning of the embedded Lisp's printed report of a failure, if the text ends with it."""
+    """Return the beginning of the embedded Lisp's printed report of a failure, if the text ends with it."""
     if HEADER in stderr:
         return None
     lines = "".join(f"{link['relation']}: {link['class']}{_said(link)}\n" for link in error.get("chain", ()))
@@ -430,13 +430,13 @@ def _last_clojure(stderr: str) -> re.Match[str] | None:
 
 
 def _block(text: str, end: int) -> int | None:
-    """The beginning of the last traceback before `end`, if it begins a line."""
+    """Return the beginning of the last traceback before `end`, if it begins a line."""
     start = text.rfind(HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
 
 def _end_before(text: str, start: int) -> int | None:
-    """The end of the traceback that precedes the one at `start`, as its cause or context."""
+    """Return the end of the traceback that precedes the one at `start`, as its cause or context."""
     return next((start - len(words) for words in BETWEEN if text.endswith(words, 0, start)), None)
 
 
@@ -459,7 +459,7 @@ def _line(frame: re.Match[str], workspace: str) -> str:
 
 
 def _is_sent(frame: re.Match[str]) -> bool:
-    """Whether a frame is the sent code itself, and no function that earlier code defined.
+    """Return whether a frame is the sent code itself, and no function that earlier code defined.
 
     On the JVM evaluated functions have no file either, or both have one, so the function's name tells.
     """
@@ -469,7 +469,7 @@ def _is_sent(frame: re.Match[str]) -> bool:
 
 
 def _is_own(file: str, workspace: str) -> bool:
-    """Whether a file is of the project, or stands for sent code."""
+    """Return whether a file is of the project, or stands for sent code."""
     if any(part in file for part in _INSTALLED):
         return False
     path = PurePath(file)
@@ -501,7 +501,7 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """A failed test among others by its name, its place and its failure's first words."""
+    """Return a failed test among others by its name, its place and its failure's first words."""
     kept = {name: value for name, value in row.items() if name != "frames"}
     return {**kept, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL)} if "actual" in row else kept
 
@@ -523,7 +523,7 @@ def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
-    """A result without the file that its namespace names, and without the frame at its own line."""
+    """Return a result without the file that its namespace names, and without the frame at its own line."""
     kept = dict(row)
     if "file" in row:
         kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")

@@ -28,7 +28,7 @@ NOTHING_NEW: Final = "nothing new was printed"
 
 
 def caller_of(call: Call, asked: Arguments) -> Hashable | None:
-    """The key of the caller that an answer tells; None if its content does not count as told."""
+    """Return the key of the caller that an answer tells; None if its content does not count as told."""
     if call.lasting is not None or traits_of(call.client_name).wants_detail:
         return None
     return call.client, call.conversation, asked.who
@@ -49,7 +49,7 @@ class Telling:
         self._notes: list[str] = []
 
     def begin(self, part: str) -> int:
-        """The place of the first character of a part that is news to the caller."""
+        """Return the place of the first character of a part that is news to the caller."""
         return self._before.get(part, 0) if self._before else 0
 
     def goes_on(self, part: Part) -> bool:
@@ -61,7 +61,7 @@ class Telling:
         self._reached[part] = place
 
     def news(self, notes: Iterable[str]) -> list[str]:
-        """The notes among these that are news to the caller."""
+        """Return the notes among these that are news to the caller."""
         if self._caller is None:
             return list(notes)
         news = [note for note in notes if self._notes_told.is_news(self._caller, note)]
@@ -69,7 +69,7 @@ class Telling:
         return news
 
     def begins(self) -> dict[str, int]:
-        """The fields with the beginning of each stream; none for a stream from its first character on."""
+        """Return the fields with the beginning of each stream; none for a stream from its first character on."""
         if not self._before:
             return {}
         return {FROM[part]: place for part, place in self._before.items() if part in FROM and place}
@@ -82,7 +82,7 @@ class Telling:
 
     @property
     def handed_out(self) -> Callable[[], None] | None:
-        """The function to call when the answer is handed out; None if that changes nothing."""
+        """Return the function to call when the answer is handed out; None if that changes nothing."""
         is_news = self._caller is not None and (self._reached or self._notes)
         return self._hand_out if is_news else None
 

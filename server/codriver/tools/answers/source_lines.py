@@ -92,7 +92,7 @@ def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
 
 
 def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> int | None:
-    """Return the index of the `def` or `class` that the line at an index stands in, or is."""
+    """Return the index of the `def` or `class` that the line at an index is in, or is."""
     if at < 0 or DEFINITION.match(lines[at]):
         return at if at >= 0 else None
     depth = _indent(lines[at])

@@ -64,7 +64,7 @@ def matching(transcript: Transcript, wanted: str, *, max_bytes: int) -> dict[str
 
 
 def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """The number and the beginning of each line that contains the text, however long the lines are."""
+    """Yield the number and the beginning of each line that contains the text, however long the lines are."""
     number = 1
     begun = _Line(wanted)
     for chunk in _whole_line_ends(chunks):
@@ -87,7 +87,7 @@ def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """The text in chunks, with no line end split between two of them."""
+    """Yield the text in chunks, with no line end split between two of them."""
     kept = ""
     for chunk in chunks:
         text = kept + chunk
@@ -116,7 +116,7 @@ class _Line:
 
 
 def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
-    """The difference from the other evaluation to this one, part by part, as a unified diff."""
+    """Return the difference from the other evaluation to this one, part by part, as a unified diff."""
     lines: list[str] = []
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     for part in parts:
@@ -137,7 +137,7 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
 
 
 def is_same(one: Text, another: Text) -> bool:
-    """Whether two texts are equal, as far as they are held."""
+    """Return whether two texts are equal, as far as they are held."""
     if one.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
         return one.all() == another.all()
     if one.total - one.dropped != another.total - another.dropped:
@@ -146,7 +146,7 @@ def is_same(one: Text, another: Text) -> bool:
 
 
 def _first_lines(text: Text) -> tuple[list[str], bool]:
-    """The first lines of the text held, and whether these are all."""
+    """Return the first lines of the text held, and whether these are all."""
     found = text.read(0, text.dropped + DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:

@@ -215,7 +215,7 @@ class Reader:
 
 
 def _is_scalar_of(expected: Expected, value: object) -> bool:
-    """Whether the value is no list where a list is one of several possibilities."""
+    """Return whether the value is no list where a list is one of several possibilities."""
     if isinstance(value, str):
         return expected.accepts_text
     if isinstance(value, dict):
@@ -224,7 +224,7 @@ def _is_scalar_of(expected: Expected, value: object) -> bool:
 
 
 def _from_json(expected: Expected, text: str) -> object:
-    """The value of a text that is JSON for what is expected; else the text itself."""
+    """Return the value of a text that is JSON for what is expected; else the text itself."""
     if excess(text.encode("utf-8", "surrogatepass")) is not None:
         return text
     try:
@@ -254,7 +254,7 @@ def _refuse_constant(name: str) -> float:
 
 @lru_cache(maxsize=4096)
 def name_meant(model: type[Given], written: str) -> str:
-    """The argument that a name means; the name itself if it means none."""
+    """Return the argument that a name means; the name itself if it means none."""
     fields = fields_of(model)
     if written in fields:
         return written
@@ -269,7 +269,7 @@ def name_meant(model: type[Given], written: str) -> str:
 
 
 def nearest(model: type[Given], written: str) -> str | None:
-    """The argument whose name is nearest to one that means none."""
+    """Return the argument whose name is nearest to one that means none."""
     by_small = {name.lower(): name for name in fields_of(model)}
     small = written.lower().replace("_", "").replace("-", "")
     longer = [name for name in by_small if name.startswith(small)]
@@ -278,7 +278,7 @@ def nearest(model: type[Given], written: str) -> str | None:
 
 
 def model_at(model: type[Given], place: Place) -> tuple[type[Given], Place]:
-    """The model of the object in which an argument is, and where that object is."""
+    """Return the model of the object in which an argument is, and where that object is."""
     found: tuple[type[Given], Place] = model, ()
     for index, step in enumerate(place[:-1]):
         if isinstance(step, int):
@@ -294,14 +294,14 @@ def model_at(model: type[Given], place: Place) -> tuple[type[Given], Place]:
 
 @lru_cache(maxsize=256)
 def _names_files(model: type[Given]) -> bool:
-    """Whether an argument of the model, or of a model within it, is a file."""
+    """Return whether an argument of the model, or of a model within it, is a file."""
     inner = [one.expected.item or one.expected for one in fields_of(model).values()]
     within = [one.model for one in inner if one.model is not None]
     return any(one.is_file for one in fields_of(model).values()) or any(map(_names_files, within))
 
 
 def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
-    """Whether `path_from` may read a file among the arguments as another path."""
+    """Return whether `path_from` may read a file among the arguments as another path."""
     if not _names_files(model):
         return False
     found = False
@@ -316,5 +316,5 @@ def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
 
 
 def path_reader(root: Path) -> Callable[[str], str]:
-    """The reader of the files of a workspace, which blocks for an unusual path alone."""
+    """Return the reader of the files of a workspace, which blocks for an unusual path alone."""
     return lambda given: path_from(given, root) if is_unusual(given) else given

@@ -171,15 +171,15 @@ class Asker(Protocol):
 
     @property
     def services(self) -> Services:
-        """The services that all tools share."""
+        """Return the services that all tools share."""
 
     @property
     def client(self) -> str:
-        """The id of the client, for whom threads are taken."""
+        """Return the id of the client, for whom threads are taken."""
 
     @property
     def state(self) -> State:
-        """The state now."""
+        """Return the state now."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Onlooker:
 
     @property
     def state(self) -> State:
-        """The state now."""
+        """Return the state now."""
         return self.services.core.state
 
 
@@ -229,7 +229,10 @@ class Call:
 
     @property
     def state(self) -> State:
-        """The state now. Code that runs for each evaluation takes it from `services.core`, which saves a call."""
+        """Return the state now.
+
+        Code that runs for each evaluation takes it from `services.core`, which saves a call.
+        """
         return self.services.core.state
 
     def dispatch(self, *actions: Action, who: str | None = None) -> None:

@@ -15,7 +15,7 @@ _BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def slug(text: str) -> str:
-    """`text` in kebab-case: lower-case letters and digits, single hyphens between."""
+    """Return `text` in kebab-case: lower-case letters and digits, single hyphens between."""
     return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:60].strip("-")
 
 

@@ -98,7 +98,7 @@ _SPECIAL = tuple(TRAITS)
 
 @lru_cache(maxsize=64)
 def traits_of(client_name: str) -> Traits:
-    """The traits of the client of this name."""
+    """Return the traits of the client of this name."""
     if not client_name.startswith(_SPECIAL):
         return _ORDINARY
     return next(traits for start, traits in TRAITS.items() if client_name.startswith(start))

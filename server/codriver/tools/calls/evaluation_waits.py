@@ -24,7 +24,7 @@ PROGRESS_CHARACTERS = 200
 
 
 def evaluation_of(state: State, given: str) -> Evaluation:
-    """The evaluation with the id `given`.
+    """Return the evaluation with the id `given`.
 
     Raises:
         RefusedError: there is no such evaluation, or it is forgotten.
@@ -158,7 +158,7 @@ def _progress(call: Call, evaluation: str) -> str:
 
 
 def way_to_end(call: Call, evaluation: Evaluation) -> str:
-    """The means to end a running evaluation, in words, by the abilities of its REPL."""
+    """Return the means to end a running evaluation, in words, by the abilities of its REPL."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
     if repl is None or profile is None or "interrupt" in profile.capabilities or evaluation.kind == "run-tests":
@@ -169,7 +169,7 @@ def way_to_end(call: Call, evaluation: Evaluation) -> str:
 
 
 def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
-    """The reasons why a queued evaluation does not run yet, and the ways out."""
+    """Return the reasons why a queued evaluation does not run yet, and the ways out."""
     state = call.state
     if evaluation.is_test_job:
         return _notes_of_waiting_job(call, evaluation)
@@ -210,7 +210,7 @@ def tests_done(call: Call, job: Evaluation) -> str:
 
 
 def ways_out(call: Call, ahead: Evaluation) -> list[str]:
-    """The ways out for a caller whose session is held by an evaluation."""
+    """Return the ways out for a caller whose session is held by an evaluation."""
     ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
     ways.append(f"end that one with {way_to_end(call, ahead)}")
     repl = call.state.repls.get(ahead.repl)

@@ -51,7 +51,7 @@ SEARCH_S = 10.0
 
 
 def switched_off_by(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
-    """The refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
+    """Return the refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
     setting, policy = spelled(name), settings.policy_of(name)
     if policy is not None:
         return refused(
@@ -67,14 +67,14 @@ def switched_off_by(tool: str, name: str, settings: Settings, outcome: str = "")
 
 
 async def await_languages(core: Core) -> None:
-    """Wait until the workspace's files were looked at: only then the useful tools are known."""
+    """Wait until the workspace's files were inspected: only then the useful tools are known."""
     with anyio.move_on_after(SEARCH_S):
         while core.state.languages_of_files is None:
             await anyio.sleep(LOOK_S)
 
 
 async def await_search(core: Core) -> None:
-    """Wait until the first search for REPLs is over: only then the usable tools are known."""
+    """Wait until the first search for REPLs has finished: only then the usable tools are known."""
     with anyio.move_on_after(SEARCH_S):
         while core.state.lifecycle.is_searching:
             await anyio.sleep(LOOK_S)
@@ -92,7 +92,7 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
-    """The reason why `tool` cannot be used now; None for one that can."""
+    """Return the reason why `tool` cannot be used now; None for one that can."""
     if obstacle := switched_off(tool, settings):
         return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
@@ -149,7 +149,7 @@ def on_offer(
 
 
 def _provider(capability: str, state: State, settings: Settings) -> str:
-    """The way to a capability that no connected REPL has, in words."""
+    """Return the way to a capability that no connected REPL has, in words."""
     ways = {
         repl.profile.missing[capability]
         for repl in state.repls.values()
@@ -185,14 +185,14 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
 
 
 def to_have_kernel(state: State, kernelspec: str = "") -> str:
-    """The words for adding a Jupyter kernel to this server, beside the REPLs that it has started."""
+    """Return the words for adding a Jupyter kernel to this server, next to the REPLs that it has started."""
     started = [repl.origin.text for repl in state.repls.values() if repl.owned and not repl.is_stand_in]
     wanted = ", ".join(f"'{words}'" for words in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
     return f"put repl = [{wanted}] in codriver.toml and have the user run codriver trust: a running server starts it"
 
 
 def to_name_one(state: State) -> str:
-    """The words for naming a REPL in the settings: the one that the files call for, else Python's."""
+    """Return the words for naming a REPL in the settings: the one that the files call for, else Python's."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
     trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
     is_known = f", or have the user run `codriver init`, which has {repl} started" if state.repl_of_files else ""
@@ -237,7 +237,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
 
 
 async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
+    """Return the tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
     try:
         given = await run(tool, call, arguments)
         if given.is_bare:
@@ -285,7 +285,7 @@ def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
 
 
 async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:
-    """The arguments as the tool's own type, their files read as those of the workspace.
+    """Return the arguments as the tool's own type, their files read as those of the workspace.
 
     Raises:
         RefusedError: as `parse` says.
@@ -297,7 +297,7 @@ async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:
 
 
 def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> Arguments:
-    """The arguments as the tool's own type.
+    """Return the arguments as the tool's own type.
 
     Raises:
         RefusedError: the arguments do not fit; every problem is reported by argument.
@@ -329,7 +329,7 @@ def _problem(tool: Tool, place: Place, kind: str, message: str) -> Problem:
 
 
 def _bad_arguments(tool: Tool, problems: list[Problem]) -> RefusedError:
-    """The refusal that names each problem, and every argument that can be given where there is one."""
+    """Return the refusal that names each problem, and every argument that can be given where there is one."""
     known: dict[str, list[str]] = {}
     for problem in problems:
         model, place = model_at(tool.arguments, problem.place)

@@ -47,7 +47,7 @@ class Target:
 
     @property
     def key(self) -> str:
-        """The key by which clients know the session."""
+        """Return the key by which clients know the session."""
         return self.repl.session_key(self.session.name)
 
 
@@ -79,7 +79,7 @@ def _ambiguous(repls: Sequence[Repl]) -> RefusedError:
 
 
 def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
-    """The named session does not exist."""
+    """Return the named session does not exist."""
     return refused(
         "unknown-session",
         f"there is no REPL session {given!r}",
@@ -89,7 +89,7 @@ def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
 
 
 def repl_stopped(repl: Repl) -> RefusedError:
-    """The REPL was given up."""
+    """Return the REPL was given up."""
     return refused(
         "repl-stopped",
         f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
@@ -98,7 +98,7 @@ def repl_stopped(repl: Repl) -> RefusedError:
 
 
 def _other_tree(target: Target, tree: str) -> RefusedError:
-    """The REPL that a port file led to runs in another working tree of the workspace's repository."""
+    """Return the REPL that a port file led to runs in another working tree of the workspace's repository."""
     return refused(
         "other-worktree",
         f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
@@ -285,7 +285,7 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
 
 def _lane(call: Call, who: str) -> Lane | None:
-    """The lane of a caller, in whichever REPL; None for a caller in the session that all share."""
+    """Return the lane of a caller, in whichever REPL; None for a caller in the session that all share."""
     if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(COMMAND_NAME_PREFIX):
         return None
     return Lane(call.client_name, who, call.conversation)
@@ -359,7 +359,7 @@ async def await_server(call: Call, file: Path, wait_s: float) -> None:
 
 
 def _home(repl: Repl, workspace: Path) -> Path:
-    """The folder of the project that a REPL was started in, if known."""
+    """Return the directory of the project that a REPL was started in, if known."""
     if repl.profile is not None and repl.profile.project_root:
         return Path(repl.profile.project_root)
     if repl.origin.kind == "port-file":
@@ -369,7 +369,7 @@ def _home(repl: Repl, workspace: Path) -> Path:
 
 
 def target_of(state: State, evaluation: Evaluation) -> Target:
-    """The session of an evaluation.
+    """Return the session of an evaluation.
 
     Raises:
         RefusedError: the session, or its REPL, is gone.

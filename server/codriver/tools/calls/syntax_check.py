@@ -40,7 +40,7 @@ MAX_PYTHON_CHARACTERS = 2**18
 
 
 def _unbalanced(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
-    """The code's brackets do not balance, so it was not evaluated."""
+    """Return the code's brackets do not balance, so it was not evaluated."""
     details: dict[str, object] = {
         "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
     }
@@ -52,7 +52,7 @@ def _unbalanced(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
 
 
 def _too_many_forms(most: int, which: str) -> RefusedError:
-    """The code has more forms than are read for an evaluation."""
+    """Return the refusal that the code has more forms than are read for an evaluation."""
     return refused(
         "too-many-forms",
         f"this code has too many forms: {most:,} {which} are the most, and nothing was evaluated",
@@ -62,7 +62,7 @@ def _too_many_forms(most: int, which: str) -> RefusedError:
 
 
 def _no_python(error: SyntaxError, code: str) -> RefusedError:
-    """The code is no Python, so it was not evaluated."""
+    """Return the refusal that the code is not Python, so it was not evaluated."""
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     text = "".join(code.splitlines()[line - 1 : line])
     told = {"class": type(error).__name__, "message": error.msg, "phase": "read", "line": line, "column": column}
@@ -75,7 +75,7 @@ def _no_python(error: SyntaxError, code: str) -> RefusedError:
 
 
 def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
-    """The file is in no language of the session."""
+    """Return the refusal that the file is in no language of the session."""
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
         hint += ", and one without an ending whose first line is #!…"
@@ -113,7 +113,7 @@ def meant(state: State, key: str | None, target: Target | None = None) -> list[R
 
 
 def speaks_lisp(repls: list[Repl]) -> bool:
-    """Whether code is Lisp, as far as the REPLs that it may be meant for tell."""
+    """Return whether code is Lisp, as far as the REPLs that it may be meant for tell."""
     for repl in repls:
         if repl.dialect in NOT_LISP:
             return False
@@ -138,7 +138,7 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
 
 
 def check_brackets(code: str) -> Reading:
-    """The reading of Lisp code; code that cannot be read to its end is refused.
+    """Return the reading of Lisp code; code that cannot be read to its end is refused.
 
     Raises:
         RefusedError: the error tells the place and the indentation's suggestion, or that so many forms are not read.
@@ -204,7 +204,7 @@ async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
 
 
 def _parses_as_we_do(repl: Repl) -> bool:
-    """Whether the REPL's parser, too, refuses code that ours refuses."""
+    """Return whether the REPL's parser, too, refuses code that ours refuses."""
     profile = repl.profile
     if profile is None or profile.dialect != "python" or profile.reads_itself:
         return False
@@ -213,7 +213,7 @@ def _parses_as_we_do(repl: Repl) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_not_newer(version: str) -> bool:
-    """Whether a version of Python is ours or an older one."""
+    """Return whether a version of Python is ours or an older one."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
@@ -226,7 +226,7 @@ AT_ONCE_CHARACTERS = 2**15
 
 
 async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
-    """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole.
+    """Return the forms of Lisp, to be evaluated one by one; none of Python, which goes whole.
 
     Raises:
         RefusedError: the code cannot be read.

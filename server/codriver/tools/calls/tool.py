@@ -103,12 +103,12 @@ class Manifest:
 
 
 def _first(values: object) -> list[object]:
-    """The first value of an enumeration, which is also its default, if it has one."""
+    """Return the first value of an enumeration, which is also its default, if it has one."""
     return values[:1] if isinstance(values, list) else []
 
 
 def _plain(schema: Schema) -> Schema:
-    """A pydantic schema without titles, which tell a client nothing, and with references inlined."""
+    """Return a pydantic schema without titles, which tell a client nothing, and with references inlined."""
     definitions = schema.pop("$defs", {})
 
     def visit(node: object) -> object:

@@ -62,7 +62,7 @@ class Write:
 
 
 def digest_of(data: bytes) -> bytes:
-    """The stamp of a file's content."""
+    """Return the stamp of a file's content."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
@@ -87,7 +87,7 @@ class CellWrites:
         self._writes: Recent[str, Write] = Recent(KEPT)
 
     def begin(self, evaluation: Evaluation, write: Write) -> None:
-        """Write the outputs of an evaluation, just begun, at its end."""
+        """Write the outputs of an evaluation, just started, at its end."""
         self._writes[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
@@ -157,7 +157,7 @@ class CellWrites:
 
 
 def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None) -> bytes:
-    """The file with the outputs in it, which is kept in `made` too.
+    """Return the file with the outputs in it, which is kept in `made` too.
 
     Raises:
         FilesChangedError: the file has changed.

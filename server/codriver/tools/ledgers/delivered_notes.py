@@ -43,7 +43,7 @@ class NotesTold:
     told: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
     def is_news(self, caller: Hashable, note: Hashable) -> bool:
-        """True if no answer with this note was handed out to the caller."""
+        """Return true if no answer with this note was handed out to the caller."""
         return (caller, note) not in self.told
 
     def note(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
@@ -52,7 +52,7 @@ class NotesTold:
             self.told[caller, note] = None
 
     def take(self, caller: Hashable, note: Hashable) -> bool:
-        """Whether the caller is to have the note; from now on the note counts as handed out."""
+        """Return whether the caller is to have the note; from now on the note counts as handed out."""
         is_news = self.is_news(caller, note)
         self.told[caller, note] = None
         return is_news

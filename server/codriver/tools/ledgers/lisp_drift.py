@@ -131,7 +131,7 @@ class Ledger:
             del self._made[key]
 
     def makings(self, namespace: str, name: str) -> tuple[Made, ...]:
-        """The makings of a name since it was last undone, in order: the first, and the newest."""
+        """Return the makings of a name since it was last undone, in order: the first, and the newest."""
         return tuple(self._made.get((namespace, name), ()))
 
     def methods(self, namespace: str) -> list[tuple[str, Made]]:
@@ -155,7 +155,7 @@ class Ledger:
 
 
 def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
-    """The making of a definition by an evaluation."""
+    """Return the making of a definition by an evaluation."""
     return Made(
         one,
         evaluated.number,
@@ -169,12 +169,12 @@ def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
 
 
 def _protocol(name: str, made: Made) -> str:
-    """The protocol that a method extends; blank for a multimethod's method."""
+    """Return the protocol that a method extends; blank for a multimethod's method."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
 def _sure(evaluated: Evaluated, read: Definitions) -> int:
-    """The number of definitions that were surely made."""
+    """Return the number of definitions that were surely made."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:
@@ -208,7 +208,7 @@ class Source:
 
     @property
     def written_ms(self) -> int:
-        """The time at which the file was written, or became another file."""
+        """Return the time at which the file was written, or became another file."""
         return max(self.stamp[:2]) // 1_000_000
 
 
@@ -258,16 +258,16 @@ class LispDrift:
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
-        """The namespaces that are known, for `Adapter.loaded`."""
+        """Return the namespaces that are known, for `Adapter.loaded`."""
         return self._marks
 
     def files(self, loaded: Loaded) -> set[str]:
-        """The files of all namespaces, the newly told ones among them."""
+        """Return the files of all namespaces, the newly told ones among them."""
         kept = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*kept, *loaded.changed) for file in namespace.files}
 
     def home_files(self) -> set[str]:
-        """The known files of all loaded namespaces."""
+        """Return the known files of all loaded namespaces."""
         return {file for space in self._spaces.values() for file in space.loaded.files}
 
     def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
@@ -278,7 +278,7 @@ class LispDrift:
         return any(file in known and known[file] != stamp for file, stamp in stamps.items())
 
     def last(self) -> Iterator[Difference]:
-        """The differences from files that the last comparison found."""
+        """Yield the differences from files that the last comparison found."""
         for space in self._spaces.values():
             yield from space.rows
 
@@ -310,7 +310,7 @@ class LispDrift:
     def compare(
         self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int, broken: Mapping[str, DriftKind] = NOTHING
     ) -> tuple[Difference, ...]:
-        """The differences of the code loaded at `asked_ms` from the files as they are read.
+        """Return the differences of the code loaded at `asked_ms` from the files as they are read.
 
         `broken`: the files that are missing, or cannot be read as Lisp any more.
         """
@@ -347,17 +347,17 @@ class LispDrift:
             self._spaces.pop(name, None)
 
     def known(self, key: tuple[str, str]) -> _Known | None:
-        """The state of a definition at the last look at it."""
+        """Return the state of a definition at the last look at it."""
         return self._known.get(key)
 
     def without_vars(self, namespace: str) -> list[tuple[str, _Known]]:
-        """The known definitions of a namespace that no var stands for, by name."""
+        """Return the known definitions of a namespace that no var stands for, by name."""
         return [
             (name, known) for (space, name), known in self._known.items() if space == namespace and known.var == NO_VAR
         ]
 
     def is_known(self, namespace: str, home: str) -> bool:
-        """True if another namespace than `home` has files, from which its methods are known."""
+        """Return true if another namespace than `home` has files, from which its methods are known."""
         return namespace != home and namespace in self._spaces
 
     def keep(self, key: tuple[str, str], known: _Known) -> None:
@@ -392,7 +392,7 @@ class _Comparison:
         self._is_loaded_unseen = False
 
     def rows(self) -> Iterator[Difference]:
-        """A row for each difference."""
+        """Yield a row for each difference."""
         made = {name for found in self._written.values() for one, _ in found for name in one.makes}
         methods = []
         for name, found in self._written.items():
@@ -432,7 +432,7 @@ class _Comparison:
             yield self._row(name, "redefined", known.made, evaluated=True)
 
     def _find(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool) -> _Known:
-        """The form that a var has, from the newest evidence."""
+        """Return the form that a var has, from the newest evidence."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         if old is not None and all(one.head == "defprotocol" for one, _ in found) and old.var[3] == var.stamp:
@@ -462,7 +462,7 @@ class _Comparison:
     def _rebound(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _Known | None
     ) -> _Known | None:
-        """The state of a var with a new root that no definition gave it: its metadata are the same."""
+        """Return the state of a var with a new root that no definition gave it: its metadata are the same."""
         makings = self._drift.ledger.makings(self._loaded.name, name)
         made = makings[-1] if makings and makings[-1].definition.head in REBINDING else None
         if made is not None and (old is None or made.number > old.number):
@@ -478,7 +478,7 @@ class _Comparison:
         return _Known(_state(var), digest, made, self._drift.number)
 
     def _making(self, name: str, var: LoadedVar) -> Made | None:
-        """The evaluation that made a var, by the file and line that the var has."""
+        """Return the evaluation that made a var, by the file and line that the var has."""
         for made in reversed(self._drift.ledger.makings(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
             if is_placed and made.file == var.file:
@@ -486,7 +486,7 @@ class _Comparison:
         return None
 
     def _of_method(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
-        """A method has no var, so only seen code tells of it; after an unseen load nothing does."""
+        """Yield changed methods, which have no var and so are known only from code that was seen."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         makings = self._drift.ledger.makings(*key)
@@ -512,7 +512,7 @@ class _Comparison:
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
 
     def _of_removed_methods(self) -> Iterator[Difference]:
-        """The methods, types of protocols and interfaces that a file gave, and has no more."""
+        """Yield the methods, types of protocols and interfaces that a file gave, and has no more."""
         ledger = self._drift.ledger
         for name, known in self._drift.without_vars(self._loaded.name):
             makings = ledger.makings(self._loaded.name, name)
@@ -548,7 +548,7 @@ class _Comparison:
             yield self._row(var.name, "gone")
 
     def _is_at_unknown_form(self, var: LoadedVar, source: Source) -> bool:
-        """Whether an unknown form of the file may have been at the var's line when it was loaded.
+        """Return whether an unknown form of the file may have been at the var's line when it was loaded.
 
         The lines in between may have moved since, as far as those of the next definitions before and behind it did.
         """

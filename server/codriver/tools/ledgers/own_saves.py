@@ -25,7 +25,7 @@ class Saves:
 
     @property
     def is_writing(self) -> bool:
-        """Whether an edit may be writing just now."""
+        """Return whether an edit may be writing just now."""
         return self._under_way > 0
 
     @contextlib.contextmanager

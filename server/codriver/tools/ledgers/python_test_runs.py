@@ -25,6 +25,6 @@ class TestsRun:
     """By caller the newest difference that is news to the caller."""
 
     def take_differences(self, who: str, evaluation: str = "") -> list[str]:
-        """The differences found for a caller since its last answer, and that of this run."""
+        """Return the differences found for a caller since its last answer, and that of this run."""
         of_run, untold = self.compared.get(evaluation, ""), self.untold.pop(who, "")
         return [one for one in dict.fromkeys((of_run, untold)) if one] if of_run or untold else []

@@ -24,13 +24,13 @@ class Acts:
     done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MOST_ACTS))
 
     def add(self, began_ms: int, changes: Iterable[Change]) -> None:
-        """Note an act that began then; a very large one is not kept."""
+        """Note an act that started then; a very large one is not kept."""
         kept = tuple(changes)
         if sum(len(one.before.data or b"") + len(one.after or b"") for one in kept) <= MOST_ACT_BYTES:
             self.done.append((began_ms, kept))
 
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
-        """The files that changed since, each in its states before and after all; None for no file."""
+        """Return the files that changed since, each in its states before and after all; None for no file."""
         found: dict[Path, tuple[bytes | None, bytes | None]] = {}
         for began_ms, changes in self.done:
             for one in changes if began_ms >= when_ms else ():

@@ -23,7 +23,7 @@ SURE_ROWS = 100_000
 
 
 def _too_many_waits(standing: int, most: int, whose: str, unit: str) -> RefusedError:
-    """One more standing query would exceed the most that a client, or all of them, may have."""
+    """Return one more standing query would exceed the most that a client, or all of them, may have."""
     return refused(
         "too-many-waits",
         f"{standing} {unit} of {whose} are standing already, and {most} are the most that is allowed",

@@ -26,7 +26,7 @@ class EditsNoted:
         self.changed[who, path] = None
 
     def take(self, who: str) -> tuple[Path, ...]:
-        """The files of one caller, in the order of their edits; they are forgotten."""
+        """Return the files of one caller, in the order of their edits; they are forgotten."""
         taken = tuple(path for owner, path in self.changed if owner == who)
         for path in taken:
             del self.changed[who, path]

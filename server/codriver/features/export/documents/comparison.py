@@ -66,11 +66,10 @@ class Match:
 
 
 def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """The match of the fresh value with the value recorded at `time_ms`; None for no match.
+    """Return the match of the fresh value with the value recorded at `time_ms`; None for no match.
 
-    Pictures are compared by the facts of their headers: pictures of one digest are the same; pictures of one kind and
-    as many pixels are alike; the text beside them is compared as any other. A kernel tells a picture with no text
-    beside it.
+    Images are compared by the facts of their headers: images of one digest are the same; images of one kind and as many
+    pixels are alike; the text next to them is compared as any other. A kernel tells an image with no text next to it.
     """
     recorded, fresh = without_data(recorded), without_data(fresh)
     before, now = images_in(recorded), images_in(fresh)
@@ -129,7 +128,7 @@ def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Mat
 
 
 def opened(text: str) -> str:
-    """A pattern of a text that leaves open all parts that may vary."""
+    """Return a pattern of a text that leaves open all parts that may vary."""
     return "".join(_VARYING[name] if name else re.escape(part) for name, part in _parts(text))
 
 
@@ -159,7 +158,7 @@ def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
 
 
 def _is_of(text: str, time_ms: int) -> bool:
-    """Whether a text that did not change tells the day of its recording."""
+    """Return whether a text that did not change tells the day of its recording."""
     if not time_ms:
         return False
     if re.fullmatch(_VARYING["epoch"], text):
@@ -172,7 +171,10 @@ def _is_of(text: str, time_ms: int) -> bool:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01. Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil."""
+    """Return days since 1970-01-01.
+
+    Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil.
+    """
     year -= month <= 2  # the year begins in March
     era = year // 400
     of_era = year - era * 400
@@ -181,7 +183,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def are_equal(one: str, other: str, dialect: str) -> bool:
-    """Whether two printed values are equal, in whatever order sets and maps are printed."""
+    """Return whether two printed values are equal, in whatever order sets and maps are printed."""
     if dialect in {"python", "hy"}:
         values = python_literal(one), python_literal(other)
         return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
@@ -212,12 +214,12 @@ def _ordered(value: object) -> object:
 
 
 def _canonical(text: str) -> str:
-    """A printed Lisp value with its sets and maps in a fixed order."""
+    """Return a printed Lisp value with its sets and maps in a fixed order."""
     return " ".join(_shape(form, text) for form in read(text).forms)
 
 
 def _shape(form: Form, text: str) -> str:
-    """The shape of one form."""
+    """Return the shape of one form."""
     children = form.children
     if not children:
         return text[form.start : form.end]

@@ -67,7 +67,7 @@ DocumentCheck = Generator["Page", tuple[Failed, ...], SoundDocument]
 
 
 def needs_run(form: Format) -> bool:
-    """True of a document that has more than the verified steps, so that it is to be run itself."""
+    """Return true of a document that has more than the verified steps, so that it is to be run itself."""
     return form in {"test", "script"}
 
 
@@ -111,7 +111,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
 
 
 def _without_magic(one: Checked) -> Checked:
-    """The step without magic; a step that is no Python is left out."""
+    """Return the step without magic; a step that is no Python is left out."""
     is_magic = one.step.role == "magic" and one.verdict != "absent"
     return replace(one.demoted(NO_PYTHON), verdict="absent") if is_magic else one
 
@@ -127,7 +127,7 @@ def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
 
 
 def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]) -> tuple[Checked, ...]:
-    """The steps, with less claimed of those at which the document failed."""
+    """Return the steps, with less claimed of those at which the document failed."""
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:

@@ -36,12 +36,15 @@ class Layout:
 
     @property
     def names(self) -> frozenset[str]:
-        """All names that the session gave."""
+        """Return all names that the session gave."""
         return frozenset(name for one in (*self.above, *chain(*self.tests)) for name in one.step.gives)
 
 
 def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -> Layout:
-    """The layout of all steps that can run. With `in_one`, all but imports and the like are in one test, in order."""
+    """Return the layout of all steps that can run.
+
+    With `in_one`, all but imports and the like are in one test, in order.
+    """
     present = [one for one in checked if one.verdict != "absent" and not one.is_patch]
     if in_one:
         above = tuple(one for one in present if _must_be_above(one, dialect))
@@ -114,7 +117,7 @@ def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], fr
 
 
 def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> frozenset[str]:
-    """The changing names in the reach of `name`, also by way of the functions above the tests."""
+    """Return the changing names in the reach of `name`, also by way of the functions above the tests."""
     uses: dict[str, frozenset[str]] = {}
     for one in above:
         if not _is_import(one):
@@ -149,7 +152,7 @@ class _Groups:
         self._count += 1
 
     def in_order(self) -> tuple[tuple[Checked, ...], ...]:
-        """The groups in the order of their first steps."""
+        """Return the groups in the order of their first steps."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
         return tuple(tuple(one for _, one in steps) for _, steps in ordered)
 
@@ -188,7 +191,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """The whole text, with one newline at its end."""
+        """Return the whole text, with one newline at its end."""
         return "\n".join(self.lines).rstrip() + "\n"
 
 
@@ -198,7 +201,7 @@ def commented(text: str, mark: str) -> str:
 
 
 def summary(checked: Sequence[Checked]) -> str:
-    """The part of checked steps that reproduces, in words."""
+    """Return the part of checked steps that reproduces, in words."""
     counts = Counter(one.verdict for one in checked if not one.is_typo)
     typos = sum(one.is_typo for one in checked)
     words = [f"{counts['same'] + counts['ran']} of {len(checked) - typos} steps reproduce exactly"]
@@ -211,7 +214,7 @@ def summary(checked: Sequence[Checked]) -> str:
 
 
 def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
-    """The sentences at the top of every document."""
+    """Return the sentences at the top of every document."""
     ids = list(dict.fromkeys(one.of.id for one in checked))
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
     return [
@@ -221,7 +224,7 @@ def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
 
 
 def left_out(one: Checked) -> str:
-    """The reason why a step that ran is not in a file of tests."""
+    """Return the reason why a step that ran is not in a file of tests."""
     if one.is_patch:
         return f"it redefines what {one.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"

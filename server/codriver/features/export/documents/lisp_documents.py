@@ -51,7 +51,7 @@ _PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(
 
 
 def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialect: str) -> Page:
-    """A file of tests for the dialect. Forms that cannot run are comments at its end, with the reason."""
+    """Return a file of tests for the dialect. Forms that cannot run are comments at its end, with the reason."""
     framework = FRAMEWORKS[dialect]
     page = Page()
     for line in header(origin, checked):
@@ -74,7 +74,7 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
 
 
 def uses_last(one: Checked) -> bool:
-    """Whether a form uses a value that only a REPL has, such as its last one."""
+    """Return whether a form uses a value that only a REPL has, such as its last one."""
     return bool(one.step.uses & LAST_VALUES)
 
 
@@ -111,7 +111,7 @@ def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Or
 
 
 def _clauses(text: str) -> list[tuple[str, list[str], str]]:
-    """The clauses of an `ns` form: for each its first word, the parts behind it, and the whole."""
+    """Return the clauses of an `ns` form: for each its first word, the parts behind it, and the whole."""
     found = []
     for clause in read(text).forms[0].children[2:]:
         parts = [text[part.start : part.end] for part in clause.children]
@@ -166,7 +166,7 @@ def _asserted(one: Checked, framework: Framework) -> str:
 
 
 def _class(name: str, framework: Framework) -> str:
-    """The class of an error as the file can name it, else the class of every error."""
+    """Return the class of an error as the file can name it, else the class of every error."""
     if "." in name and framework.names_classes:
         return name
     return framework.own + name if framework.own and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
@@ -199,7 +199,7 @@ def _indented(code: str) -> str:
 
 
 def script(checked: Sequence[Checked], origin: Origin) -> Page:
-    """A script that runs the same forms in their order; values and errors are comments."""
+    """Return a script that runs the same forms in their order; values and errors are comments."""
     page = Page()
     for line in header(origin, checked):
         page.write(f";; {line}")
@@ -223,7 +223,7 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
-    """A rich comment: the forms and their values, to be pasted below the code that they are about."""
+    """Return a rich comment: the forms and their values, to be pasted below the code that they are about."""
     page = Page()
     page.write("(comment")
     for line in header(origin, checked):

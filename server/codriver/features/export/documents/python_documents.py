@@ -45,7 +45,7 @@ LONG: Final = 2000
 
 
 def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> Page:
-    """A file for pytest. Steps that cannot run are comments at its end, with the reason."""
+    """Return a file for pytest. Steps that cannot run are comments at its end, with the reason."""
     page = Page()
     tests = [[one for one in test if not _uses_last(one)] for test in layout.tests]
     body, given = Page(), frozenset(name for one in checked for name in one.step.gives)
@@ -96,7 +96,7 @@ def _uses_last(one: Checked) -> bool:
 
 
 def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]:
-    """The imports that the tests need and nobody evaluated."""
+    """Return the imports that the tests need and no one evaluated."""
     lines = []
     wanted = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
@@ -112,7 +112,7 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
 
 
 def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
-    """Imports of the names that code used in another module."""
+    """Return imports of the names that code used in another module."""
     lines = list[str]()
     shown = {name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given}
     lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(shown)]
@@ -141,13 +141,13 @@ def _named(one: Checked, given: frozenset[str]) -> Checked:
 
 
 def _module(one: Checked) -> str:
-    """The module of the error's class, if an import is needed."""
+    """Return the module of the error's class, if an import is needed."""
     module = one.raised.type.rpartition(".")[0] if one.raised else ""
     return "" if module in DEFAULT_NAMESPACES | {one.of.namespace} else module
 
 
 def _global_names(layout: Layout, test: Sequence[Checked]) -> list[str]:
-    """The names that a test must bind in its module, as its code did: other code reads them there."""
+    """Return the names that a test must bind in its module, as its code did: other code reads them there."""
     given = {name for one in test for name in one.step.gives}
     steps = [one.step for one in (*layout.above, *test)]
     if any(_DYNAMIC.search(step.text) for step in steps):
@@ -227,14 +227,14 @@ def _asserted_value(one: Checked) -> str:
 
 
 def _split_comments(code: str) -> list[str]:
-    """The comments above a step, one by one, and then its code."""
+    """Return the comments above a step, one by one, and then its code."""
     lines = code.split("\n")
     count = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [*lines[:count], "\n".join(lines[count:])]
 
 
 def _operand(expression: str) -> str:
-    """An expression as it may stand before an operator."""
+    """Return an expression as it may stand before an operator."""
     node = ast.parse(f"async def steps():\n ({expression}\n)").body[0]
     value = (
         node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
@@ -244,7 +244,7 @@ def _operand(expression: str) -> str:
 
 
 def _argument(expression: str) -> str:
-    """An expression as it may be the one argument of a call."""
+    """Return an expression as it may be the one argument of a call."""
     try:
         call = ast.parse(f"f({expression}\n)", mode="eval").body
     except SyntaxError:  # such as `yield`, which needs brackets of its own
@@ -254,7 +254,7 @@ def _argument(expression: str) -> str:
 
 
 def _regex(pattern: str) -> str:
-    """A pattern as a literal, escaped no more than it must be."""
+    """Return a pattern as a literal, escaped at most it must be."""
     pattern = pattern.replace(r"\b", "")
     plain = re.sub(r"\\([ \-#&~<>=:;,'\"/@!%`])", r"\1", pattern)
     is_raw = not _CONTROL.search(plain) and not plain.endswith("\\")
@@ -275,7 +275,7 @@ def _indented(code: str, indent: str) -> str:
 
 
 def script(checked: Sequence[Checked], origin: Origin) -> Page:
-    """A script that runs the same steps in their order; values and errors are comments."""
+    """Return a script that runs the same steps in their order; values and errors are comments."""
     page = Page()
     _write_header(page, checked, origin)
     page.gap(1)
@@ -369,7 +369,7 @@ def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
 
 
 def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
-    """An output of a kernel, as an output of the cell of this number."""
+    """Return an output of a kernel, as an output of the cell of this number."""
     return {name: count if name == "execution_count" else one for name, one in output.items()}
 
 
@@ -395,13 +395,13 @@ def _display(bundle: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bundles(text: str) -> list[dict[str, Any]]:
-    """A value by media type, once for each of its pictures: the last has the text beside the pictures."""
+    """Return a value by media type, once for each of its images: the last has the text next to the images."""
     *before, last = [{found[1]: found[2]} for found in DATA.finditer(text)] or [{}]
     return [*before, {**last, "text/plain": _lines(without_data(text, lambda _one: "").strip() if last else text)}]
 
 
 def _id(name: str) -> str:
-    """An id that a cell keeps from one export to the next."""
+    """Return an id that a cell keeps from one export to the next."""
     return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 

@@ -81,7 +81,7 @@ TEXTS: Final = {
 
 
 def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
-    """The evaluations that entries of the log tell of, in the order of their begin.
+    """Return the evaluations that entries of the log tell of, in the order of their begin.
 
     An evaluation whose code is not among the entries is left out: the log has dropped the code.
     """
@@ -120,7 +120,7 @@ def _with(before: Recorded, field: str, text: str) -> Recorded:
 
 
 def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Recorded, ...]:
-    """The evaluations from the newest checkpoint of this name on, the checkpoint's own among them.
+    """Return the evaluations from the newest checkpoint of this name on, the checkpoint's own among them.
 
     Raises:
         NothingChosenError: there is no such checkpoint.
@@ -133,7 +133,7 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
 
 
 def names_unknown(notes: Iterable[str]) -> frozenset[str]:
-    """The names that a fresh REPL does not know, according to these notes on steps."""
+    """Return the names that a fresh REPL does not know, according to these notes on steps."""
     return frozenset(found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME.finditer(note))
 
 
@@ -162,7 +162,7 @@ def _defines(code: str, name: str) -> bool:
 
 
 def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:
-    """The evaluations of these ids, in the order in which they ran.
+    """Return the evaluations of these ids, in the order in which they ran.
 
     Raises:
         NothingChosenError: an id is not in the log.
@@ -191,7 +191,7 @@ def _row(one: Recorded) -> dict[str, Any]:
 
 
 def from_lines(text: str) -> Recording:
-    """The recording in a file.
+    """Return the recording in a file.
 
     Raises:
         RecordingError: the file holds no recording, or one of a newer version.
@@ -205,7 +205,7 @@ def from_lines(text: str) -> Recording:
 
 
 def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T:
-    """One line of a recording, read.
+    """Return one line of a recording, read.
 
     Raises:
         RecordingError: the line cannot be read; the error names it.
@@ -222,7 +222,7 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
 
 
 def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """The dialect and the REPL in the first line, and whether the REPL was a kernel."""
+    """Return the dialect and the REPL in the first line, and whether the REPL was a kernel."""
     if row["format"] != FORMAT or row["version"] != VERSION:
         raise RecordingError(f"it is of the format {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True

@@ -53,7 +53,7 @@ LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
 
 
 def lisp_steps(code: str) -> tuple[Step, ...]:
-    """The top-level forms of `code`; none for unbalanced brackets."""
+    """Return the top-level forms of `code`; none for unbalanced brackets."""
     reading = read(code)
     if reading.imbalance is not None:
         return ()
@@ -88,7 +88,7 @@ def _role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
 
 
 def _name(form: Form, code: str) -> str:
-    """The symbol that a definition names, without its metadata."""
+    """Return the symbol that a definition names, without its metadata."""
     while form.kind == "prefixed" and form.children:
         form = form.children[-1]
     return code[form.start : form.end]
@@ -103,7 +103,7 @@ def _symbols(form: Form, code: str) -> Iterator[str]:
 
 
 def namespace_of(code: str) -> str:
-    """The namespace that the first `ns` form of a file's text makes; blank for a file without one."""
+    """Return the namespace that the first `ns` form of a file's text makes; blank for a file without one."""
     for form in read(code).forms:
         children = form.children
         if form.kind == "list" and len(children) > 1 and code[children[0].start : children[0].end] == "ns":
@@ -148,7 +148,7 @@ def cell_steps(code: str) -> tuple[Step, ...]:
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:
-    """The source of a statement, its decorators among it, and the comments right above it."""
+    """Return the source of a statement, its decorators among it, and the comments right above it."""
     decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     first = min([node.lineno, *decorators])
     begin = 0 if decorators else node.col_offset
@@ -192,7 +192,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 
 def is_constant(step: Step) -> bool:
-    """Whether an assignment gives a name a number or text, which no code can change in place."""
+    """Return whether an assignment gives a name a number or text, which no code can change in place."""
     node = ast.parse(step.text).body[0]
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return False
@@ -202,7 +202,7 @@ def is_constant(step: Step) -> bool:
 
 
 def _given(node: ast.AST) -> Iterator[str]:
-    """The names that a statement binds in its module."""
+    """Yield the names that a statement binds in its module."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name

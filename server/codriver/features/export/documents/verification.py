@@ -89,11 +89,11 @@ class Raised:
 
     @property
     def name(self) -> str:
-        """The class without its package."""
+        """Return the class without its package."""
         return self.type.rpartition(".")[2]
 
     def __str__(self) -> str:
-        """The error in the words of a REPL."""
+        """Return the error in the words of a REPL."""
         return f"{self.name}: {self.message}" if self.message else self.name
 
 
@@ -146,7 +146,7 @@ class Checked:
 
     @property
     def reproduces(self) -> bool:
-        """Whether the step neither differs nor is absent, or was a typo."""
+        """Return whether the step neither differs nor is absent, or was a typo."""
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
     def demoted(self, why: str) -> Checked:
@@ -160,7 +160,7 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
 def steps_of(code: str, dialect: str, telling: Telling = "each") -> tuple[Step, ...]:
-    """The steps of code; one step for code that cannot be split, none for comments alone."""
+    """Return the steps of code; one step for code that cannot be split, none for comments alone."""
     if telling != "each":
         return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
@@ -192,7 +192,7 @@ def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Telling = 
 
 
 def _never_ran(evaluation: Recorded) -> str:
-    """The reason why there is nothing to run again; blank for none."""
+    """Return the reason why there is nothing to run again; blank for none."""
     if hidden := HIDDEN.search(evaluation.code):
         return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
     if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
@@ -275,7 +275,7 @@ def _verify_cell(
 
 
 def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
-    """The step of the cell that has this line; the last step for a line of none."""
+    """Return the step of the cell that has this line; the last step for a line of none."""
     at = 0
     for place, step in enumerate(steps):
         at = code.find(step.text, at) + len(step.text)
@@ -359,7 +359,7 @@ def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]
 
 
 def _loading(evaluation: Recorded) -> str:
-    """The code that loads the same file, if the name of a module or namespace leads to the file."""
+    """Return the code that loads the same file, if the name of a module or namespace leads to the file."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
     namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
@@ -367,7 +367,7 @@ def _loading(evaluation: Recorded) -> str:
 
 
 def _is_expression(step: Step, dialect: str) -> bool:
-    """True for a step that has a value; every step of a Lisp has one."""
+    """Return true for a step that has a value; every step of a Lisp has one."""
     return dialect != "python" or step.role == "expression"
 
 
@@ -419,7 +419,7 @@ def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
 
 
 def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
-    """Put the recorded pictures aside that stand before the recorded value to be compared.
+    """Put the recorded images aside that stand before the recorded value to be compared.
 
     Figures are shown when they were drawn on, so that any number of them may stand between the values of statements.
     """
@@ -458,12 +458,12 @@ def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: boo
 
 
 def strictly(one: Checked) -> Checked:
-    """The checked step, where a picture that is only alike counts as not reproduced."""
+    """Return the checked step, where an image that is only alike counts as not reproduced."""
     return one.demoted(one.note) if one.is_alike else one
 
 
 def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
-    """The verdict on a step that failed, which is the end of its evaluation."""
+    """Return the verdict on a step that failed, which is the end of its evaluation."""
     if evaluation.ending and raised.type == ENDLESS:
         return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
     if raised.type == REPL_DIED:
@@ -480,7 +480,7 @@ def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[s
 
 
 def is_typo(raised: Raised) -> bool:
-    """Whether an error tells of code that was never meant, such as a name that exists nowhere."""
+    """Return whether an error tells of code that was never meant, such as a name that exists nowhere."""
     return (
         raised.name in _TYPOS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_WORDS)
         or raised.type == "namespace-not-found"
@@ -488,7 +488,7 @@ def is_typo(raised: Raised) -> bool:
 
 
 def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
-    """The steps with their output, if all of it equals the recorded output; else with a note."""
+    """Return the steps with their output, if all of it equals the recorded output; else with a note."""
     printed = "".join(one.out for one in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:
