@@ -47,6 +47,7 @@ OF_THE_BASE = frozenset({
     *arguments_of(BASE_TOOLS),
     *(word for tool in BASE_TOOLS for word in values_of(tool.arguments.model_json_schema(by_alias=True))),
     *Settings.model_fields,
+    "run",  # an ordinary word, which the base uses for runs of tests and of the server; also the command of a feature
 })  # fmt: skip
 
 

@@ -24,6 +24,7 @@ KNOWING = {
     "server/codriver/testing/test_paths.py": "reads lists of paths as pytest does, in every system",
     "server/codriver/testing/programs": "programs of test processes, without ours",
     "server/codriver/features/warm_tests/child": "forks, on Linux alone",
+    "server/codriver/features/run": "signals and /proc, on Linux alone; its programs run without Codriver",
     "server/codriver/editing/vscode.py": "the folders in which VS Code keeps its state",
     "server/codriver/repls/jupyter/connection_files.py": "who may write a connection file",
 }
@@ -117,7 +118,7 @@ AT_ONCE = {
     "features/warm_tests/starter.py": "the directory of a run that is over",
 }
 """The modules that remove a file without waiting for whoever holds it, and why."""
-ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/")
+ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/", "features/run/program/")
 """The room that waits, and what runs in a REPL, without it."""
 
 

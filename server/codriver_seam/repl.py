@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         """A REPL in this process."""
 
         port: int
+        """Where it listens; 0 for one that connects out when it is used."""
         port_file: str | None
 
         @property
@@ -50,7 +51,8 @@ def start_repl(
 ) -> Repl | None:
     """Start a REPL in this process; the REPL, or None for a refusal. Twice gives the same one.
 
-    The start is refused unless `enabled` is true, or, without that argument, `install` was enabled or the environment
+    A process that `codriver run` started has its REPL already, which is returned. Otherwise the start is refused unless
+    `enabled` is true, or, without that argument, `install` was enabled or the environment
     has CODRIVER_SEAM=1. It is also refused in a process of Codriver's own, and in a helper process of one with a REPL.
     `folder`: the project's, in which the port file is written; by default the current one. `loop`: the application's
     event loop for `await`; by default the running one. The logger `codriver_seam` tells the outcome.
@@ -59,6 +61,9 @@ def start_repl(
         _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
         return None
     loop = loop or _running_loop()
+    shared = _of_run()
+    if shared is not None:
+        return _RunRepl(shared, loop)
     if _started and _started[0].is_open:
         if loop is not None:
             _started[0].use_loop(loop)
@@ -68,6 +73,44 @@ def start_repl(
         _log("info", "no REPL is started: this process is a REPL of Codriver's")
         return None
     return _start(os.path.abspath(folder or os.getcwd()), loop)
+
+
+class _RunRepl:
+    """The REPL of a process that `codriver run` started: an agent's server has it connect when it is used."""
+
+    port = 0
+    port_file: str | None = None
+
+    def __init__(self, shared: dict[str, Any], loop: asyncio.AbstractEventLoop | None) -> None:
+        self._shared = shared
+        if loop is not None:
+            self.use_loop(loop)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether agents can use it: as long as the process lives."""
+        return True
+
+    def stop(self) -> None:
+        """Hang up on the agent that uses it, if any."""
+        repl = self._shared["repl"]
+        if repl is not None and self._shared["pid"] == os.getpid():
+            repl.stop()
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run top-level `await` of evaluated code on that loop from now on."""
+        self._shared["loop"] = loop
+        repl = self._shared["repl"]
+        if repl is not None and self._shared["pid"] == os.getpid():
+            repl.use_loop(loop)
+
+
+def _of_run() -> Any:
+    """What this process shares with its REPL if `codriver run` started it, otherwise None."""
+    import signal
+
+    number = getattr(signal, "SIGURG", None)
+    return None if number is None else getattr(signal.getsignal(number), "codriver_run", None)
 
 
 def _start(folder: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:

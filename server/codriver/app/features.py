@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import CallHooks, Services
     from codriver.tools.calls.tool import Manifest
 
-NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
+NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page", "run")
 """The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
 list takes the feature away."""
 EXTENDED: Final = frozenset({"watch"})

@@ -1,0 +1,109 @@
+"""`codriver run`: start any program unchanged, so that agents can evaluate in its Python processes later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from codriver.commands.options import workspace_option
+from codriver.commands.terminal import say
+from codriver.errors import StartError
+from codriver.features.run.naming import name_of
+from codriver.features.run.program_copy import program_path
+from codriver.features.run.run_directory import VARIABLE, make_run
+from codriver.files.own_folders import server_folder
+from codriver.net import server_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+NOT_FOUND: Final = 127
+NOT_EXECUTABLE: Final = 126
+"""The exit statuses of shells for a command that cannot be executed."""
+ELSEWHERE: Final = (
+    "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
+)
+
+
+@click.command(
+    "run",
+    short_help="Start a program with a REPL for agents in it.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option("--name", default="", metavar="NAME", help="The name of its session; by default the program's.")
+@workspace_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None:
+    """Start COMMAND, and let agents evaluate in its Python processes.
+
+    \b
+    codriver run -- flask --app shop run --debug
+    codriver run -- python manage.py runserver
+    codriver run -- gunicorn -w 3 shop:app
+
+    The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, it has no thread,
+    socket or file of Codriver's.
+    """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
+    if sys.platform != "linux":
+        raise StartError(ELSEWHERE)
+    workspace = workspace.resolve()
+    environ = dict(os.environ)
+    try:
+        run = make_run(workspace, command, name or name_of(command))
+        paths = [str(program_path()), *filter(None, [environ.get("PYTHONPATH")])]
+        environ |= {VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
+        if run.name != (name or run.name):
+            say(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
+    except OSError as error:
+        say(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
+    else:
+        if not server_record.is_claimed(server_folder(workspace)):
+            _start_server(workspace)
+    _become(command, environ)
+
+
+def _start_server(workspace: Path) -> None:
+    """Start a server as the relay does, by a process that is no child of the program's; it reports a failure."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    status = 0
+    try:
+        if os.fork() == 0:
+            _await_server(workspace)
+    except OSError as error:
+        say(f"codriver run: no server could be started: {error.strerror}", err=True)
+    finally:
+        os._exit(status)
+
+
+def _await_server(workspace: Path) -> None:
+    from codriver_relay.starter import Starter  # noqa: PLC0415  # only where no server runs
+
+    os.setsid()
+    starter = Starter(str(workspace), None, 0.0)
+    starter.start()
+    if starter.process is not None:
+        starter.process.wait()
+        starter.check_process()
+    if starter.failure is not None:
+        say(f"codriver run: the program runs, and no server could be started: {starter.failure}", err=True)
+
+
+def _become(command: Sequence[str], environ: dict[str, str]) -> None:
+    """Replace this process by the program."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(command[0], list(command), environ)  # noqa: S606  # it is the user's own command
+    except OSError as error:
+        say(f"codriver run: {command[0]}: {error.strerror}", err=True)
+        sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)

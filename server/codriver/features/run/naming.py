@@ -1,0 +1,163 @@
+"""The names of a run's processes: the program's name leads to the process that runs the program's code.
+
+If the main process only supervises (a reloader, gunicorn, uvicorn with workers), the name passes to its children that
+serve. Several workers are `shop/1`, `shop/2`; the plain name means the first. Every other process is named by its pid.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.kinds import MOST_KEY_CHARS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from codriver.features.run.processes import RunProcess
+
+SUPERVISORS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "granian"})
+"""Programs whose children serve, while the parent waits."""
+SERVERS: Final = frozenset({"celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn",
+                            "waitress-serve"})  # fmt: skip
+"""Programs that serve an application which one of their arguments names."""
+ENTRY_MODULES: Final = frozenset({"app", "application", "asgi", "main", "wsgi"})
+"""Modules that do not say which application they are."""
+APPLICATION_OPTIONS: Final = frozenset({"--app", "-A"})
+LAUNCHERS: Final = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
+                              r"ddtrace-run|opentelemetry-instrument")  # fmt: skip
+"""Words of a command before the name of the program itself."""
+WITH_VALUE: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p", "--python",
+                               "--rcfile", "--source", "--listen"})  # fmt: skip
+"""Options of launchers whose value is the next word."""
+HELPERS: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+
+def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the program that a command runs, without its directory and suffix, and the program's arguments.
+
+    Of `uv run flask --app shop run` it is `flask`, of `python -m shop.tasks` `shop.tasks`.
+    """
+    rest = [word for word in words if word]
+    is_module = False
+    while rest:
+        word = rest[0]
+        if not is_module and (LAUNCHERS.fullmatch(PurePath(word).name) or "=" in word):
+            del rest[0]
+            continue
+        if word == "-m":
+            is_module = True
+            del rest[0]
+            if rest and LAUNCHERS.fullmatch(rest[0]):
+                is_module = False
+            continue
+        if word.startswith("-") and not is_module:
+            del rest[: 2 if word in WITH_VALUE else 1]
+            continue
+        break
+    if not rest:
+        return "python", ()
+    name = PurePath(rest[0]).name
+    return name.removesuffix(".py"), tuple(rest[1:])
+
+
+def name_of(words: Sequence[str]) -> str:
+    """Return the name of the program that a command runs: the module that a server serves, otherwise the script.
+
+    `gunicorn shop.wsgi:app` and `flask --app shop run` give `shop`.
+    """
+    program, rest = program_of(words)
+    target = ""
+    if program in SERVERS:
+        for word, following in zip(rest, [*rest[1:], ""], strict=True):
+            option, equals, value = word.partition("=")
+            if option in APPLICATION_OPTIONS:
+                target = value if equals else following
+                break
+            is_application = ":" in word and "/" not in word and word[:1].isalpha()
+            if is_application or (program == "fastapi" and word.endswith(".py")):
+                target = word
+                break
+        if program == "flask" and not target:
+            target = os.environ.get("FLASK_APP", "")
+    module = PurePath(target.partition(":")[0]).name.removesuffix(".py")
+    parts = [part for part in module.split(".") if part]
+    while len(parts) > 1 and parts[-1] in ENTRY_MODULES:
+        parts.pop()
+    name = re.sub(r"[^\w.-]+", "-", parts[-1] if parts else program).strip("-.")[:MOST_KEY_CHARS]
+    return name or "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A process of a run with its name."""
+
+    process: RunProcess
+    slot: str
+    """What stays when another process takes this one's place: the number among the serving processes, or the pid."""
+    key: str
+    aliases: tuple[str, ...]
+    role: str
+    """`serves` for one that runs the program's code, `supervises`, `helps`, or empty for a process without a REPL."""
+
+
+def named(name: str, members: Sequence[RunProcess], slots: Mapping[str, int]) -> list[Named]:
+    """Return the processes of a run with their names.
+
+    `members` are in the order of their starts. `slots` has the pids of the slots that were given before: a process
+    keeps its slot, and a new one takes the first that is free.
+    """
+    serving = _serving(members)
+    pids = [one.pid for one in serving]
+    kept = {slot: pid for slot, pid in slots.items() if pid in pids}
+    free = [pid for pid in pids if pid not in kept.values()]
+    number = 0
+    while free:
+        number += 1
+        if str(number) not in kept:
+            kept[str(number)] = free.pop(0)
+    slot_of = {pid: slot for slot, pid in kept.items()}
+    are_several = len(serving) > 1 or any(slot != "1" for slot in slot_of.values())
+    found = []
+    for one in members:
+        slot = slot_of.get(one.pid)
+        if slot is not None:
+            key = f"{name}/{slot}" if are_several else name
+            also = (name if are_several else f"{name}/1",) if slot == "1" else ()
+            found.append(Named(one, slot, key, (*also, str(one.pid), f"{name}:{one.pid}"), "serves"))
+        else:
+            role = "" if not one.is_ready else "helps" if _is_helper(one) else _role(one, serving)
+            found.append(Named(one, f"pid {one.pid}", f"{name}:{one.pid}", (str(one.pid),), role))
+    return found
+
+
+def _role(one: RunProcess, serving: Sequence[RunProcess]) -> str:
+    return "supervises" if any(other.parent == one.pid for other in serving) else "helps"
+
+
+def _serving(members: Sequence[RunProcess]) -> list[RunProcess]:
+    """Return the ready processes that run the program's code."""
+    ready = {one.pid: one for one in members if one.is_ready and not _is_helper(one)}
+    reloaded = [one for one in ready.values() if one.is_reloaded and not _has_reloaded_parent(one, ready)]
+    if reloaded:
+        return reloaded
+    mains = [one for one in ready.values() if one.parent not in ready]
+    workers = [
+        one
+        for one in ready.values()
+        if one.parent in ready and re.split(r"[:.]", program_of(ready[one.parent].words)[0])[0] in SUPERVISORS
+    ]
+    return workers or mains
+
+
+def _has_reloaded_parent(one: RunProcess, ready: Mapping[int, RunProcess]) -> bool:
+    parent = ready.get(one.parent)
+    return parent is not None and parent.is_reloaded
+
+
+def _is_helper(one: RunProcess) -> bool:
+    words = " ".join(one.words)
+    return any(helper in words for helper in HELPERS)

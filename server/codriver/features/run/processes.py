@@ -1,0 +1,127 @@
+"""The processes of a run, as `/proc` shows them: which are ready for a REPL, and why the others are not.
+
+A process belongs to a run by the environment that it was started with, or as a descendant of one that does: programs
+overwrite their environment to show a title, and some start children without it. Source: proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROCESSES: Final = "/proc"
+SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
+IGNORING: Final = frozenset("IES")
+"""The options of Python, in one word, that leave PYTHONPATH or `sitecustomize` out."""
+RELOADED: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
+"""Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProcess:
+    """A process of a run at the time of a look."""
+
+    pid: int
+    parent: int
+    started: int
+    """The start in ticks since the machine's."""
+    words: tuple[str, ...]
+    """The command line."""
+    is_ready: bool
+    """Whether a handler for the request is in place."""
+    is_blocking: bool = False
+    """Whether the signal is blocked in the main thread."""
+    environ: Mapping[bytes, bytes] = field(default_factory=dict)
+
+    @property
+    def is_reloaded(self) -> bool:
+        """Whether a reloader says that the process serves."""
+        return any(self.environ.get(name) == b"true" for name in RELOADED)
+
+    @property
+    def why_not(self) -> str:
+        """Why the process has no REPL, in words; empty for one that is ready."""
+        if self.is_ready:
+            return ""
+        program = PurePath(self.words[0]).name if self.words else ""
+        if not program.startswith(("python", "pypy")):
+            return "it is no Python, or a frozen program that ignores PYTHONPATH"
+        options = [word for word in self.words[1:] if word.startswith("-")]
+        first = next((word for word in options if IGNORING.intersection(word[1:]) and not word.startswith("--")), "")
+        if first:
+            return f"Python was started with {first}, which ignores Codriver: start it without, or call start_repl()"
+        if b"CODRIVER_RUN" not in self.environ:
+            return "it was started with an environment of its own, without PYTHONPATH: call start_repl() in it"
+        return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
+
+
+def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
+    """Return the living processes of the run with this directory, in the order of their starts. Blocks.
+
+    `first`: the pid and the start of the run's first process.
+    """
+    everyone: dict[int, RunProcess] = {}
+    for name in os.listdir(PROCESSES):  # noqa: PTH208  # hundreds of names, several times a second
+        if name.isdecimal() and (process := _read(int(name))) is not None:
+            everyone[process.pid] = process
+    mark = os.fsencode(directory)
+    members = {pid for pid, one in everyone.items() if one.environ.get(b"CODRIVER_RUN") == mark}
+    members |= {pid for pid, started in (first,) if pid in everyone and everyone[pid].started == started}
+    children: dict[int, list[int]] = {}
+    for one in everyone.values():
+        children.setdefault(one.parent, []).append(one.pid)
+    unseen = list(members)
+    while unseen:
+        for pid in children.get(unseen.pop(), ()):
+            other = everyone[pid].environ.get(b"CODRIVER_RUN", mark)
+            if pid not in members and other == mark:
+                members.add(pid)
+                unseen.append(pid)
+    return sorted((everyone[pid] for pid in members), key=lambda one: (one.started, one.pid))
+
+
+def _read(pid: int) -> RunProcess | None:
+    """Return a process; None for one that is gone, has ended, or is another user's."""
+    base = f"{PROCESSES}/{pid}/"
+    try:
+        # After the name in parentheses, which may hold any character.
+        rest = _bytes(base + "stat").rpartition(b")")[2].split()
+        if rest[0] in (b"Z", b"X"):
+            return None
+        environ = dict(part.partition(b"=")[::2] for part in _bytes(base + "environ").split(b"\0") if part)
+        words = tuple(_bytes(base + "cmdline").decode("utf-8", "replace").rstrip("\0").split("\0"))
+        masks = {
+            line.partition(b":")[0]: int(line.split()[1], 16)
+            for line in _bytes(base + "status").splitlines()
+            if line.startswith((b"SigCgt", b"SigBlk"))
+        }
+        return RunProcess(
+            pid=pid,
+            parent=int(rest[1]),
+            started=int(rest[19]),
+            words=words,
+            is_ready=bool(masks.get(b"SigCgt", 0) & SIGNAL_BIT),
+            is_blocking=bool(masks.get(b"SigBlk", 0) & SIGNAL_BIT),
+            environ=environ,
+        )
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _bytes(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # as above
+        parts = []
+        while part := file.read(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def process_at(pid: int) -> RunProcess | None:
+    """Return the process with this number now; None for none, or another user's."""
+    return _read(pid)

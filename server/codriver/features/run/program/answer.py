@@ -1,0 +1,111 @@
+"""Answers one request for a REPL in a program that `codriver run` started: connects out, and serves until hung up on.
+
+Nothing listens. The process proves by a one-time secret from the request that it is the one that was asked, and says
+what it is. The embedded REPL is loaded from the directory of this file alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+directory: str
+"""The directory of this file, given by `sitecustomize`."""
+WORKER = "_codriver_worker"
+"""The name under which the embedded REPL is loaded, as `codriver_seam.start_repl` does."""
+MOST_APPLICATIONS = 20
+APPLICATIONS = (
+    ("flask.app", "Flask", "Flask"),
+    ("fastapi.applications", "FastAPI", "FastAPI"),
+    ("starlette.applications", "Starlette", "Starlette"),
+    ("celery.app.base", "Celery", "Celery"),
+    ("aiohttp.web_app", "Application", "aiohttp"),
+    ("quart.app", "Quart", "Quart"),
+    ("sanic.app", "Sanic", "Sanic"),
+    ("litestar.app", "Litestar", "Litestar"),
+    ("tornado.web", "Application", "Tornado"),
+)
+"""The module, the name of the class, and the name for people of each kind of application."""
+
+
+def answer(taken: str, run: str, shared: dict[str, Any]) -> None:
+    """Serve the server that wrote the request, on this thread."""
+    with open(taken, encoding="utf-8") as file:
+        request = json.load(file)
+    os.unlink(taken)
+    sock = _connect(run, request["socket"])
+    hello = {"secret": request["secret"], "pid": os.getpid(), "applications": applications()}
+    sock.sendall(json.dumps(hello).encode() + b"\n")
+    embedded = _load()
+    repl = embedded.EmbeddedRepl(os.getcwd(), shared["loop"])
+    shared["repl"], shared["pid"] = repl, os.getpid()
+    try:
+        repl.serve_stream(sock)
+    finally:
+        shared["repl"] = None
+
+
+def _connect(run: str, name: str) -> socket.socket:
+    """Connect to a socket in the run's directory, however long its path is."""
+    sock = socket.socket(socket.AF_UNIX)
+    descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sock.connect("/proc/self/fd/%d/%s" % (descriptor, name))
+    finally:
+        os.close(descriptor)
+    return sock
+
+
+def _load() -> Any:
+    if WORKER not in sys.modules:
+        folder = os.path.join(directory, "worker")  # noqa: F821  # see above
+        loading: dict[str, Any] = {"__name__": WORKER + ".loading"}
+        with open(os.path.join(folder, "loading.py"), "rb") as file:
+            exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)
+        loading["load"](folder, WORKER)
+    import importlib
+
+    return importlib.import_module(WORKER + ".serving.embedded")
+
+
+def applications() -> list[str]:
+    """Return where the applications in this process are, as `Flask shop.app`.
+
+    Those with a name in a module of the program's come first, then those that only exist as objects, as a factory makes
+    them. Types are compared, as `isinstance` would make a lazy object load.
+    """
+    kinds: dict[type, str] = {}
+    for name, kind, title in APPLICATIONS:
+        found = vars(sys.modules[name]).get(kind) if name in sys.modules else None
+        if isinstance(found, type):
+            kinds[found] = title
+    lines: list[str] = []
+    seen: set[int] = set()
+    for module in list(sys.modules.values()) if kinds else ():
+        space = getattr(module, "__dict__", None)
+        name = getattr(module, "__name__", "")
+        if type(space) is not dict or type(name) is not str or name.startswith("_codriver"):
+            continue
+        for variable, value in list(space.items()):
+            if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
+                seen.add(id(value))
+                lines.append("%s %s.%s" % (_title(value, kinds), name, variable))
+    for value in gc.get_objects() if kinds else ():
+        if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
+            seen.add(id(value))
+            own = type(value)
+            lines.append("%s, a %s.%s that no module names" % (_title(value, kinds), own.__module__, own.__name__))
+    if "django.conf" in sys.modules and os.environ.get("DJANGO_SETTINGS_MODULE"):
+        lines.append("Django settings " + os.environ["DJANGO_SETTINGS_MODULE"])
+    return lines[:MOST_APPLICATIONS]
+
+
+def _title(value: object, kinds: dict[type, str]) -> str:
+    return next(kinds[base] for base in type(value).__mro__ if base in kinds)

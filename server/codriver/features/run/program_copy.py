@@ -1,0 +1,68 @@
+"""The copy of the files that run in programs, in Codriver's private cache.
+
+A program loads nothing but this copy. Its bytecode lies next to it, written by the first program of each Python, also
+where that Python is told to write none. The name of the copy is the digest of its files, which therefore never change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.features.run.run_directory import check_private
+from codriver.files import Links, Rules
+from codriver.files.own_folders import cache_folder, make_private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+PROGRAM: Final = Path(__file__).with_name("program")
+WORKER: Final = Path(__file__).parents[2] / "repls" / "worker"
+
+
+def program_path() -> Path:
+    """Return the directory for PYTHONPATH, copied now if it is missing.
+
+    Raises:
+        OSError: it cannot be copied, or is not private.
+    """
+    sources = _sources()
+    digest = hashlib.sha256()
+    for name, data in sources.items():
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    parent = cache_folder() / "run"
+    make_private_folder(parent)
+    check_private(parent)
+    directory = parent / digest.hexdigest()[:16]
+    if not directory.is_dir():
+        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=parent))
+        try:
+            for name, data in sources.items():
+                files.replace(draft / name, data, links=Links.ANY, make_mode=0o700, is_durable=False)
+            files.rename(draft, directory)
+        except OSError:
+            if not directory.is_dir():  # another run was faster
+                raise
+        finally:
+            with suppress(OSError):
+                files.remove_tree(draft)
+    check_private(directory)
+    return directory
+
+
+def _sources() -> Mapping[str, bytes]:
+    """Return the files of the copy by their names in it."""
+    found = {
+        "sitecustomize.py": PROGRAM / "sitecustomize.py",
+        "codriver_program/answer.py": PROGRAM / "answer.py",
+        **{
+            f"codriver_program/worker/{path.relative_to(WORKER).as_posix()}": path
+            for path in sorted(WORKER.rglob("*.py"))
+        },
+    }
+    return {name: files.read(path, RULES) for name, path in found.items()}

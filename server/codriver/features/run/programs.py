@@ -1,0 +1,261 @@
+"""The programs of a workspace that `codriver run` started: found, asked for a REPL when one is used, and followed.
+
+A program that nobody evaluates in is left alone. The first call that names one, or can only mean it, has it connect.
+While a program's REPL is in use, its processes are looked at four times a second if the connection is lost: after a
+save, the process that takes the place of the old one gets the same key.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from codriver.core.actions import ReplForgotten, ReplFound, ReplProgress
+from codriver.core.state import Origin
+from codriver.core.values import PYTHON
+from codriver.errors import refused
+from codriver.features.run.naming import Named, named
+from codriver.features.run.processes import processes_of
+from codriver.features.run.requests import request_stream
+from codriver.features.run.run_directory import Run, prune, read_runs, runs_directory
+from codriver.tools.calls.session_choice import used_repls
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.core.state import Repl
+    from codriver.repls.contract.adapter_values import AcceptedStream
+    from codriver.tools.calls.call import Call, Services
+
+PROTOCOL: Final = "run"
+LOOK_S: Final = 0.25
+WAIT_S: Final = 0.02
+SILENT_S: Final = 2.0
+"""How long a program may take to start the next process before its session says that none came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A process of a run with its name, and its run."""
+
+    run: Run
+    named: Named
+
+    @property
+    def id(self) -> str:
+        """The id of its REPL, which another process in its place has too."""
+        return f"{PROTOCOL}:{self.run.directory.name}:{self.named.slot}"
+
+    @property
+    def address(self) -> str:
+        """The address of its REPL."""
+        return f"{PROTOCOL}://{self.run.directory.name}/{self.named.slot}/{self.named.process.pid}"
+
+
+@dataclass(slots=True)
+class Programs:
+    """The programs of one server's workspace, for its life."""
+
+    services: Services
+    applications: dict[str, Sequence[str]] = field(default_factory=dict)
+    """By address of a REPL: where the applications in the process were found."""
+    _slots: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By run: the pid that has each slot."""
+    _lost: dict[str, float] = field(default_factory=dict)
+    """By REPL: the time at which its connection was seen lost."""
+    _in_use: anyio.Event = field(default_factory=anyio.Event)
+
+    def has_runs(self) -> bool:
+        """Whether there may be a run: one system call, made before evaluations."""
+        return os.path.isdir(runs_directory(self.services.workspace))  # noqa: PTH112  # see above
+
+    async def look(self) -> list[Member]:
+        """Return all processes of all runs, with their names."""
+        return await anyio.to_thread.run_sync(self._look)
+
+    def _look(self) -> list[Member]:
+        found: list[Member] = []
+        runs = read_runs(self.services.workspace)
+        for run in runs:
+            members = processes_of(str(run.directory), (run.pid, run.ticks))
+            rows = named(run.name, members, self._slots.get(run.directory.name, {}))
+            self._slots[run.directory.name] = {one.slot: one.process.pid for one in rows if one.role == "serves"}
+            found += [Member(run, one) for one in rows]
+        if len({one.run.directory for one in found}) < len(runs):
+            prune(self.services.workspace)
+        return found
+
+    def find(self, member: Member) -> None:
+        """Have the core connect to a process."""
+        self.services.core.report(
+            ReplFound(
+                member.id,
+                member.named.key,
+                Origin("program", " ".join(member.run.command)),
+                member.address,
+                dialect=PYTHON,
+                rewritten=True,
+                aliases=member.named.aliases,
+            )
+        )
+        self._in_use.set()
+
+    async def accept(self, place: str) -> AcceptedStream:
+        """Ask the process at an address for its REPL, and return the stream by which it connected.
+
+        Raises:
+            ReplUnreachableError: it is gone, or does not answer.
+        """
+        name, _slot, pid = place.split("/")
+        directory = runs_directory(self.services.workspace) / name
+        stream, applications = await request_stream(directory, int(pid))
+        self.applications[f"{PROTOCOL}://{place}"] = applications
+        return stream
+
+    async def follow(self) -> None:
+        """Follow the programs in use: connect to the process that takes another's place, and forget ended programs."""
+        while True:
+            await self._in_use.wait()
+            self._in_use = anyio.Event()
+            while any(repl.origin.kind == "program" for repl in self.services.core.state.repls.values()):
+                await anyio.sleep(LOOK_S)
+                lost = [
+                    repl for repl in self._own_repls() if repl.phase in ("waiting", "connecting") and repl.generation
+                ]
+                if lost:
+                    await self._replace(lost)
+                else:
+                    self._lost.clear()
+
+    def _own_repls(self) -> list[Repl]:
+        return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == "program"]
+
+    async def _replace(self, lost: Sequence[Repl]) -> None:
+        members = await self.look()
+        by_id = {one.id: one for one in members if one.named.process.is_ready}
+        runs = {one.run.directory.name for one in members}
+        for repl in lost:
+            run = repl.id.split(":")[1]
+            member = by_id.get(repl.id)
+            if member is not None and member.address != repl.address:
+                self._lost.pop(repl.id, None)
+                self.find(member)
+            elif run not in runs or (member is None and repl.id.split(":")[2].startswith("pid ")):
+                self.services.core.report(ReplForgotten(repl.id, f"the process has ended: {repl.origin.text}"))
+            elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > SILENT_S:
+                pid = (repl.address or "").rpartition("/")[2]
+                words = (
+                    f"process {pid} has ended, and {repl.origin.text!r} has started none in its place: "
+                    "what it printed last is in its terminal"
+                )
+                if repl.note != words:
+                    self.services.core.report(ReplProgress(repl.id, words))
+
+
+async def connect_before_call(call: Call, tool: str, key: str | None) -> None:
+    """Connect to the program that a call names, or can only mean.
+
+    Raises:
+        RefusedError: the program does not answer, or several could be meant.
+    """
+    programs = call.services.part(Programs)
+    if not programs.has_runs() or not _may_mean_program(call, tool, key):
+        return
+    members = await programs.look()
+    ready = [one for one in members if one.named.process.is_ready]
+    if key is not None:
+        member = next((one for one in ready if key == one.named.key), None)
+        member = member or next((one for one in ready if key in one.named.aliases), None)
+        if member is None:
+            _check_has_repl(members, key)
+            return
+    else:
+        serving = [one for one in ready if one.named.role == "serves"]
+        if len({one.run.directory for one in serving}) != 1:
+            if serving:
+                keys = sorted(one.named.key for one in serving)
+                raise refused(
+                    "ambiguous-session",
+                    f"there are {len(keys)} programs with a REPL, and replSessionKey was not given",
+                    hint=f"call again with replSessionKey set to one of: {', '.join(keys)}",
+                )
+            return
+        member = min(serving, key=lambda one: int(one.named.slot))
+    await _connect(call, programs, member)
+
+
+def _may_mean_program(call: Call, tool: str, key: str | None) -> bool:
+    """Whether a call could mean a program without a connection. Most calls mean a session that is there."""
+    repls = call.state.repls.values()
+    if key is not None:
+        keys = {repl.session_key(name) for repl in repls for name in repl.sessions}
+        return key not in keys.union(*(repl.aliases for repl in repls))
+    is_known = any(repl.profile is not None and repl.profile.application for repl in repls)
+    return tool == "evaluate_code" and not is_known and not used_repls(call, call.who(None))
+
+
+async def _connect(call: Call, programs: Programs, member: Member) -> None:
+    programs.find(member)
+    with anyio.move_on_after(call.services.durations.others["program_connects_s"]):
+        while (repl := call.state.repls.get(member.id)) is not None and repl.phase == "connecting":
+            await anyio.sleep(WAIT_S)
+    repl = call.state.repls.get(member.id)
+    if repl is not None and repl.phase == "connected":
+        return
+    why = repl.note if repl is not None and repl.note else "it did not answer in time"
+    if repl is not None and not repl.generation:
+        call.dispatch(ReplForgotten(repl.id, "it did not connect"))
+    raise refused(
+        "repl-unreachable",
+        f"{member.named.key} did not give a REPL: {why}",
+        hint="nothing was changed in the program; codriver_seam.start_repl(True) in it gives a REPL that listens",
+    )
+
+
+def _check_has_repl(members: Sequence[Member], key: str) -> None:
+    """Refuse a process of a run that can have no REPL, and say why."""
+    for one in members:
+        if key in (one.named.key, *one.named.aliases) and one.named.process.why_not:
+            raise refused(
+                "repl-unreachable",
+                f"process {one.named.process.pid} of {one.run.name} has no REPL: {one.named.process.why_not}",
+                hint="list_sessions shows the processes that have one",
+            )
+
+
+async def rows_of_programs(call: Call, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the rows of sessions, with what is known of their programs, and a row for each other process of a run."""
+    programs = call.services.part(Programs)
+    if not programs.has_runs():
+        return rows
+    members = {one.id: one for one in await programs.look()}
+    by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == "program"}
+    found: list[dict[str, object]] = []
+    for row in rows:
+        repl = by_key.get(str(row["key"]))
+        applications = programs.applications.get(repl.address or "") if repl is not None else None
+        found.append(row | ({"applications": list(applications)} if applications else {}))
+    known = {repl.id for repl in by_key.values()}
+    ports = {one.pid: one.address.rpartition(":")[2] for one in call.state.programs}
+    return found + [_row(one, ports) for identity, one in members.items() if identity not in known]
+
+
+def _row(one: Member, ports: dict[int, str]) -> dict[str, object]:
+    process = one.named.process
+    row: dict[str, Any] = {
+        "key": one.named.key,
+        "phase": "ready" if process.is_ready else "no REPL",
+        "kind": "program",
+        "program": " ".join(process.words)[:200],
+        "processId": process.pid,
+    }
+    if one.named.role:
+        row["role"] = one.named.role
+    if process.pid in ports:
+        row["port"] = int(ports[process.pid])
+    row["note"] = process.why_not or "it connects when its key is used: until then the program is left alone"
+    return row

@@ -1,0 +1,138 @@
+"""One request to a process for its REPL: a file, a signal, and the stream by which the process connects.
+
+The process proves by a one-time secret that it read the request, and the kernel says which process and user connected.
+Anybody else who connects is hung up on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver import files
+from codriver.features.run.processes import process_at
+from codriver.features.run.run_directory import OpenDirectoryError, check_private
+from codriver.files import Links
+from codriver.repls.contract.adapter import ReplUnreachableError
+from codriver.repls.contract.adapter_values import AcceptedStream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+ANSWER_S: Final = 3.0
+"""How long a process may take to answer: Python runs signal handlers between two instructions of its main thread."""
+HELLO_S: Final = 5.0
+"""How long a process that connected may take to say what it is."""
+SIGNAL_S: Final = 0.25
+HELLO_BYTES: Final = 65536
+
+
+async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:
+    """Return a stream to the REPL of a process of this run, and where its applications were found.
+
+    Raises:
+        ReplUnreachableError: the process is gone or does not answer, or somebody else did.
+    """
+    place = f"process {pid}"
+    name, secret = f"{secrets.token_hex(4)}.socket", secrets.token_hex(16)
+    listener = socket.socket(socket.AF_UNIX)
+    request = directory / f"{pid}.request"
+    try:
+        check_private(directory)
+        listener.setblocking(False)  # noqa: FBT003  # the standard library's signature
+        _bind(listener, directory, name)
+        listener.listen(4)
+        data = json.dumps({"socket": name, "secret": secret}).encode()
+        files.replace(request, data, links=Links.ANY, is_durable=False)
+        with anyio.move_on_after(ANSWER_S):
+            return await _accept(listener, request, pid, secret)
+        raise ReplUnreachableError(place, why_silent(pid))
+    except ProcessLookupError:
+        raise ReplUnreachableError(place, "it has ended") from None
+    except OpenDirectoryError as error:
+        raise ReplUnreachableError(place, f"{error.filename}: {error.strerror}") from error
+    except OSError as error:
+        raise ReplUnreachableError(place, f"it cannot be asked: {error.strerror or error}") from error
+    finally:
+        listener.close()
+        for left in (name, request.name, f"{pid}.taken", f"{pid}.taken.failed"):
+            with suppress(OSError):
+                files.remove(directory / left)
+
+
+def _bind(listener: socket.socket, directory: Path, name: str) -> None:
+    """Bind in a directory whose path may be longer than the address of a socket."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{descriptor}/{name}")
+    finally:
+        os.close(descriptor)
+
+
+async def _accept(
+    listener: socket.socket, request: Path, pid: int, secret: str
+) -> tuple[AcceptedStream, Sequence[str]]:
+    failed = request.with_name(f"{pid}.taken.failed")
+    while True:
+        if request.exists():  # noqa: ASYNC240  # one system call, on the user's own file system
+            os.kill(pid, signal.SIGURG)
+        with anyio.move_on_after(SIGNAL_S):
+            await anyio.wait_readable(listener)
+            sock, _ = listener.accept()
+            if (applications := await _checked(sock, pid, secret)) is not None:
+                return AcceptedStream(f"process {pid}", sock), applications
+        if process_at(pid) is None:
+            raise ProcessLookupError
+        if failed.exists():  # as above
+            words = files.read_text(failed, files.Rules(Links.ANY, 65536)).strip().rpartition("\n")[2]
+            raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in it: {words}")
+
+
+async def _checked(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
+    """Return where the applications of the process that connected are; None for a peer that was hung up on."""
+    peer, user, _group = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if (peer, user) == (pid, os.getuid()):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), anyio.CancelScope(shield=True):
+            with anyio.fail_after(HELLO_S):
+                hello = json.loads(await _line(sock))
+            if secrets.compare_digest(str(hello["secret"]), secret):
+                return [str(line)[:200] for line in hello["applications"]]
+    sock.close()
+    return None
+
+
+async def _line(sock: socket.socket) -> bytes:
+    """Read one line, and no byte beyond it: what follows is the REPL's."""
+    sock.setblocking(False)  # noqa: FBT003  # as above
+    data = b""
+    while not data.endswith(b"\n") and len(data) < HELLO_BYTES:
+        await anyio.wait_readable(sock)
+        seen = sock.recv(HELLO_BYTES, socket.MSG_PEEK)
+        if not seen:
+            raise ConnectionResetError
+        data += sock.recv(seen.find(b"\n") + 1 or len(seen))
+    return data
+
+
+def why_silent(pid: int) -> str:
+    """Return why a process did not take a request in time."""
+    process = process_at(pid)
+    if process is None:
+        return "it has ended"
+    if not process.is_ready:
+        return process.why_not or "its handler for SIGURG was replaced by the program"
+    if process.is_blocking:
+        return "the program blocks SIGURG"
+    return (
+        f"its main thread ran no Python code for {ANSWER_S:g} s: it is in C code, as in a long query or a lock of a "
+        "library; call again when it is back, or the program has replaced the handler for SIGURG"
+    )

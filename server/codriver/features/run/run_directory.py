@@ -1,0 +1,129 @@
+"""The private directory of one run: what was started, and the requests to its processes.
+
+It lies in the state of the workspace, has mode 0700, and is removed by the next server or run that finds all processes
+of the run ended, also after `kill -9`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.features.run.processes import process_at, processes_of
+from codriver.files import Links, Rules
+from codriver.files.own_folders import make_private_folder, workspace_state_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+RECORD: Final = "run.json"
+RULES: Final = Rules(Links.ANY, 256 * 1024)
+VARIABLE: Final = "CODRIVER_RUN"
+"""The environment variable with the path of the directory. It holds no secret."""
+
+
+class OpenDirectoryError(OSError):
+    """Others could write into a directory whose requests programs would follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One start of a program by `codriver run`."""
+
+    directory: Path
+    pid: int
+    command: tuple[str, ...]
+    name: str
+    """The name of the program, unique among the runs of the workspace."""
+    started_ms: int
+    ticks: int
+    """The start of its first process in ticks since the machine's: another process may have the number later."""
+
+
+def runs_directory(workspace: Path) -> Path:
+    """Return the directory of all runs of a workspace."""
+    return workspace_state_folder(workspace) / "programs"
+
+
+def check_private(directory: Path) -> None:
+    """Check that a directory is this user's, and that nobody else may enter it.
+
+    Raises:
+        OpenDirectoryError: it is another's, open to others, a link, or no directory.
+    """
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise OpenDirectoryError(20, "it is no directory", str(directory))
+    if status.st_uid != os.getuid() or status.st_mode & 0o77:
+        raise OpenDirectoryError(1, "it is not private to you: others could ask programs for a REPL", str(directory))
+
+
+def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
+    """Make the directory of a new run of this process.
+
+    Raises:
+        OSError: it cannot be made, or would not be private.
+    """
+    parent = runs_directory(workspace)
+    make_private_folder(parent)
+    check_private(parent)
+    directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
+    directory.mkdir(mode=0o700)
+    prune(workspace)
+    taken = {run.name for run in read_runs(workspace)}
+    numbered = next(one for number in range(1, len(taken) + 2) if (one := _numbered(name, number)) not in taken)
+    own = process_at(os.getpid())
+    run = Run(directory, os.getpid(), tuple(command), numbered, time.time_ns() // 1_000_000, own.started if own else 0)
+    record = {
+        "pid": run.pid,
+        "command": list(run.command),
+        "name": run.name,
+        "startedMs": run.started_ms,
+        "ticks": run.ticks,
+    }
+    files.replace(directory / RECORD, json.dumps(record).encode(), links=Links.ANY, is_durable=False)
+    return run
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
+
+
+def read_runs(workspace: Path) -> list[Run]:
+    """Return the runs of a workspace, the oldest first. Directories that are not private are passed over."""
+    parent = runs_directory(workspace)
+    try:
+        check_private(parent)
+        names = sorted(os.listdir(parent))  # noqa: PTH208  # called before evaluations
+    except OSError:
+        return []
+    found = [run for name in names if (run := _read(parent / name)) is not None]
+    return sorted(found, key=lambda run: (run.started_ms, run.pid))
+
+
+def _read(directory: Path) -> Run | None:
+    try:
+        check_private(directory)
+        record = json.loads(files.read(directory / RECORD, RULES))
+        command = tuple(str(word) for word in record["command"])
+        return Run(
+            directory, int(record["pid"]), command, str(record["name"]), int(record["startedMs"]), int(record["ticks"])
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def prune(workspace: Path) -> None:
+    """Remove the directories of runs whose processes have all ended. Blocks."""
+    for run in read_runs(workspace):
+        if not processes_of(str(run.directory), (run.pid, run.ticks)):
+            with suppress(OSError):
+                files.remove_tree(run.directory)

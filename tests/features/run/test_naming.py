@@ -1,0 +1,98 @@
+"""The names of programs and of their processes."""
+
+import pytest
+
+from codriver.features.run.naming import name_of, named
+from codriver.features.run.processes import RunProcess
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python shop.py", "shop"),
+        ("python3.12 -X dev -u src/shop.py --port 1", "shop"),
+        ("flask --app shop run --debug", "shop"),
+        ("flask --app=shop.web:create_app run", "web"),
+        ("python manage.py runserver", "manage"),
+        ("gunicorn -w 3 shop:app", "shop"),
+        ("gunicorn --bind 127.0.0.1:8000 shop.wsgi:application", "shop"),
+        ("uvicorn shop.main:app --reload", "shop"),
+        ("uv run uvicorn shop:app", "shop"),
+        ("uv run --with rich shop.py", "shop"),
+        ("python -m flask --app shop run", "shop"),
+        ("python -m shop.tasks", "shop.tasks"),
+        ("celery -A tasks worker", "tasks"),
+        ("fastapi dev shop/main.py", "main"),
+        ("pytest -n 2", "pytest"),
+        ("coverage run shop.py", "shop"),
+        ("ddtrace-run python shop.py", "shop"),
+        ("env A=1 ./shop.py", "shop"),
+        ("python", "python"),
+    ],
+)
+def test_a_program_is_named_after_the_application_that_it_serves_or_its_script(command, name, monkeypatch):
+    monkeypatch.delenv("FLASK_APP", raising=False)
+    assert name_of(command.split()) == name
+
+
+def process(pid, parent, words, *, is_ready=True, environ=()):
+    return RunProcess(pid, parent, pid, tuple(words.split(" ")), is_ready, environ=dict(environ))
+
+
+RELOADED = [(b"WERKZEUG_RUN_MAIN", b"true")]
+FLASK = "python /bin/flask --app shop run"
+SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
+
+
+@pytest.mark.parametrize(
+    ("members", "keys"),
+    [
+        ([process(1, 0, "python shop.py")], {1: "shop"}),
+        ([process(1, 0, FLASK), process(2, 1, FLASK, environ=RELOADED)], {1: "shop:1", 2: "shop"}),
+        (
+            [
+                process(1, 0, FLASK),
+                process(2, 1, FLASK, environ=RELOADED),
+                process(3, 2, "python -c 1", environ=RELOADED),
+            ],
+            {1: "shop:1", 2: "shop", 3: "shop:3"},
+        ),
+        (
+            [
+                process(1, 0, "python /bin/gunicorn shop:app"),
+                *(process(n, 1, "python /bin/gunicorn shop:app") for n in (2, 3)),
+            ],
+            {1: "shop:1", 2: "shop/1", 3: "shop/2"},
+        ),
+        (
+            [process(1, 0, "gunicorn: master [shop:app]"), process(2, 1, "gunicorn: worker [shop:app]")],
+            {1: "shop:1", 2: "shop"},
+        ),
+        (
+            [
+                process(1, 0, "python /bin/uvicorn --reload shop:app"),
+                process(2, 1, "python -c from multiprocessing.resource_tracker import main"),
+                process(3, 1, SPAWNED),
+            ],
+            {1: "shop:1", 2: "shop:2", 3: "shop"},
+        ),
+        (
+            [process(1, 0, "python /bin/celery -A shop worker"), process(2, 1, "python /bin/celery")],
+            {1: "shop", 2: "shop:2"},
+        ),
+        ([process(1, 0, "uv run shop.py", is_ready=False), process(2, 1, "python shop.py")], {1: "shop:1", 2: "shop"}),
+        ([process(1, 0, "python -I shop.py", is_ready=False)], {1: "shop:1"}),
+    ],
+)
+def test_the_name_leads_to_the_process_that_runs_the_programs_code(members, keys):
+    assert {one.process.pid: one.key for one in named("shop", members, {})} == keys
+
+
+def test_a_process_keeps_its_slot_and_a_new_one_takes_the_free_one():
+    master = process(1, 0, "python /bin/gunicorn shop:app")
+    workers = [process(number, 1, "python /bin/gunicorn shop:app") for number in (3, 4)]
+    found = {one.slot: one for one in named("shop", [master, *workers], {"1": 2, "2": 3}) if one.role == "serves"}
+    assert {slot: one.process.pid for slot, one in found.items()} == {"2": 3, "1": 4}
+    assert found["1"].aliases[0] == "shop"
+    (alone, _) = sorted(named("shop", [master, workers[0]], {"2": 3}), key=lambda one: one.role)
+    assert alone.key == "shop/2"

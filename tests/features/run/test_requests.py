@@ -1,0 +1,108 @@
+"""Whom the server believes that it is the process which it asked for a REPL, and which directories it uses."""
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems"),
+]
+
+if sys.platform == "linux":
+    from codriver.features.run import requests
+    from codriver.repls.contract.adapter import ReplUnreachableError
+
+
+@pytest.fixture
+def directory(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir(mode=0o700)
+    return path
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(requests, "ANSWER_S", 0.6)
+    monkeypatch.setattr(os, "kill", lambda _pid, _number: None)
+
+
+def connect_as_asked(directory, hello, done):
+    """Do what a program does when it is asked, and say this."""
+    asked = directory / f"{os.getpid()}.request"
+    while not asked.exists():
+        pass
+    request = json.loads(asked.read_text())
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(directory / request["socket"]))
+        sock.sendall(json.dumps(hello(request)).encode() + b"\nafter")
+        with contextlib.suppress(ConnectionResetError):  # what it sent was not read
+            done.append(sock.recv(1))
+
+
+async def answered(directory, hello, pid=None):
+    done = []
+    thread = threading.Thread(target=connect_as_asked, args=(directory, hello, done), daemon=True)
+    thread.start()
+    try:
+        return await requests.request_stream(directory, pid or os.getpid())
+    finally:
+        await anyio.to_thread.run_sync(thread.join)
+
+
+async def test_the_process_that_was_asked_is_believed_and_no_byte_of_its_repl_is_lost(directory, hurried):
+    del hurried
+
+    def hello(request):
+        return {"secret": request["secret"], "pid": os.getpid(), "applications": ["Flask shop.app"]}
+
+    async with anyio.create_task_group() as tasks:
+        done = []
+
+        async def ask():
+            done.append(await requests.request_stream(directory, os.getpid()))
+
+        tasks.start_soon(ask)
+        thread = threading.Thread(target=connect_as_asked, args=(directory, hello, []), daemon=True)
+        thread.start()
+    ((stream, applications),) = done
+    assert applications == ["Flask shop.app"]
+    assert stream.socket.recv(5) == b"after"
+    stream.socket.close()
+    thread.join()
+    assert [*directory.iterdir()] == []  # a test
+
+
+async def test_a_wrong_or_replayed_secret_is_hung_up_on(directory, hurried):
+    del hurried
+    with pytest.raises(ReplUnreachableError, match="call start_repl"):
+        await answered(directory, lambda _: {"secret": "0" * 32, "applications": []})
+
+
+async def test_a_peer_other_than_the_asked_process_is_hung_up_on(directory, hurried, monkeypatch):
+    del hurried
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(requests, "check_private", lambda _: None)
+    with pytest.raises(ReplUnreachableError):
+        await answered(directory, lambda request: {"secret": request["secret"], "applications": []})
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o707, 0o777])
+async def test_a_directory_that_others_may_enter_is_refused(directory, mode):
+    directory.chmod(mode)
+    with pytest.raises(ReplUnreachableError, match="not private to you"):
+        await requests.request_stream(directory, os.getpid())
+
+
+async def test_a_link_in_place_of_the_directory_is_refused(tmp_path, directory):
+    link = Path(tmp_path / "link")
+    link.symlink_to(directory)  # noqa: ASYNC240  # a test
+    with pytest.raises(ReplUnreachableError, match="no directory"):
+        await requests.request_stream(link, os.getpid())

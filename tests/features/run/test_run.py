@@ -1,0 +1,216 @@
+"""`codriver run`: programs that nobody edited, whose live objects an agent evaluates in."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_server import CODRIVER, serving, until
+
+import codriver_seam
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
+
+SHOP = """\
+import os, sys, threading, time
+ORDERS = []
+print("starts", os.getpid(), flush=True)
+for line in sys.stdin:
+    exec(line)
+    print("did", flush=True)
+print("ends", flush=True)
+sys.exit(3)
+"""
+RELOADER = """\
+import os, subprocess, sys
+if os.environ.get("RUN_MAIN") != "true":
+    while subprocess.call([sys.executable, *sys.argv], env={**os.environ, "RUN_MAIN": "true"}) == 7: pass
+    sys.exit(0)
+import threading
+LIVES = [os.getpid()]
+print("serves", os.getpid(), flush=True)
+sys.stdin.read()
+"""
+
+
+class Program:
+    """A program that `codriver run` started in the workspace of a server."""
+
+    def __init__(self, live, text, file="shop.py", options=(), command=None):
+        self.live = live
+        self.file = live.workspace / file
+        self.file.write_text(text)
+        words = [
+            *CODRIVER,
+            "run",
+            "-w",
+            str(live.workspace),
+            *options,
+            "--",
+            *(command or (sys.executable, str(self.file))),
+        ]
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=live.environ
+        )
+        self.first = self.process.stdout.readline().split()
+
+    def do(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return list(iter(lambda: self.process.stdout.readline().strip(), "did"))
+
+    @property
+    def threads(self):
+        return len([*Path(f"/proc/{self.process.pid}/task").iterdir()])
+
+    @property
+    def descriptors(self):
+        """The kinds of its open files."""
+        return {str(one.readlink()).partition(":")[0] for one in Path(f"/proc/{self.process.pid}/fd").iterdir()}
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        status = self.process.wait(60)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+
+@contextlib.contextmanager
+def program(live, *words, **named):
+    running = Program(live, *words, **named)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.end()
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    with serving(folder, "--repl", "python") as running:
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def rows(client, name):
+    return [row for row in client.call("list_sessions")["sessions"] if row["key"].startswith(name)]
+
+
+def test_a_waiting_program_has_nothing_of_codrivers_and_its_objects_are_live_when_it_is_used(live, client):
+    with program(live, SHOP) as shop:
+        assert shop.first == ["starts", str(shop.process.pid)], "the process is the one that was started"
+        (row,) = rows(client, "shop")
+        assert (row["phase"], row["processId"], row["role"]) == ("ready", shop.process.pid, "serves")
+        assert shop.threads == 1
+        assert shop.descriptors == {"pipe"}
+        shop.do("ORDERS.append(7)")
+        answer = client.call(
+            "evaluate_code", code="import __main__; __main__.ORDERS.append(8); ORDERS", replSessionKey="shop"
+        )
+        assert answer["result"] == "[7, 8]"
+        assert shop.do("print(ORDERS)") == ["[7, 8]"]
+        (row,) = rows(client, "shop")
+        assert (row["phase"], row["generation"]) == ("connected", 1)
+        assert shop.end() == 3, "the exit status is the program's"
+        until(lambda: not rows(client, "shop"), "the ended program to be forgotten")
+
+
+def test_environment_path_and_modules_are_those_of_a_plain_start(live, client):
+    show = "import os, sys, signal, json, warnings\nprint(json.dumps([sys.argv, sys.path, sorted(sys.modules), "
+    show += "len(warnings.filters), len(sys.meta_path), sorted(os.environ), signal.getsignal(signal.SIGPIPE).value]))\n"
+    file = live.workspace / "shows.py"
+    plain_environ = {name: value for name, value in live.environ.items() if name != "PYTHONPATH"}
+    file.write_text(show)
+    plain = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=plain_environ, check=True)
+    words = [*CODRIVER, "run", "-w", str(live.workspace), "--", sys.executable, str(file)]
+    armed = subprocess.run(words, capture_output=True, text=True, env=plain_environ, check=True)
+    before, after = eval(plain.stdout), eval(armed.stdout)
+    assert set(after[5]) - set(before[5]) == {"CODRIVER_RUN", "PYTHONPATH"}
+    assert (before[:5], before[6]) == (after[:5], after[6])
+    assert armed.stderr == plain.stderr
+
+
+def test_the_name_leads_to_the_process_that_serves_and_after_a_restart_to_its_successor(live, client):
+    with program(live, RELOADER, "reloads.py") as reloads:
+        first = int(reloads.first[1])
+        assert first != reloads.process.pid
+        answer = client.call("evaluate_code", code="import os; os.getpid(), LIVES", replSessionKey="reloads")
+        assert answer["result"] == f"({first}, [{first}])"
+        (row,) = [row for row in rows(client, "reloads") if row["processId"] == reloads.process.pid]
+        assert row["role"] == "supervises"
+        client.call("evaluate_code", code="os._exit(7)", replSessionKey="reloads")
+        second = int(reloads.process.stdout.readline().split()[1])
+
+        def is_back():
+            found = rows(client, "reloads")[0]
+            return (found["phase"], found.get("processId"), found["generation"]) == ("connected", second, 2)
+
+        until(is_back, "the session of the next process")
+        answer = client.call("evaluate_code", code="LIVES", replSessionKey="reloads")
+        assert answer["result"] == f"[{second}]"
+        assert client.call("evaluate_code", code="1", replSessionKey=str(reloads.process.pid))["result"] == "1"
+
+
+def test_the_program_keeps_its_own_signals_while_it_waits_and_while_it_is_used(live, client):
+    own = SHOP.replace(
+        "ORDERS = []", "import signal\nSEEN = []\nsignal.signal(signal.SIGURG, lambda *_: SEEN.append(1))"
+    )
+    with program(live, SHOP) as shop:
+        os.kill(shop.process.pid, signal.SIGURG)
+        assert shop.do("print(threading.active_count())") == ["1"], "a stray signal starts nothing"
+        assert client.call("evaluate_code", code="6 * 7", replSessionKey="shop")["result"] == "42"
+        shop.process.send_signal(signal.SIGINT)
+        assert shop.process.wait(60) == -signal.SIGINT
+    with program(live, own, "own.py") as busy:
+        answer = client.call("evaluate_code", code="1", replSessionKey="own")
+        assert answer["reason"] == "repl-unreachable"
+        assert "handler for SIGURG" in answer["message"]
+        assert busy.do("print(len(SEEN) > 0)") == ["True"]
+
+
+def test_processes_that_cannot_have_a_repl_are_listed_with_the_reason(live, client):
+    isolated = (sys.executable, "-I", str(live.workspace / "isolated.py"))
+    with program(live, SHOP, "isolated.py", command=isolated) as alone:
+        (row,) = rows(client, "isolated")
+        assert (row["phase"], row["processId"]) == ("no REPL", alone.process.pid)
+        assert "-I" in row["note"]
+        answer = client.call("evaluate_code", code="1", replSessionKey=row["key"])
+        assert (answer["reason"], "-I" in answer["message"]) == ("repl-unreachable", True)
+
+
+def test_two_runs_of_one_name_are_numbered_and_a_directory_of_a_killed_run_is_removed(live, client):
+    with program(live, SHOP), program(live, SHOP) as second:
+        assert {row["key"] for row in rows(client, "shop")} == {"shop", "shop-2"}
+        second.process.send_signal(signal.SIGKILL)
+        second.process.wait(60)
+        until(lambda: {row["key"] for row in rows(client, "shop")} == {"shop"}, "the killed run to be gone")
+        (runs,) = Path(live.environ["XDG_STATE_HOME"]).glob("codriver/workspaces/*/programs")
+        until(lambda: len([*runs.iterdir()]) == 1, "its directory to be removed")
+
+
+def test_a_command_that_is_not_there_has_the_status_of_a_shell(live):
+    words = [*CODRIVER, "run", "-w", str(live.workspace), "--", "no-such-program-here"]
+    done = subprocess.run(words, capture_output=True, text=True, env=live.environ, check=False)
+    assert (done.returncode, done.stdout) == (127, "")
+    assert "no-such-program-here: No such file or directory" in done.stderr
+
+
+def test_start_repl_in_such_a_program_gives_its_repl_before_and_while_it_is_used(live, client):
+    seam = str(Path(codriver_seam.__file__).parents[1])
+    text = SHOP.replace("ORDERS = []", f"sys.path.append({seam!r})\nimport codriver_seam")
+    with program(live, text, "seams.py") as seams:
+        assert seams.do("print(codriver_seam.start_repl(True).port, threading.active_count())") == ["0 1"]
+        assert client.call("evaluate_code", code="6 * 7", replSessionKey="seams")["result"] == "42"
+        (count,) = seams.do("print(threading.active_count()); repl = codriver_seam.start_repl(True)")
+        assert seams.do("print(threading.active_count(), repl.is_open)") == [f"{count} True"]
