@@ -1,8 +1,12 @@
 """`codriver run`: start any program unchanged, so that agents can evaluate in its Python processes later."""
 
+# mypy: disable-error-code="attr-defined"
+# It runs on Linux alone, and other systems lack some of these functions.
+
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
@@ -49,7 +53,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, it has no thread,
     socket or file of Codriver's.
     """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
-    if sys.platform != "linux":
+    if platform.system() != "Linux":
         raise StartError(ELSEWHERE)
     workspace = workspace.resolve()
     environ = dict(os.environ)

@@ -4,6 +4,9 @@ It lies in the state of the workspace, has mode 0700, and is removed by the next
 of the run ended, also after `kill -9`.
 """
 
+# mypy: disable-error-code="attr-defined"
+# It runs on Linux alone, and other systems lack some of these functions.
+
 from __future__ import annotations
 
 import json

@@ -4,6 +4,9 @@ Nothing listens. The process proves by a one-time secret from the request that i
 what it is. The embedded REPL is loaded from the directory of this file alone.
 """
 
+# mypy: disable-error-code="attr-defined"
+# It runs on Linux alone, and other systems lack some of these functions.
+
 from __future__ import annotations
 
 import gc
