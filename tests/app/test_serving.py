@@ -164,7 +164,7 @@ def test_an_image_beyond_those_asked_for_leaves_a_word_instead_of_its_text(clien
     assert [part.get("mimeType") for part in later["content"]] == [None, "image/png"]
     row = client.call("repl_output_log", category=["evaluationResults"], limit=1)["result"][0]
     assert row["text"].startswith("'<<image-1 left out: image/png, 12 KB; ask with maxImages>> and <<image-2 left out")
-    several = client.call("evaluate_code", code=f"{code}\n{code}", maxImages=1)
+    several = client.call("evaluate_code", code=f"{code.replace('A', 'C').replace('B', 'D')}\n{code}", maxImages=1)
     assert "<<image-1>>" in several["result"]
     assert several["values"][0].startswith("'<<image-3 left out")
 

@@ -97,7 +97,7 @@ async def edit_file(text, workspace):
     """One edit through the editor, all of it: read the file, check, write it safely, make the diff."""
     editor = Editor(workspace)
     document, _ = edits(text)
-    line = next(n for n in range(1, document.places.count) if document.line_text(n).startswith(WORD))
+    line = next(n for n in range(1, document.positions.count) if document.line_text(n).startswith(WORD))
     taken = []
     for run in range(RUNS):
         wanted = [Wanted("core.clj", Replace(Target(line, document.line_text(line)), f"{WORD} [f] {run})"))]

@@ -58,7 +58,7 @@ def words(text):
 
 def target_of(document, unit):
     """A target that names the unit, or None if its line has another like it."""
-    rest = document.line_text(unit.line)[unit.start - document.places.start(unit.line) :]
+    rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
     target = Target(unit.line, rest)
     result = apply(document, {0: Replace(target, "x")}, Limits(padding=0))
     return None if isinstance(result, Refused) else target

@@ -165,7 +165,7 @@ SHAPES = [name for name in vars(Writer) if not name.startswith("__") and name no
 def is_bound(document, name, line):
     """Whether the form on the line binds the name."""
     found = find_occurrences(document, document.reading.forms, (name, name), [name])
-    return any(one.role == "binding" and document.places.line(one.start) == line for one in found)
+    return any(one.role == "binding" and document.positions.line(one.start) == line for one in found)
 
 
 def renamings(program, seeded):

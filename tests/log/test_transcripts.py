@@ -31,7 +31,7 @@ def test_a_place_in_a_text_means_the_same_however_much_was_dropped(chunks, room,
     for chunk in chunks:
         transcript.out.append(chunk)
     whole = "".join(chunks)
-    piece = transcript.piece("stdout", start, length)
+    piece = transcript.chunk("stdout", start, length)
     assert piece.total == len(whole)
     assert piece.text == whole[max(start, piece.dropped) : max(start + length, piece.dropped)]
     assert piece.start == max(start, piece.dropped)
@@ -55,7 +55,7 @@ def test_values_together_are_kept_within_bounds_and_the_oldest_are_counted_out()
         transcript.add_value(text)
     assert transcript.values() == [range(15, 35)]
     assert transcript.result.dropped == 15
-    assert transcript.piece("result", 0, 18).text == "ddd"
+    assert transcript.chunk("result", 0, 18).text == "ddd"
 
 
 def test_the_oldest_transcripts_are_forgotten_when_all_hold_too_much():

@@ -111,7 +111,7 @@ async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
     async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
         (kernel.folder / "loaded_once.py").write_text("def sides():\n    return 3\n")
         await evaluate(adapter, Request("use", "from loaded_once import sides"))
-        request = load(kernel, "loaded_once.py", "def sides():\n    return 4\n", hold="batch")
+        request = load(kernel, "loaded_once.py", "def sides():\n    return 4\n", undo_id="batch")
         assert (await evaluate(adapter, request)).status == "done"
         assert [one.text for one in events if isinstance(one, Value)] == [
             f"<module 'loaded_once' from {request.file!r}>"
@@ -296,24 +296,21 @@ async def test_no_subshell_is_left_behind(name):
 @ipykernel
 async def test_a_test_run_is_interrupted_and_tells_what_passed(name):
     kernel, events = real_kernels.kernel(name), []
-    text = CASES.replace("self.assertEqual(1, 2)", "import sys, time; sys.stdout.flush(); time.sleep(600)")
-    (kernel.folder / "endless_cases.py").write_text(text)
+    begun = kernel.folder / "begun"
+    endless = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(600)"
+    (kernel.folder / "endless_cases.py").write_text(CASES.replace("self.assertEqual(1, 2)", endless))
     fields = {"kind": "run-tests", "tests": values.TestSelection("endless_cases")}
     async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
         async with running(adapter, "tests", **fields) as endings:
-            await wait_for_stack(adapter, "time.sleep(600)")
+            with anyio.fail_after(60):
+                while not begun.exists():
+                    await anyio.sleep(0.01)
             assert (await adapter.interrupt(TEST_SESSION)).outcome != "idle"  # how soon it ends is not ours to say
         (ending,) = endings
         assert ending.status == "interrupted"
         report = json.loads(next(event.text for _, event in events if isinstance(event, Value)))
         assert (report["passed"], report["stopped"]["test"]) == (1, "Cases.test_wrong")
         assert (await adapter.interrupt(TEST_SESSION)).outcome == "idle"
-
-
-async def wait_for_stack(adapter, text):
-    with anyio.fail_after(60):
-        while (dump := await adapter.stacks()) is None or text not in dump.whole:
-            await anyio.sleep(0.01)
 
 
 @ipykernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 
 TYPE_CHECKING = False
@@ -11,10 +12,23 @@ if TYPE_CHECKING:
 
 
 def install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> object:
-    """The answers of the package; its modules come by dotted name and text, each after the modules that it needs.
+    """Return the answers of the package; its modules come by dotted name and text, each after those that it needs.
 
-    In tracebacks the modules lie in `folder`. If one module fails, none stays.
+    In tracebacks the modules lie in `folder`. If one module fails, none stays. Threads of the kernel that need the
+    package at once, as its subshells do, get the same answers.
     """
+    turn = types.ModuleType(package + ".installing")
+    turn.lock = threading.RLock()  # type: ignore[attr-defined]  # kept where every thread finds the same
+    turn = sys.modules.setdefault(turn.__name__, turn)
+    try:
+        with turn.lock:
+            known = getattr(sys.modules.get(package), "answers", None)
+            return known or _install(package, folder, texts)
+    finally:
+        sys.modules.pop(turn.__name__, None)
+
+
+def _install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> object:
     made = []
 
     def module_of(full: str, home: str) -> types.ModuleType:
