@@ -53,7 +53,7 @@ COMMANDS = {
 
 
 USUAL_WORDS = {
-    "start": "serve", "run": "serve", "server": "serve", "up": "serve", "kill": "stop", "quit": "stop", "down": "stop",
+    "start": "serve", "server": "serve", "up": "serve", "kill": "stop", "quit": "stop", "down": "stop",
     "stats": "status", "ps": "status", "health": "status", "info": "status", "logs": "log", "tail": "log",
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",

@@ -60,16 +60,16 @@ class Section:
     parts: tuple[str, ...]
 
     def text(self, count: int) -> str:
-        """The line with so many of the section's parts."""
+        """Return the line with the first `count` of the section's parts, and how many are left out."""
         left = len(self.parts) - count
         more = f"; {left} more" if left else ""
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
 def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MOST_BYTES) -> str:
-    """The handoff for `reader`, a caller's name; empty if there is nothing to tell.
+    """Return the handoff for `reader`, a caller's name; empty if there is nothing to report.
 
-    The acts of others are told since the reader's own last call, if it made one.
+    What others did is reported from the reader's last call on, if it made one.
     """
     sections = [section for section in _sections(story, present, reader) if section.parts]
     if not sections:
@@ -79,7 +79,7 @@ def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MO
 
 
 def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
-    """The sections below the head, with so many of their parts that all of it has at most so many bytes of UTF-8.
+    """Return the head and the sections below it, shortened to `most_bytes` of UTF-8.
 
     The longest section loses its last part first, and says how many it lost.
     """
@@ -270,7 +270,7 @@ def _age(then: int, now: int) -> str:
 
 
 def _short(text: str) -> str:
-    """The text on one line, of so many characters at most."""
+    """Return the text on one line, cut to `PART_CHARACTERS`."""
     return cut(one_line(" ".join(text.split())), PART_CHARACTERS)
 
 

@@ -1,7 +1,7 @@
 """The copy of the files that run in programs, in Codriver's private cache.
 
-A program loads nothing but this copy. Its bytecode lies next to it, written by the first program of each Python, also
-where that Python is told to write none. The name of the copy is the digest of its files, which therefore never change.
+A program loads nothing but this copy. Its bytecode lies next to it, written by the first program of each Python,
+even where that Python is set to write none. The copy is named by the digest of its files, so they never change.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class Services:
     durations: Durations = field(default_factory=Durations)
     """The durations of the waits for evaluations."""
     told: Told = field(default_factory=Told)
-    """The register of the news that callers were told."""
+    """Which notes each caller has had already."""
     grants: InterpreterGrants | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
     remarks: Remarks | None = None

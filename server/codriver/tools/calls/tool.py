@@ -68,7 +68,7 @@ class Tool:
 
     @property
     def listed_output(self) -> Schema:
-        """The schema of the answer that clients are told: they check each answer by it, so it has to fit all."""
+        """The schema of the answer that clients get: they check each answer by it, so it has to fit all."""
         return self.output if self.lists_output else ANY_ANSWER
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ def _plain(schema: Schema) -> Schema:
             return visit(definitions[node["$ref"].rsplit("/", 1)[1]])
         options = node.get("anyOf")
         if options and {"type": "null"} in options and len(options) == 2:
-            # An optional argument is left out, not null: its type alone is told, which every client understands.
+            # An optional argument is left out, not null: only its type is listed, which every client understands.
             kept = next(option for option in options if option != {"type": "null"})
             node = {**kept, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
         named = node.get("properties")

@@ -94,7 +94,7 @@ def _hidden(code):
 
 
 def _cache(spec):
-    """Store the bytecode where Python is told to write none: this directory is Codriver's. The source never changes."""
+    """Store the bytecode even where Python is set to write none: the directory is Codriver's, and its source stays."""
     import os
 
     try:

@@ -74,7 +74,6 @@ class Followers:
         self._truths: dict[int, bool] = {}
         self.forced: set[tuple[str, int]] = set()
         self._done: set[tuple[str, int]] = set()
-        self._cache: dict[tuple[int, bool], Effects] = {}
         self._living: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._importers: list[Text] | None = None
