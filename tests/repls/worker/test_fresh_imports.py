@@ -3,12 +3,18 @@
 import contextlib
 import itertools
 import json
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from worker_client import Repl, text, texts
 
+import codriver
+
 WAIT_MS = 60_000
+SERVER = str(Path(codriver.__file__).parents[1])
+"""The folder of the package."""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere modules are compared on request alone")
 
@@ -88,6 +94,46 @@ def test_a_module_whose_import_has_an_effect_is_not_comparable_and_nothing_is_le
     (found,) = texts(project.repl.ask("codriver/fresh", demand=1), "finding")
     assert "open for writing left.txt" in json.loads(found)["why"]
     assert not left.exists()
+
+
+def test_a_module_whose_import_ends_its_process_is_not_comparable(project):
+    project.write(m="import os\nK = 1\nif 'ENDS' in os.environ:\n    os._exit(3)\n")
+    project.edit("m", "K = 1", "K = 2")
+    assert project.rows() == []
+    project.evaluate("import os\nos.environ['ENDS'] = '1'")
+    (found,) = texts(project.repl.ask("codriver/fresh", demand=1), "finding")
+    project.evaluate("del os.environ['ENDS']")
+    name = project.names["m"]
+    assert json.loads(found)["why"].split("; ")[-1] == f"the import of {name} ended the process that did it"
+
+
+OUTLIVES = """
+import sys
+sys.path.insert(0, sys.argv.pop())
+from codriver.repls.worker.fresh import import_program
+import_program._die_with_parent = lambda: None
+import_program.main()
+"""
+
+
+def test_the_import_of_the_previous_source_adds_nothing_to_a_result_that_did_not_wait_for_it(tmp_path):
+    file = str(tmp_path / "slow.py")
+    spec = {
+        "cwd": str(tmp_path), "argv": [""], "path": [str(tmp_path), *sys.path], "hashSeed": None, "django": False,
+        "folders": [], "needsShield": False, "modules": {"slow": file}, "edited": ["slow"], "watched": [],
+        "texts": {file: "open('left.txt', 'w')\n"}, "former": {file: "import time\ntime.sleep(0.5)\n"},
+        "roots": {}, "forks": True, "shapeSeconds": 1,
+    }  # fmt: skip
+    Path(file).write_text(spec["texts"][file])
+    done = subprocess.run(
+        [sys.executable, "-c", OUTLIVES, SERVER],
+        input=json.dumps(spec),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"refused": "open for writing left.txt"}
 
 
 def test_a_comparison_that_fails_is_reported(project):

@@ -22,6 +22,15 @@ HASH_SEEDS = "1", "2"
 """Two imports of one source have different seeds, so that what depends on the order of a set differs in them."""
 
 
+def _parsed(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
+    """Parse the result of a process; one that ended without a result failed."""
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except ValueError:
+        return {"failed": f"the import of {', '.join(spec['edited'])} ended the process that did it"}
+    return found
+
+
 if sys.platform == "win32":
 
     class ImportProcess:
@@ -42,12 +51,11 @@ if sys.platform == "win32":
             del is_wanted
             try:
                 data, _ = self._process.communicate(json.dumps(spec).encode(), timeout=seconds)
-                found: dict[str, Any] = json.loads(data)
             except Exception:  # a timeout, whose class is imported above
                 return None
             finally:
                 self._process.kill()
-            return found
+            return _parsed(data, spec)
 
         def pause(self) -> None:
             """Nothing: the process goes on."""
@@ -91,14 +99,12 @@ else:
             Time in which the process is paused does not count.
             """
             try:
-                self._send(json.dumps(spec).encode())
+                with contextlib.suppress(BrokenPipeError):  # it ended before it read: so does what it writes
+                    self._send(json.dumps(spec).encode())
                 data = self._read(seconds, is_wanted)
-                found: dict[str, Any] = json.loads(data)
-            except (OSError, ValueError):
-                return None
             finally:
                 self._end()
-            return found
+            return None if data is None else _parsed(data, spec)
 
         def pause(self) -> None:
             """Stop the process while an evaluation runs."""
@@ -117,7 +123,8 @@ else:
             finally:
                 os.close(self._input)
 
-        def _read(self, seconds: float, is_wanted: Callable[[], bool]) -> bytes:
+        def _read(self, seconds: float, is_wanted: Callable[[], bool]) -> bytes | None:
+            """Read until the process closes its output; None if it is not wanted any more, or the time is over."""
             poll = select.poll()
             poll.register(self._output, select.POLLIN)
             data = b""
@@ -129,7 +136,7 @@ else:
                     data += more
                 elif not self._is_paused:
                     seconds -= TICK_S
-            return b""
+            return None
 
         def _signal(self, number: int) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -45,11 +45,14 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
+    comparison = Import(spec, output)
     try:
-        told = Import(spec).run()
+        told = comparison.run()
     except _OtherProcessError:
         os._exit(0)
     except BaseException as error:
+        if comparison.is_copy:  # the first process may be gone, and its result with it
+            os._exit(1)
         told = {"failed": _reason(error)}
     _write(output, told)
     os._exit(0)  # no exit handlers of what was imported, and no threads
@@ -60,10 +63,13 @@ class _OtherProcessError(BaseException):
 
 
 class Import:
-    """One import of modules, as `spec` has it. Lives as long as its process."""
+    """One import of modules, as `spec` has it. Lives as long as its process.
 
-    def __init__(self, spec: Told) -> None:
-        self._spec = spec
+    `output`: the file descriptor for the result, which copies of the process close.
+    """
+
+    def __init__(self, spec: Told, output: int) -> None:
+        self._spec, self._output = spec, output
         self._edited: list[str] = spec["edited"]
         self._modules: dict[str, str] = spec["modules"]
         self._texts: dict[str, bytes] = {file: text.encode("latin-1") for file, text in spec["texts"].items()}
@@ -74,7 +80,7 @@ class Import:
         self._is_shielded = False
         self._reading = -1
         """The end of a pipe with the leaves of the previous source."""
-        self._is_copy = False
+        self.is_copy = False
         """Whether this process imports the previous source."""
 
     def run(self) -> Told:
@@ -90,13 +96,12 @@ class Import:
         wants_former = not spec["roots"] and spec["forks"]
         standby = _Standby() if wants_former else None
         if standby is not None and standby.is_copy:
-            self._is_copy = True
-            self._texts.update(self._former)
+            self._become_copy()
         self._prepare()
         order = [one for one in self._modules if one in set(names)]
         for name in order:
             self._import(name)
-        if self._is_copy:
+        if self.is_copy:
             leaves = self._leaves(names)
             _write(standby.writing if standby is not None and standby.is_copy else self._reading, self._told(leaves))
             raise _OtherProcessError
@@ -158,7 +163,7 @@ class Import:
 
         def get_code(loader: Any, name: str) -> types.CodeType | None:
             file = loader.get_filename(name)
-            if wants_former and file in self._edited_files and not self._is_copy and self._reading < 0:
+            if wants_former and file in self._edited_files and not self.is_copy and self._reading < 0:
                 self._fork()
             if file in self._texts or (file in own_files and not _is_settled(file)):
                 return compile(self._source(file), file, "exec", dont_inherit=True)
@@ -194,9 +199,15 @@ class Import:
                 self._reading = reading
                 return
             os.close(reading)
-            self._is_copy, self._reading = True, writing
-            self._texts.update(self._former)
+            self._reading = writing
+            self._become_copy()
             _die_with_parent()
+
+    def _become_copy(self) -> None:
+        """Import the previous source in this process, and leave the result to the first one."""
+        self.is_copy = True
+        os.close(self._output)
+        self._texts.update(self._former)
 
     def _of_former(self, standby: _Standby | None) -> Told | None:
         """The result of the import of the previous source."""
