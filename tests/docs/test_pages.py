@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import needs
@@ -93,9 +94,14 @@ def test_the_install_command_puts_three_programs_on_the_path(tmp_path):
         assert (reader.home / ".local" / "bin" / name).exists()
 
 
+@cache
+def sources_of_tests():
+    return "\n".join(path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
+
+
 @pytest.mark.parametrize("page", READ, ids=name_of)
 def test_every_block_is_run_or_says_that_it_is_not(page):
-    sources = "\n".join(path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
+    sources = sources_of_tests()
     for block in blocks(page.read_text("utf-8")):
         if block.language in FREE or block.kind in ("run", "file", "append", "content", "not-run"):
             continue

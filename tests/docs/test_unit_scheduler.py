@@ -25,8 +25,9 @@ def test_a_crash_costs_the_test_that_crashed_and_no_other(tmp_path, after):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_crash.py").write_text(f"import os\ndef test_crash(): os._exit(3)\n{after}")
     (tmp_path / "test_quiet.py").write_text(QUIET)
-    words = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    plugins = ["-p", "no:cacheprovider", "-p", "no:basilisp_test_runner", "-p", "no:hypothesispytest", "-p", "no:anyio"]
+    arguments = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *plugins, "--rootdir", tmp_path]
     done = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert f"1 failed, {2 + after.count('def ')} passed" in done.stdout, done.stdout + done.stderr

@@ -14,6 +14,7 @@ import edits_of_idioms
 import edits_of_libraries
 import edits_of_values
 import pytest
+from alike import rounds
 from edit_cases import judge, run
 from needs import do_without
 from web_application import PYTHON
@@ -21,7 +22,7 @@ from web_application import PYTHON
 if sys.platform == "win32":
     pytest.skip("each edit runs in a fork", allow_module_level=True)
 
-EVERY = 6
+EVERY = rounds(6, 12)
 TABLES = {
     "values": edits_of_values.ALL[::EVERY],
     "classes": edits_of_classes.ALL[::EVERY],
