@@ -160,7 +160,7 @@ class Steps:
             await anyio.sleep_forever()
         return False
 
-    async def keep(self):
+    async def commit(self):
         self.project.holds.end("act", puts_back=False)
 
     async def put_back(self):

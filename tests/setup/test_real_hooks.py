@@ -122,5 +122,5 @@ def test_an_edit_by_the_clients_own_tool_reaches_the_log_and_what_is_wrong_its_m
     assert (place.workspace / "core.clj").read_text() == SOUND.replace(OLD, NEW)
     assert "REPLs: py (python, connected" in heard
     if name in BLOCKED_TURNS:
-        assert heard.count("tests of what was changed fail") > 0
+        assert heard.count("tests of the changed files fail") > 0
         assert "test_never.py::test_never" in heard

@@ -250,6 +250,6 @@ def test_affected_tests_end_after_their_time_and_name_what_did_not_finish(client
         assert (answer["ok"], answer["reason"], answer["notFinished"]) == (False, "timed-out", left), answer
         assert answer["unfinished"] == len(left) + 1
         default = client.call("run_tests", affectedBy=["lone.py"], timeoutMs=60_000)
-        assert default["message"] == "the run was ended after 10 s"
+        assert default["message"] == "the run was stopped after 10 s"
     finally:
         file.unlink()

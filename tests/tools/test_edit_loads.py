@@ -180,10 +180,10 @@ class TestWhereItIsNotLoaded:
             answer = client.call("edit_files", edits=[FORM, data], load=True)
             code, data = answer["files"]
             assert (answer["ok"], answer["reason"]) == (False, "no-repl")
-            assert answer["message"] == "a.clj is written, and is not loaded: no connected REPL serves it"
+            assert answer["message"] == "a.clj was written, but not loaded: no connected REPL serves it"
             assert client.call("edit_files", edits=[{**data_only, "content": "{:a 2}\n"}], load=True)["ok"]
             assert (live.workspace / "a.clj").exists()
-            assert code["notLoaded"] == "no connected REPL serves it: start one (see status), then load_file"
+            assert code["notLoaded"] == "no connected REPL serves it: start one (see status), then call load_file"
             assert data["notLoaded"] == "no REPL loads files that end in .edn"
 
     @pytest.mark.parametrize("more", [{}, {"test": ["affected"], "onFailure": "restore"}])
@@ -241,7 +241,7 @@ class TestWhereItIsNotLoaded:
         late, early = answer["files"]
         assert (answer["ok"], answer["error"]["file"].endswith(f"early.{end}")) == (False, True)
         assert "load" in early
-        assert late["notLoaded"] == f"early.{end} comes first, and its load is not done: load_file afterwards"
+        assert late["notLoaded"] == f"the load of early.{end} has not finished: call load_file afterwards"
 
 
 def test_a_watched_file_is_loaded_once(tmp_path):

@@ -86,7 +86,7 @@ def test_a_comment_is_no_reason_to_run_anything(client, shop):
     answer = edit(
         client, shop, {**RATE, "code": "def rate(order: Missing) -> int:\n    # two\n    return 2"}, load=True
     )
-    assert answer["files"][0]["notLoaded"] == "no code of it changed"
+    assert answer["files"][0]["notLoaded"] == "its code did not change"
 
 
 def test_a_value_is_replaced_by_its_name_and_loaded(client, shop):
@@ -203,7 +203,7 @@ class TestAsOneAct:
     ):
         answer = edit(client, shop, {**RATE, "code": code}, HALF, load=True, onFailure="restore")
         assert (answer["ok"], answer["reason"]) == (False, reason), answer
-        assert answer["kept"].startswith("the load alone failed, so the edit is kept")
+        assert answer["kept"].startswith("the edit is kept although its load failed")
         assert ("restored" in answer, answer["files"][0]["applied"]) == (False, True)
         assert code in shop.read_text()
         assert definitions()
@@ -224,7 +224,10 @@ class TestAsOneAct:
     @pytest.mark.parametrize("how", ["keep", "restore"])
     def test_without_a_test_named_after_the_file_the_edit_is_kept(self, client, shop, how):
         kept = edit(client, shop, RATE, load=True, test=["affected"], onFailure=how)
-        assert kept["notTested"] == f"no test runs, imports or is named after {shop.name}: give names, or run_tests"
+        assert (
+            kept["notTested"]
+            == f"no test runs, imports or is named after {shop.name}: name the tests, or call run_tests"
+        )
         assert (kept["ok"], "tests" in kept, "return 3" in shop.read_text()) == (True, False, True)
 
     def test_a_module_that_is_new_and_fails_is_gone_from_the_repl(self, client, shop, definitions):

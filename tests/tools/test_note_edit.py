@@ -169,7 +169,7 @@ def test_lisp_is_tested_by_its_namespace_and_the_one_named_after_it(live, client
         assert client.call("load_file", filePath=f"src/{name}", replSessionKey="lpy")["ok"]
     note(client, filePath="src/total.lpy")
     told = note(client, event="stopping")["block"]
-    assert told.startswith("tests of what was changed fail:\ntotal-test/")
+    assert told.startswith("tests of the changed files fail:\ntotal-test/")
     assert "src/total_test.lpy" in told
 
 

@@ -152,7 +152,7 @@ def test_dependents_are_loaded_in_order_and_what_the_file_has_no_more_is_taken_o
     assert "not in the file any more: shop.low/rate; prune: true takes that out" in first
     client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")
     notes = client.call("load_file", filePath=file, dependents=True, prune=True)["notes"]
-    done = ["taken out, as the file has it no more: rate", "loaded, too: shop.high, shop.top"]
+    done = ["removed, because the file no longer defines it: rate", "loaded, too: shop.high, shop.top"]
     assert [note for note in notes if note in done] == done
     assert not any("still the old" in note or "any more" in note for note in notes)
     code = "[(shop.top/all) (ns-resolve 'shop.low 'rate) (some? (ns-resolve 'shop.low 'extra))]"

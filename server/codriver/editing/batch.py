@@ -129,7 +129,7 @@ class FileResult:
     """One file's result of a batch: the change, what each edit did by its index in the batch, and the diff."""
 
     change: Change
-    shown: str
+    display_path: str
     done: Mapping[int, Done]
     diff: str
 

@@ -297,7 +297,7 @@ class Editor:
         for path, edits in paths.items():
             result = plan(self._workspace, path, edits, limits)
             if isinstance(result, FileResult) and (words := guard(result.change)):
-                result = [(index, EditError(f"{result.shown}: {words}")) for index in edits]
+                result = [(index, EditError(f"{result.display_path}: {words}")) for index in edits]
             if isinstance(result, FileResult):
                 results.append(result)
             else:
@@ -413,7 +413,7 @@ class LiveSide(Protocol):
         """Run the tests."""
         ...
 
-    async def keep(self) -> None:
+    async def commit(self) -> None:
         """Release the previous definitions."""
         ...
 
@@ -456,7 +456,7 @@ class Act:
 
     async def _end(self, outcome: Outcome, *, is_well: bool) -> PutBack | None:
         if is_well or not self._restores:
-            await self._side.keep()
+            await self._side.commit()
             return None
         try:
             files = await self._put_files(outcome)

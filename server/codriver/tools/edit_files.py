@@ -12,7 +12,7 @@ from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Limits, Wanted, lint
 from codriver.log import facts
 from codriver.tools import evaluate_code
-from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
+from codriver.tools.acts.edit_acts import LiveSteps, put_back_fields, put_files
 from codriver.tools.acts.edit_loads import Gone, unwatched
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
@@ -123,17 +123,17 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         job = str(steps.fields.get("evaluationId", ""))
         red = f" tests ({job})" if job else ""
         files, left = ended.outcome.files, set(ended.put_back.files)
-        record_edits(call, arguments.who, "edited", [one for one in files if one.shown in left])
+        record_edits(call, arguments.who, "edited", [one for one in files if one.display_path in left])
         record_edits(
             call,
             arguments.who,
             f"took back what failed{red} in",
-            [one for one in files if one.shown not in left],
+            [one for one in files if one.display_path not in left],
             facts.UNDO,
             job,
         )
-        rows = [{"filePath": one.shown, "applied": one.shown in left} for one in files]
-        return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
+        rows = [{"filePath": one.display_path, "applied": one.display_path in left} for one in files]
+        return Answer({"files": rows, "count": len(rows), **steps.fields, **put_back_fields(ended.put_back)}, ok=False)
     services.ledger.acts.add(began_ms, (one.change for one in ended.outcome.files))
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):

@@ -33,6 +33,10 @@ def record_edits(
         for one in results:
             call.services.ledger.edits.add(who, one.change.path)
             call.services.ledger.notebooks.forget(who, one.change.path)
-        changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
-        diffs = facts.edit_facts([(one.shown, one.diff) for one in results], call.services.log.without_secrets, job)
+        changed = ", ".join(
+            f"{one.display_path} ({len(one.done)})" if one.done else one.display_path for one in results
+        )
+        diffs = facts.edit_facts(
+            [(one.display_path, one.diff) for one in results], call.services.log.without_secrets, job
+        )
         call.dispatch(AddServerLine(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

@@ -37,7 +37,7 @@ def edit_rows(
     rows: list[dict[str, object]] = []
     left = MAX_DIFF_CHARS
     for result in files:
-        row: dict[str, object] = {"filePath": result.shown, "applied": applied}
+        row: dict[str, object] = {"filePath": result.display_path, "applied": applied}
         if result.is_new:
             row["created"] = True
         if result.change.after is None:

@@ -23,7 +23,7 @@ from codriver.core.actions import AddServerLine
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.log.facts import EDIT, edit_facts
 from codriver.tools.acts.affected_tests import failures
-from codriver.tools.acts.edited_files import fault_of, is_lisp, read_edited
+from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited
 from codriver.tools.answers.file_editors import written_file
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
@@ -193,7 +193,7 @@ async def _fault(call: Call, path: Path, shown: str) -> str:
     text = await services.work.files.run(call.client, partial(read_edited, services.workspace, path))
     if text is None:
         return ""
-    return await services.work.editing.run(call.client, partial(fault_of, shown, text, FAULT_CHARACTERS))
+    return await services.work.editing.run(call.client, partial(describe_syntax_error, shown, text, FAULT_CHARACTERS))
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
@@ -203,7 +203,9 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
     for path, file in files.items():
         if file.added is not None and is_lisp(path, file.added):
             shown, most = show(services.workspace, path), REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
-            fault = await services.work.editing.run(call.client, partial(fault_of, shown, file.added, most))
+            fault = await services.work.editing.run(
+                call.client, partial(describe_syntax_error, shown, file.added, most)
+            )
             if fault:
                 return fault + NOTHING_WRITTEN
     return ""

@@ -13,7 +13,7 @@ from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import folded, read_frame
 from codriver.tools.acts.python_tests import trace_of_tests
-from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
+from codriver.tools.acts.submission import has_frames, has_test_frames, last_failed
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
@@ -110,7 +110,7 @@ def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
 def _keeps(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
     """Return true if the REPL has the frames of a failed test, which are told with it."""
     is_placed = trace is not None and trace.frames[0].text != f"{trace.frames[0].file}:{trace.frames[0].line}"
-    return is_placed and keeps_test(call.state, failed)
+    return is_placed and has_test_frames(call.state, failed)
 
 
 def _numbered(trace: StackTrace, *, is_kept: bool) -> StackTrace:

@@ -20,7 +20,7 @@ from codriver.tools.acts.edit_verdict import failed_in, unfinished_in
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import place_of_run
+from codriver.tools.acts.test_runs import location_of_run
 from codriver.tools.calls.evaluation_waits import stop, wait
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     given = TestArguments.model_validate(
         {"paths": paths_of(runs), "replSessionKey": trial.session_key, "who": trial.given_who}
     )
-    place = await place_of_run(call, given, who)
+    place = await location_of_run(call, given, who)
     if not isinstance(place, TestEnvironment):
         raise CapabilityMissingError("test", message=f"{place.repl.key} runs its tests elsewhere: nothing was tried")
     job = await make_job(call, given, place)

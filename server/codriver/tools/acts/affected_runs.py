@@ -1,7 +1,8 @@
-"""`run_tests` for tests that changes can break: of named files, or of all that changed since they were last tested.
+"""Run the tests that changes can break, for `run_tests`.
 
-The choice, its order and its time limit are those of `edit_files`. Files that changed are those that differ from the
-last commit, and those written since the last run of all tests or of all affected ones.
+The changes are those of the files that a call names, or of all files that changed since they were last tested: files
+that differ from the last commit, and files written since the last run of all tests or of all affected tests. The tests
+are chosen, ordered and limited in time as in `edit_files`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from codriver.testing.changed_lines import uncommitted_files
 from codriver.tools.acts.affected_tests import AFFECTED, AFFECTED_S, choose, chosen_tests, paths_of
 from codriver.tools.acts.python_tests import make_job, run_job
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import compared, merged, place_of_run, run_tests
+from codriver.tools.acts.test_runs import compared, location_of_run, merged, run_tests
 from codriver.tools.calls.session_choice import server_of
 
 if TYPE_CHECKING:
@@ -33,23 +34,24 @@ if TYPE_CHECKING:
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.call import Call
 
-SHOWN: Final = 3
-"""Changed files that a message names."""
+MOST_NAMED_FILES: Final = 3
+"""Maximum number of changed files that a message names."""
 MOST_CHANGED: Final = 500
+"""Maximum number of changed files for which tests are chosen."""
 PYTHON: Final = "python"
 
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The changed files. `is_all`: whether these are all that changed, and not those that a caller named."""
+    """Changed files. `is_all` is true if they are all that changed, and false if the caller named them."""
 
     files: tuple[FileResult, ...]
     is_all: bool
 
     @property
-    def shown(self) -> str:
-        """Return the names of the files."""
-        return few([one.shown for one in self.files], SHOWN)
+    def names(self) -> str:
+        """Return the names of the files, for a message."""
+        return few([one.display_path for one in self.files], MOST_NAMED_FILES)
 
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
@@ -61,8 +63,8 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
     if others:
         raise refused(
             "bad-arguments",
-            f"affected tests are chosen among all tests, and {few(others, SHOWN)} was named, too",
-            hint='give paths: ["affected"] or affectedBy alone, or name the tests',
+            f"affected tests are chosen from all tests, so {few(others, MOST_NAMED_FILES)} cannot be named as well",
+            hint='Pass only paths: ["affected"], only affectedBy, or the names of tests.',
         )
     changed = await _changed(call, arguments)
     choice = await choose(call, changed.files, lambda path: _server(call, path), with_failed=changed.is_all)
@@ -82,7 +84,7 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
 
 
 async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[TestsRun], *, is_all: bool) -> Answer:
-    """Run chosen Python tests in one process, each once, the likeliest to fail first, and end it after its time."""
+    """Run the chosen Python tests once each in one process, and stop the run at its time limit."""
     who = call.who(arguments.who)
     paths = paths_of(runs)
     keys = [run.repl for run in runs if run.repl]
@@ -90,19 +92,19 @@ async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[Tests
     if arguments.repl_session_key is None and keys:
         update["repl_session_key"] = keys[0]
     chosen = arguments.model_copy(update=update)
-    place = await place_of_run(call, chosen, who)
-    if not isinstance(place, TestEnvironment):
+    location = await location_of_run(call, chosen, who)
+    if not isinstance(location, TestEnvironment):
         return await run_tests(call, chosen)
-    job = await make_job(call, chosen, place)
+    job = await make_job(call, chosen, location)
     selection = chosen_tests(runs, call.services.workspace, job.spec.directory)
     limit_s = job.limit_s if job.limit_s is not None else AFFECTED_S
     job = replace(job, spec=replace(job.spec, chosen=selection), limit_s=limit_s, is_complete=is_all)
-    return compared(call, await run_job(call, chosen, who, job, caution=place.caution))
+    return compared(call, await run_job(call, chosen, who, job, caution=location.caution))
 
 
 def _described(answer: Answer, choice: Choice, changed: _Changed) -> Answer:
-    """Add the reasons of the choice to an answer."""
-    words = f"{choice.words} ({changed.shown})" if choice.words else changed.shown
+    """Add the changed files and the reasons for the choice to an answer."""
+    words = f"{choice.words} ({changed.names})" if choice.words else changed.names
     notes = [*answer.fields.get("notes", ()), *choice.notes]
     fields = {**answer.fields, "chosen": words}
     return replace(answer, fields={**fields, "notes": notes} if notes else fields)
@@ -111,8 +113,10 @@ def _described(answer: Answer, choice: Choice, changed: _Changed) -> Answer:
 def _none(changed: _Changed) -> RefusedError:
     if changed.is_all and not changed.files:
         message = "no file differs from the last commit, or changed since the tests last ran, and no test failed"
-        return refused("no-tests", message, hint="run all tests, or name changed files in affectedBy")
-    return refused("no-tests", f"no test runs, imports or is named after {changed.shown}", hint="name tests in paths")
+        return refused("no-tests", message, hint="Run all tests, or name changed files in affectedBy.")
+    return refused(
+        "no-tests", f"no test runs, imports or is named after {changed.names}", hint="Name the tests in paths."
+    )
 
 
 async def _changed(call: Call, arguments: TestArguments) -> _Changed:
@@ -126,7 +130,7 @@ async def _changed(call: Call, arguments: TestArguments) -> _Changed:
 
 
 def _previous(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
-    """Return the changed files, each with its previous content, None for one that is unknown. Blocks."""
+    """Return the changed files with their previous contents, or None where these are unknown. Blocks."""
     suffixes = tuple(dialects_by_suffix())
     written = {workspace / name: None for name in changed_files(workspace, since_ms, suffixes)}
     try:
@@ -136,17 +140,17 @@ def _previous(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
 
 
 async def _result(call: Call, path: Path, before: bytes | None) -> FileResult | None:
-    """Return the change of a file; None if it cannot be read, as a link that leads out of the workspace."""
-    shown = str(path.relative_to(call.services.workspace))
+    """Return the change of a file, or None if it cannot be read, such as a link that leaves the workspace."""
+    display_path = str(path.relative_to(call.services.workspace))
     try:
-        path, now = await call.services.editor.read(shown, allow_outside=False)
+        path, now = await call.services.editor.read(display_path, allow_outside=False)
     except RefusedError:
         return None
-    return FileResult(Change(path, Snapshot(before), now.data), shown, {}, "")
+    return FileResult(Change(path, Snapshot(before), now.data), display_path, {}, "")
 
 
 async def _named(call: Call, file: str) -> FileResult:
-    """Return a file as if all of it were new: what somebody else changed in it is unknown."""
+    """Return a file as if it were new, because it is unknown what changed in it."""
     path, now = await call.services.editor.read(file, allow_outside=False)
     return FileResult(Change(path, MISSING, now.data), file, {}, "")
 

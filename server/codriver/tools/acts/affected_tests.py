@@ -1,9 +1,9 @@
-"""Affected tests: those that an edit may break, in the order in which they most likely show it.
+"""Choose the tests that an edit may break, those most likely to fail first.
 
-First come the tests that failed last, then those that executed a changed function when they last ran. Then come tests
-in files that import the changed files, however indirectly, and last those in files named after the changed files. Tests
-of Python are chosen by their functions, so that new parametrisations are among them, and within the test paths of the
-project. At the end of a turn the tests of the changed files are run once, and their failures returned as text.
+The tests that failed last come first, then those that executed a changed function when they last ran. Tests in files
+that import the changed files, directly or not, follow. Tests in files named after the changed files are last. Python
+tests are chosen by function, so new parametrisations are included, and only within the project's test paths. At the end
+of a turn the tests of the changed files run once, and their failures are returned as text.
 """
 
 from __future__ import annotations
@@ -47,42 +47,43 @@ if TYPE_CHECKING:
 
 
 AFFECTED: Final = "affected"
-"""In place of the names of tests: those that changes can break."""
+"""Value of `paths` that selects the tests that changes can break."""
 AFFECTED_S: Final = 10.0
-"""The time for affected tests, unless the caller sets a limit."""
+"""Default time limit of affected tests, in seconds."""
 PASSES: Final = "pass"
-"""The outcome of a test of Lisp that passed."""
+"""Outcome of a Lisp test that passed."""
 COLLECTION: Final = "(collection)"
-"""In place of a test's name: all tests of a file."""
+"""Test name that stands for all tests of a file."""
 MOST_EXECUTING: Final = 1000
-"""The test functions that are run first because they executed what changed."""
+"""Maximum number of test functions chosen because they executed changed code."""
 MOST_FILES: Final = 200
-"""The files that are run because they import changed files, the nearest first."""
-SHOWN_FILES: Final = 1
+"""Maximum number of test files chosen because they import changed files, directly importing ones first."""
+MOST_NAMED_FILES: Final = 1
+"""Number of test files that a label names."""
 BY_NAMED: Final = "the names of the changed files"
 BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
 
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """One run of affected tests in a REPL, by its key: of a namespace or file, or of the tests in `only` alone."""
+    """One run of affected tests in the REPL with the key `repl`: of a namespace or file, or of the tests in `only`."""
 
     repl: str
     namespace: str | None = None
     only: tuple[Test, ...] = ()
 
     @property
-    def shown(self) -> str:
-        """Return the run in words."""
+    def label(self) -> str:
+        """Return a short name of the run for answers."""
         files = [name for name, test in self.only if test == COLLECTION]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
-        return few(files, SHOWN_FILES)
+        return few(files, MOST_NAMED_FILES)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The runs in their order, and the reasons of the choice, in words; `notes` tell facts that these do not show."""
+    """The chosen runs in order, the reasons for the choice, and notes about its limits."""
 
     runs: tuple[TestsRun, ...]
     words: str = ""
@@ -92,9 +93,10 @@ class Choice:
 async def choose(
     call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str], *, with_failed: bool = True
 ) -> Choice:
-    """The tests that edits may break. `server` gives the REPL that serves a file, or the reason why none does.
+    """Choose the tests that edits may break.
 
-    `with_failed`: whether the tests that failed last are among them.
+    `server` returns the REPL that serves a file, or the reason why none does. `with_failed` includes the tests that
+    failed last.
     """
     paths = [result.change.path for result in changed]
     services = call.services
@@ -129,29 +131,32 @@ async def choose(
 
 
 def paths_of(runs: Sequence[TestsRun]) -> list[str]:
-    """Return the paths of runs in order: files that run whole first, then those of which some tests run."""
+    """Return the paths of runs: files that run whole, then files of which only some tests run."""
     found = [run.namespace for run in runs if run.namespace]
     found += [name for run in runs for name, test in run.only if test == COLLECTION]
     return list(dict.fromkeys([*found, *[name for run in runs for name, _ in run.only]]))
 
 
 def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> ChosenTests | None:
-    """Return the tests to run among those of the paths of runs, as pytest names them in a directory; None for all."""
+    """Return the tests to run as pytest names them in `directory`, or None to run all tests of the runs' paths."""
 
-    def here(name: str) -> str:
+    def in_directory(name: str) -> str:
         file, separator, rest = name.partition("::")
         return os.path.relpath(workspace / file, directory).replace(os.sep, "/") + separator + rest
 
     if any(run.namespace for run in runs):
         return None
     only = [one for run in runs for one in run.only]
-    functions = [here(test) for _, test in only if test != COLLECTION]
-    return ChosenTests(tuple(functions), tuple(here(name) for name, test in only if test == COLLECTION))
+    functions = [in_directory(test) for _, test in only if test != COLLECTION]
+    return ChosenTests(tuple(functions), tuple(in_directory(name) for name, test in only if test == COLLECTION))
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The test files found by imports, the nearest first, and by names; those of Lisp each with the file changed."""
+    """Test files that import changed files, nearest first, and files named after them.
+
+    Entries for Lisp include the changed file.
+    """
 
     importing: tuple[Path, ...]
     named: tuple[tuple[Path, str], ...]
@@ -203,15 +208,17 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
 async def _of_python(
     call: Call, repl: str, changed: Sequence[FileResult], found: _Found, *, with_failed: bool
 ) -> Choice:
-    """Return the tests of Python files."""
+    """Choose the tests of changed Python files."""
     services, workspace = call.services, call.services.workspace
     failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
     executing = await services.work.files.run(call.client, partial(_executing, services.tests.executions, changed))
-    executed = [f"{_shown(Path(file), workspace)}::{name}" for file, name in executing]
+    executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
     executed = [name for name in executed if name not in failed][:MOST_EXECUTING]
     inside = await services.work.files.run(call.client, partial(_test_directories, call))
     edited = {one.change.path for one in changed}
-    importing = [_shown(file, workspace) for file in found.importing if file in edited or inside(file)][:MOST_FILES]
+    importing = [_relative_to_workspace(file, workspace) for file in found.importing if file in edited or inside(file)][
+        :MOST_FILES
+    ]
     named = [name for _, name in found.named if name not in importing and inside(workspace / name)]
     only = [
         *((name.partition("::")[0], name) for name in [*failed, *executed]),
@@ -228,101 +235,104 @@ async def _of_python(
 
 
 def _executing(executions: Executions, changed: Sequence[FileResult]) -> list[tuple[str, str]]:
-    """Return the tests that executed a changed function, each its file and its name, if the file still exists.
+    """Return the file and name of each test that executed a changed function. Blocks.
 
-    Blocks.
+    Tests whose file is gone are left out.
     """
-    places = []
+    functions = []
     for one in changed:
         if one.change.path.suffix == PYTHON:
             before, after = (
                 (data or b"").decode("utf-8", "replace") for data in (one.change.before.data, one.change.after)
             )
-            places += [(os.path.realpath(one.change.path), name) for name in changed_functions(before, after)]
-    return [test for test in executions.tests_of(places) if Path(test[0]).exists()]
+            functions += [(os.path.realpath(one.change.path), name) for name in changed_functions(before, after)]
+    return [test for test in executions.tests_of(functions) if Path(test[0]).exists()]
 
 
 def _test_directories(call: Call) -> Callable[[Path], bool]:
-    """Return whether a file is within the project's test paths, else in a directory whose tests ran. Blocks."""
+    """Return a predicate for files in the project's test paths, or else in directories whose tests ran. Blocks."""
     workspace = call.services.workspace
     paths = test_paths(workspace) or tuple(
         {
             Path(test.file).parent
-            for _, kept in call.services.tests.finished()
-            for test in kept.report.results
+            for _, job_report in call.services.tests.finished()
+            for test in job_report.report.results
             if test.file
         }
     )
     return lambda file: not paths or any(file.is_relative_to(path) for path in paths)
 
 
-def _shown(file: Path, workspace: Path) -> str:
+def _relative_to_workspace(file: Path, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
 
 
 async def _failed_in(call: Call, repl: Repl) -> list[str]:
-    """Return the namespaces in which a test failed in its last run in a REPL."""
+    """Return the namespaces in which a test failed when it last ran in a REPL."""
     last: dict[tuple[str, str], str] = {}
     for _, report in await runs_of_repl(call, repl.id):
-        ended: dict[tuple[str, str], str] = {}
+        outcomes: dict[tuple[str, str], str] = {}
         for row in report["results"]:
             known = _name_of(row, call.services.workspace), str(row["test"])
-            if ended.get(known, PASSES) == PASSES:
-                ended[known] = row["outcome"]
-        last = {**ended, **last}
+            if outcomes.get(known, PASSES) == PASSES:
+                outcomes[known] = row["outcome"]
+        last = {**outcomes, **last}
     return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != PASSES))
 
 
 def _name_of(row: Json, workspace: Path) -> str:
-    """Return the name by which the tests of a result are run: see `name_in_lisp`."""
+    """Return the name under which the test of a result row can be run. See `name_in_lisp`."""
     file = Path(str(row.get("file") or ""))
     is_by_file = file.suffix == BASILISP and file.is_relative_to(workspace)
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
 
 
 async def _failed_last(call: Call) -> list[str]:
-    """The ids of the tests that failed in their last run, as paths below the workspace, if their files still exist."""
-    ended: dict[str, str] = {}
+    """Return the ids of the tests that failed in their last run, relative to the workspace.
+
+    Tests whose file is gone are left out.
+    """
+    outcomes: dict[str, str] = {}
     workspace = call.services.workspace
-    for _, kept in call.services.tests.finished():
-        for test in kept.report.results:
-            ended.setdefault(_from_workspace(test.nodeid, kept.job.spec.directory, workspace), test.outcome)
-    failed = [name for name, outcome in ended.items() if outcome in BAD_OUTCOMES]
-    return await call.services.work.files.run(call.client, partial(_of_files_there, workspace, failed))
+    for _, job_report in call.services.tests.finished():
+        for test in job_report.report.results:
+            outcomes.setdefault(_from_workspace(test.nodeid, job_report.job.spec.directory, workspace), test.outcome)
+    failed = [name for name, outcome in outcomes.items() if outcome in BAD_OUTCOMES]
+    return await call.services.work.files.run(call.client, partial(_in_existing_files, workspace, failed))
 
 
 def _from_workspace(nodeid: str, directory: Path, workspace: Path) -> str:
-    """Return the id of a test of a run in a directory as it is in the workspace."""
+    """Convert the id of a test from a run in `directory` to one relative to the workspace."""
     file, separator, name = nodeid.partition("::")
-    return _shown(Path(os.path.normpath(directory / file)), workspace) + separator + name
+    return _relative_to_workspace(Path(os.path.normpath(directory / file)), workspace) + separator + name
 
 
-def _of_files_there(workspace: Path, tests: Sequence[str]) -> list[str]:
+def _in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]:
     """Return the tests whose file still exists. Blocks."""
     return [name for name in tests if (workspace / name.partition("::")[0]).exists()]
 
 
 LEAST_S: Final = 1.0
 MOST_CHARACTERS: Final = 1500
-SHOWN_CHARACTERS: Final = 300
-"""The characters shown of one test's words."""
+MESSAGE_CHARACTERS: Final = 300
+"""Maximum characters of one test's failure message."""
 MAX_ENTRIES: Final = 20_000
 BASILISP: Final = ".lpy"
 DEFTEST: Final = "(deftest"
-"""The form by which a REPL finds the tests of a file that it has not loaded."""
+"""Text that marks a file as having tests, for a file that the REPL has not loaded."""
 SOURCES: Final = "src"
-"""The folder with a distribution's packages, if there is one."""
+"""Directory of a distribution's packages, if it has one."""
 DISTRIBUTIONS: Final = ("pyproject.toml", "setup.py")
 
 Target = tuple["Path", str]
-"""A changed file, and a namespace, module or file with tests of it."""
+"""A changed file, and a namespace, module or file that tests it."""
 
 
 async def failures(call: Call, who: str, *, wait_s: float) -> str:
-    """The failures of tests of the files that `who` changed since these last ran; empty if none failed or none can run.
+    """Run the tests of files that `who` changed since those tests last ran, and describe the failures.
 
-    Tests that take longer than `wait_s` in all are ended and hold up nobody, and none runs a second time before another
-    file changes.
+    The text is empty if no test failed or none can run. Tests are stopped after `wait_s` in total. None runs twice
+    until another file changes.
     """
     services = call.services
     changed, settings = services.ledger.edits.take(who), services.live.settings
@@ -330,16 +340,16 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
         return ""
     targets = await services.work.files.run(call.client, partial(targets_of, services.workspace, changed))
     ends_at = anyio.current_time() + wait_s
-    said: list[str] = []
+    lines: list[str] = []
     for path, namespace in targets:
         left_s = ends_at - anyio.current_time()
         if left_s < LEAST_S:
             break
         answer = await _run(call, path, namespace, left_s)
         if answer is not None and answer.fields.get("reason") == "tests-failed":
-            said += _words(answer.fields, f"{services.workspace}/")
-    told = "\n".join(["tests of what was changed fail:", *dict.fromkeys(said)])
-    return told[:MOST_CHARACTERS] if said else ""
+            lines += _words(answer.fields, f"{services.workspace}/")
+    text = "\n".join(["tests of the changed files fail:", *dict.fromkeys(lines)])
+    return text[:MOST_CHARACTERS] if lines else ""
 
 
 def _server(call: Call, path: Path) -> Repl | None:
@@ -348,7 +358,7 @@ def _server(call: Call, path: Path) -> Repl | None:
 
 
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
-    """Return the answer of one run; None if no REPL can run it, which is no reason to hold anybody up."""
+    """Return the answer of one run, or None if no REPL can run it."""
     repl = _server(call, path)
     if repl is None and path.suffix != PYTHON:
         return None
@@ -368,13 +378,13 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
 
 
 def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
-    """Return the tests of the files that changed, by the names of files and namespaces. Blocks."""
+    """Return the tests of changed files, found by the names of files and namespaces. Blocks."""
     found = {name: path for path in changed for name in _targets(workspace, path)}
     return tuple((path, name) for name, path in found.items())
 
 
 def _targets(workspace: Path, path: Path) -> Iterator[str]:
-    """The tests of one file: those in files named after it; for Lisp its namespace and that with `-test`."""
+    """Yield the tests of one file: files named after it, and in Lisp its namespace and that name with `-test`."""
     if path.suffix in (PYTHON, HY):
         yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
@@ -387,7 +397,10 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
 
 
 def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
-    """The namespace of each test file, and its path, or the namespace again if no reader finds tests in the file."""
+    """Yield the namespace and path of each Lisp test file.
+
+    If only the REPL can find the tests of a file, the namespace takes the place of the path.
+    """
     for file in _test_files(workspace, path):
         text = read_edited(workspace, file)
         namespace = _namespace(text)
@@ -396,7 +409,7 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def name_in_lisp(workspace: Path, file: Path) -> str | None:
-    """Return the name by which the tests of a file of Lisp are run; None for a file without tests. Blocks."""
+    """Return the name under which the tests of a Lisp file can be run, or None if it has no tests. Blocks."""
     text = read_edited(workspace, file)
     namespace = _namespace(text)
     if namespace is None or not (is_test(file) or namespace.endswith("test")):
@@ -410,46 +423,48 @@ def _namespace(text: str | None) -> str | None:
 
 
 def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
-    """Yield the file itself if it holds tests, else those named `test_NAME` or `NAME_test` after it.
+    """Yield the file itself if it contains tests, or else the files named `test_NAME` or `NAME_test` after it.
 
-    A package's file has its directory's name. A package at the top of a distribution has the distribution's directory's
-    name as well, by which tests are searched for in that directory alone.
+    The name of an `__init__.py` is that of its directory. A distribution's top package is also searched for under the
+    name of the distribution's directory, and only in that directory.
     """
     if is_test(path):
         yield path
         return
     is_package = path.stem == "__init__"
     yield from _named_after(path.parent.name if is_package else path.stem, workspace, path.suffix)
-    folder = path.parent.parent
-    folder, is_distribution = (folder.parent, True) if folder.name == SOURCES else (folder, _is_distribution(folder))
-    if is_package and is_distribution and folder != workspace and folder.is_relative_to(workspace):
-        yield from _named_after(folder.name.replace("-", "_"), folder, path.suffix)
+    directory = path.parent.parent
+    directory, is_distribution = (
+        (directory.parent, True) if directory.name == SOURCES else (directory, _is_distribution(directory))
+    )
+    if is_package and is_distribution and directory != workspace and directory.is_relative_to(workspace):
+        yield from _named_after(directory.name.replace("-", "_"), directory, path.suffix)
 
 
-def _named_after(name: str, folder: Path, suffix: str) -> Iterator[Path]:
+def _named_after(name: str, directory: Path, suffix: str) -> Iterator[Path]:
     names = (f"test_{name}{suffix}", f"{name}_test{suffix}")
-    found = files_of(folder, names, max_entries=MAX_ENTRIES)
+    found = files_of(directory, names, max_entries=MAX_ENTRIES)
     yield from (file for file in found if file.name in names and file.is_file())
 
 
-def _is_distribution(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in DISTRIBUTIONS)
+def _is_distribution(directory: Path) -> bool:
+    return any((directory / name).is_file() for name in DISTRIBUTIONS)
 
 
 def is_test(path: Path) -> bool:
-    """Return true for a file that is named like a file of tests."""
+    """Return whether a file is named like a test file."""
     return path.name.startswith("test_") or path.stem.endswith("_test")
 
 
 def _words(fields: Json, home: str) -> Iterator[str]:
-    """Yield the failed tests of a run, each with its place below the directory `home`, and its words."""
+    """Yield a line for each failed test of a run: its name, its location relative to `home`, and its message."""
     for row in fields.get("results", ()):
         if row.get("outcome") in ("pass", "passed"):
             continue
         file = str(row["file"]).removeprefix(home) if "file" in row else str(row.get("test", "")).partition("::")[0]
-        place = f" ({file}:{row.get('line', '?')})" if "file" in row or "line" in row else ""
-        said = [str(row[key]) for key in ("message", "actual") if key in row]
+        location = f" ({file}:{row.get('line', '?')})" if "file" in row or "line" in row else ""
+        messages = [str(row[key]) for key in ("message", "actual") if key in row]
         if "expected" in row:
-            said.append(f"expected {row['expected']}")
+            messages.append(f"expected {row['expected']}")
         name = "/".join(part for part in (row.get("ns"), row.get("test")) if part)
-        yield f"{name}{place}: {'; '.join(said) or row.get('outcome')}"[:SHOWN_CHARACTERS]
+        yield f"{name}{location}: {'; '.join(messages) or row.get('outcome')}"[:MESSAGE_CHARACTERS]

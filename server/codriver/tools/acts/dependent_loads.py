@@ -1,7 +1,7 @@
-"""Loads of the namespaces or modules that depend on a loaded file, and removals of names that a Lisp file lost.
+"""Load the namespaces or modules that depend on a loaded file, and remove names that a Lisp file no longer defines.
 
-Dependents are the loaded namespaces that require the file's, directly or not, by their `ns` forms. Each is loaded after
-those that it requires. All loads are evaluations of their own. The first that does not finish ends the rest.
+Dependents are the loaded namespaces whose `ns` forms require the file's namespace, directly or not. Each is loaded
+after those that it requires, as an evaluation of its own. The first load that does not finish stops the rest.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 
 class Loads(Protocol):
-    """Ways to load a file, and to evaluate forms in a namespace, in the session and within the time of the load."""
+    """Loads files and evaluates forms in one session, within the time limit of one call."""
 
     async def file(self, path: Path) -> Evaluation:
-        """Return the evaluation that loads a file, at its end or when the time has finished."""
+        """Load a file, and return the evaluation when it finishes or its time is up."""
         ...
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """Return the evaluation of forms, at its end or when the time has finished."""
+        """Evaluate forms in a namespace, and return the evaluation when it finishes or its time is up."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The outcome in words, and the unfinished or failed evaluation, if any."""
+    """Notes about the loads, and the evaluation that failed or did not finish, if any."""
 
     notes: tuple[str, ...] = ()
     unfinished: Evaluation | None = None
 
 
 def check(repl: Repl, *, prune: bool, is_whole: bool) -> None:
-    """Refuse a REPL whose loaded namespaces or modules are not known, and what Python does without being asked.
+    """Check that a REPL can load dependents, and that the arguments fit its language.
 
     Raises:
-        RefusedError: the REPL is such a one.
+        RefusedError: the loaded namespaces are unknown, or an argument has no effect in this language.
     """
     profile = repl.profile
     if repl.dialect == "python" and prune:
@@ -85,19 +85,19 @@ async def follow_python(call: Call, repl: Repl, file: Path, loads: Loads) -> Fol
 
 
 async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune: bool, dependents: bool) -> Followed:
-    """Take out the names that the file of `namespace` has no more, then load its dependents, as far as asked for."""
+    """Remove the names that the file of `namespace` no longer defines, then load its dependents, as requested."""
     found = await drift_of(call, repl)
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     notes = []
     if prune:
         gone = [one.name for one in found if (one.module, one.kind, one.evaluated) == (namespace, "gone", False)]
         codes = filter(None, (removal(repl.dialect, namespace, name, namespace) for name in gone))
-        forms = tuple(Form(code, 1, 1, said) for code, said in codes)
+        forms = tuple(Form(code, 1, 1, description) for code, description in codes)
         if forms:
             evaluation = await loads.forms(namespace, forms)
             if evaluation.status != "done":
-                return Followed((f"not all taken out of {namespace}: {few(gone)}",), evaluation)
-            notes.append(f"taken out, as the file has it no more: {few(gone)}")
+                return Followed((f"not all were removed from {namespace}: {few(gone)}",), evaluation)
+            notes.append(f"removed, because the file no longer defines it: {few(gone)}")
     if dependents and drift is not None:
         waiting = drift.dependents(namespace)
         for number, (name, file) in enumerate(waiting):

@@ -1,7 +1,7 @@
-"""Acts of `edit_files`: edited files are loaded into their REPL and tested, and put back if the edit broke a test.
+"""Load edited files into their REPL, test them, and put them back if the edit broke a test.
 
-Python tests run in a process of their own, from the files; those of other languages in their REPL. Putting back runs no
-code of the user's a second time: the REPL kept the objects that the load replaced.
+Python tests run in a separate process, from the files. Tests of other languages run in their REPL. Putting an edit back
+does not execute user code again, because the REPL retained the objects that the load replaced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import place_of_run, run_tests, runs_of_repl
+from codriver.tools.acts.test_runs import location_of_run, run_tests, runs_of_repl
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, in_lane, serving
@@ -51,33 +51,35 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 TESTS_S: Final = 50.0
-"""The time for all tests of one act, unless the caller sets a limit: a client waits a minute."""
+"""Default time limit of all tests of one edit, in seconds. Clients wait one minute."""
 LEAST_S: Final = 1.0
+"""Minimum time left for which a run is started, in seconds."""
 END_S: Final = 10.0
-"""The time for a run to end after its limit, and to begin after another one."""
+"""Time for a run to stop after its limit, or to start after another run, in seconds."""
 CHECK_S: Final = 25.0
-"""The time for the failed tests to run once more, and once with the previous files."""
+"""Time limit of repeating the failed tests, and of running them with the previous files, in seconds."""
 MOST_FAILURES: Final = 5
-"""Failures with their reasons."""
+"""Maximum number of failures that are described."""
 MOST_NAMED: Final = 20
+"""Maximum number of tests that are named."""
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
-LOAD_FAILED: Final = "the load alone failed, so the edit is kept; the REPL has the previous definitions"
+LOAD_FAILED: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
 NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
 
 
 class LiveSteps:
-    """The steps of one act. See `codriver.editing.editor.LiveSide`.
+    """Steps that load and test one batch of edits. Implements `codriver.editing.editor.LiveSide`.
 
-    `rows` is the answer's part on each file's load by the file's place, `fields` its part on tests and failures.
+    `rows` has the answer about each load by the index of its file. `fields` has the answer about tests and failures.
     """
 
     def __init__(
         self,
         call: Call,
         who: str,
-        asked: Evaluating,
+        arguments: Evaluating,
         tests: Sequence[str],
         gone: Callable[[Outcome], Mapping[int, Sequence[Gone]]],
         *,
@@ -91,29 +93,29 @@ class LiveSteps:
         self._gone = gone
         self._restores = restores
         self._is_loaded = loads
-        self._hold = uuid.uuid4().hex if restores and loads else ""
-        self._key: str | None = getattr(asked, "repl_session_key", None)
-        """The session that loads the files, if the caller named one."""
-        self._loads = EditLoads(call, who, asked, hold=self._hold, key=self._key)
-        self._given_who = asked.who
+        self._undo_id = uuid.uuid4().hex if restores and loads else ""
+        self._key: str | None = getattr(arguments, "repl_session_key", None)
+        """Key of the session that loads the files, if the caller named one."""
+        self._loads = EditLoads(call, who, arguments, undo_id=self._undo_id, key=self._key)
+        self._given_who = arguments.who
         self._who = who
         self._limit_s = limit_s or (AFFECTED_S if self._is_affected else TESTS_S)
         self._verdict = Verdict()
-        self._began_ms = 0
-        """The time at which the load began."""
+        self._load_started_ms = 0
+        """Start time of the load."""
         self._runs: list[str] = []
-        """The test runs of this act, by their ids."""
+        """Ids of the test runs of these edits."""
         self._known_before: dict[str, str] = {}
-        """The outcomes of tests in runs of the files as they were before the edit."""
+        """Outcomes of tests with the files as they were before the edit."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
-        """Return the row of each load, by the place of its file among those edited."""
+        """Return the row of each load by the index of its file among the edited files."""
         return self._loads.rows
 
     @property
     def unserved(self) -> Mapping[str, object]:
-        """The fields of an answer that say which code no session could load; empty if every one was asked for."""
+        """Return answer fields about code that no session could load, or nothing if all code was sent."""
         return self._loads.unserved
 
     @property
@@ -121,7 +123,7 @@ class LiveSteps:
         return list(self._tests) == [AFFECTED]
 
     async def check(self, files: Iterable[str]) -> None:
-        """Check, before anything is written, that all steps can be done.
+        """Check that all steps can be done, before anything is written.
 
         Raises:
             RefusedError: a step cannot be done.
@@ -133,47 +135,47 @@ class LiveSteps:
             if not dialects_by_suffix().get(path.suffix):
                 continue
             is_python = path.suffix == PYTHON
-            if (self._hold or self._tests) and not is_python:
+            if (self._undo_id or self._tests) and not is_python:
                 await await_server(self._call, path, self._call.wait_ms() / 1000)
             repl = self._server(path)
             if not isinstance(repl, str):
                 if self._is_loaded:
                     shared = Target(repl, repl.sessions[MAIN_SESSION])
                     check_free(self._call, in_lane(self._call, shared, self._who), self._who)
-                needed = [*(["restore"] if self._hold else []), *(["test"] if self._tests and not is_python else [])]
+                needed = [*(["restore"] if self._undo_id else []), *(["test"] if self._tests and not is_python else [])]
                 for capability in needed:
                     _require(repl, capability)
-            elif (self._hold or self._tests) and not is_python:
+            elif (self._undo_id or self._tests) and not is_python:
                 raise refused(
                     "no-repl",
                     f"{repl or f'no connected REPL serves {file}'}, so nothing was written",
-                    hint="start one (see list_sessions), or leave test and onFailure out",
+                    hint="Start one (see list_sessions), or omit test and onFailure.",
                 )
         if self._tests and (of_python := [file for file in files if file.endswith(PYTHON)]):
-            await place_of_run(self._call, TestArguments(paths=of_python[:1], who=self._given_who), self._who)
+            await location_of_run(self._call, TestArguments(paths=of_python[:1], who=self._given_who), self._who)
         if self._tests and self._restores:
             self._known_before = await self._outcomes_now()
 
     async def _outcomes_now(self) -> dict[str, str]:
-        """Return the outcomes of tests in runs of the present files."""
+        """Return the known outcomes of tests with the present files."""
         services = self._call.services
         newest = await services.work.files.run(self._call.client, partial(newest_change, services.workspace))
         found: dict[str, str] = {}
-        for name, kept in reversed(services.tests.finished()):
+        for name, job_report in reversed(services.tests.finished()):
             run = self._call.state.evaluations.get(name)
-            if run is not None and (run.started_at or 0) > newest and not kept.changed_files:
-                found |= outcomes_in(kept.report, [test.nodeid for test in kept.report.results])
+            if run is not None and (run.started_at or 0) > newest and not job_report.changed_files:
+                found |= outcomes_in(job_report.report, [test.nodeid for test in job_report.report.results])
         return found
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load the changed code. A load that fails speaks against no edit."""
-        self._began_ms = self._call.services.now()
+        """Load the changed code. Return false only if the load did not finish, because a failed load keeps the edit."""
+        self._load_started_ms = self._call.services.now()
         if not self._is_loaded:
             return True
         await self._loads.run(outcome.files, self._gone(outcome))
         self.fields = dict(self._loads.failure)
-        if not self._loads.is_done and not self.fields and self._hold:
-            self.fields = {"reason": "interrupted", "message": "the load was ended before it was done"}
+        if not self._loads.is_done and not self.fields and self._undo_id:
+            self.fields = {"reason": "interrupted", "message": "the load was interrupted before it finished"}
         return True
 
     async def test(self, outcome: Outcome) -> bool:
@@ -181,63 +183,68 @@ class LiveSteps:
         if not self._tests:
             return True
         choice = await self._choice(outcome)
-        anew = [run for run in choice.runs if self._is_of_python(run)]
-        here = [run for run in choice.runs if run not in anew]
-        if here and not self._loads.is_done:
-            self.fields.setdefault("notTested", "the load is not done: get_evaluation waits for it, then run_tests")
+        in_process = [run for run in choice.runs if self._is_of_python(run)]
+        in_repl = [run for run in choice.runs if run not in in_process]
+        if in_repl and not self._loads.is_done:
+            self.fields.setdefault(
+                "notTested", "the load has not finished: wait with get_evaluation, then call run_tests"
+            )
             return True
         ends_at = anyio.current_time() + self._limit_s
-        for fields in [await self._test_python(outcome, anew)] if anew else []:
+        for fields in [await self._test_python(outcome, in_process)] if in_process else []:
             self.fields = {**fields, **self.fields}
-        if here:
-            await self._test_here(here, ends_at)
+        if in_repl:
+            await self._test_in_repls(in_repl, ends_at)
         self._describe(choice, outcome)
         return not self._verdict.broken
 
     def _describe(self, choice: Choice, outcome: Outcome) -> None:
-        """Add the verdict to the answer, and what follows from it."""
+        """Add the verdict and its consequences to the answer."""
         verdict = self._verdict
         if not (verdict.passed or verdict.failed or verdict.unfinished):
             if "reason" not in self.fields:
                 self.fields |= self._found_none(outcome)
             return
-        told: dict[str, object] = {"tests": verdict.counts}
+        answer_fields: dict[str, object] = {"tests": verdict.counts}
         if choice.words:
-            told["chosen"] = choice.words
+            answer_fields["chosen"] = choice.words
         if choice.notes:
-            told["notes"] = list(choice.notes)
+            answer_fields["notes"] = list(choice.notes)
         for key, names in (("failedBefore", verdict.failed_before), ("flaky", verdict.flaky)):
-            told |= {key: _first(names)} if names else {}
+            answer_fields |= {key: _first(names)} if names else {}
         if verdict.unfinished:
-            told["notFinished"] = _first(files_of(verdict.unfinished))
+            answer_fields["notFinished"] = _first(files_of(verdict.unfinished))
         is_blamed = bool(verdict.broken or verdict.unknown) if self._restores else bool(verdict.failed)
         if is_blamed and "reason" not in self.fields:
-            told["reason"] = "tests-failed"
+            answer_fields["reason"] = "tests-failed"
             if self._restores and not verdict.broken:
-                told["kept"] = "no failed test is known to have passed before the edit"
+                answer_fields["kept"] = "no failed test is known to have passed before the edit"
         if not verdict.passed and not verdict.failed and "reason" not in self.fields:
-            told |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
-        self.fields = {**told, **self.fields}
+            answer_fields |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
+        self.fields = {**answer_fields, **self.fields}
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
-        """Run Python tests in a process of their own, and those that failed once more and with the previous files."""
+        """Run Python tests in a separate process. Repeat failed ones, and run them with the previous files."""
         paths = paths_of(runs)
         given = {"paths": paths, "replSessionKey": runs[0].repl or None, "who": self._given_who}
         arguments = TestArguments.model_validate(given)
         try:
-            place = await place_of_run(self._call, arguments, self._who)
-            if not isinstance(place, TestEnvironment):
-                await self._test_here(runs, anyio.current_time() + self._limit_s)
+            location = await location_of_run(self._call, arguments, self._who)
+            if not isinstance(location, TestEnvironment):
+                await self._test_in_repls(runs, anyio.current_time() + self._limit_s)
                 return {}
-            job = await make_job(self._call, arguments, place)
+            job = await make_job(self._call, arguments, location)
             spec = replace(job.spec, chosen=chosen_tests(runs, self._call.services.workspace, job.spec.directory))
             job = replace(job, spec=spec)
-            name, kept = await self._run_job(replace(job, limit_s=self._limit_s))
+            name, job_report = await self._run_job(replace(job, limit_s=self._limit_s))
         except (RefusedError, ReplDisconnectedError) as error:
             return _words_of(error)
-        if kept is None:
-            return {"reason": "busy", "message": "another test run did not end in time: the edit is kept, not tested"}
-        report = kept.report
+        if job_report is None:
+            return {
+                "reason": "busy",
+                "message": "another test run did not finish in time: the edit is kept, but not tested",
+            }
+        report = job_report.report
         failed = failed_in(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
         if failed and self._restores:
@@ -247,9 +254,9 @@ class LiveSteps:
         self._verdict = verdict
         if not report.results and report.problem is not None:
             reason = "no-tests" if report.problem.kind == "usage" else "evaluation-failed"
-            return {"reason": reason, "message": f"{report.problem.message}: the edit is kept, and not tested"}
-        wanted = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
-        tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in wanted}
+            return {"reason": reason, "message": f"{report.problem.message}: the edit is kept, but not tested"}
+        unexplained = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
+        tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in unexplained}
         rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
         return {"evaluationId": name, "results": rows[:MOST_FAILURES]} if rows else {}
 
@@ -265,9 +272,10 @@ class LiveSteps:
     async def _outcomes(
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
     ) -> dict[str, str]:
-        """Run some tests, with other contents of files if `sources` are given; the outcomes that there are.
+        """Run tests, with the given contents of files if any, and return their outcomes.
 
-        pytest runs nothing if one of the names does not exist, as a test that the edit adds: then their files run.
+        pytest runs nothing if one of the names does not exist, such as a test that the edit adds. In that case the test
+        files run whole.
         """
         for paths in (names, files_of(names)):
             spec = replace(
@@ -278,15 +286,15 @@ class LiveSteps:
                 chosen=None,
                 recorders={},
             )
-            _, kept = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
-            if kept is None:
+            _, job_report = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
+            if job_report is None:
                 return {}
-            if kept.report.results:
-                return outcomes_in(kept.report, names)
+            if job_report.report.results:
+                return outcomes_in(job_report.report, names)
         return {}
 
     async def _run_job(self, job: TestJob) -> tuple[str, JobReport | None]:
-        """Run a job to its end, or to the end of its time."""
+        """Run a job until it finishes or its time is up."""
         call = self._call
         name = start_job(call, self._who, job)
         self._runs.append(name)
@@ -296,16 +304,16 @@ class LiveSteps:
                 await stop(call, name, "the tests of an edit took too long")
         return name, call.services.tests.report(name)
 
-    async def _test_here(self, runs: Sequence[TestsRun], ends_at: float) -> None:
-        """Run tests in their REPL, one run after the other, and those that failed once more."""
+    async def _test_in_repls(self, runs: Sequence[TestsRun], ends_at: float) -> None:
+        """Run tests in their REPL, one run after the other, and repeat those that failed."""
         for number, run in enumerate(runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
             if left_s < LEAST_S:
-                names = [one.shown for one in runs[number:]]
+                names = [one.label for one in runs[number:]]
                 self._verdict = replace(self._verdict, unfinished=(*self._verdict.unfinished, *names))
                 return
-            before = await self._ended_here(run)
-            found = await self._run_here(run, left_s)
+            before = await self._outcomes_in_repl(run)
+            found = await self._run_in_repl(run, left_s)
             if found.get("reason") in NO_TESTS:
                 if not self._is_affected:
                     self.fields = {**found, **self.fields}
@@ -319,24 +327,24 @@ class LiveSteps:
                     **self.fields,
                 }
                 continue
-            again = await self._run_here(run, left_s) if failed and self._restores and not is_late else {}
+            again = await self._run_in_repl(run, left_s) if failed and self._restores and not is_late else {}
             again_rows = as_maps(again.get("results"))
             verdict = self._verdict
             self._verdict = Verdict(
                 verdict.passed + (as_int(found.get("passed")) or 0),
                 (*verdict.failed, *failed),
-                (*verdict.unfinished, *([run.shown] if is_late else [])),
+                (*verdict.unfinished, *([run.label] if is_late else [])),
                 {**verdict.before, **{name: before.get(name, "passed") for name in failed}},
                 {**verdict.again, **dict.fromkeys(failed, "passed"), **{_full(row): "failed" for row in again_rows}},
             )
             if failed:
                 self.fields.setdefault("evaluationId", found.get("evaluationId"))
                 known = self.fields.get("results")
-                told = [row for row in rows if before.get(_full(row)) != "failed"]
-                self.fields["results"] = [*(known if isinstance(known, list) else []), *told][:MOST_FAILURES]
+                described = [row for row in rows if before.get(_full(row)) != "failed"]
+                self.fields["results"] = [*(known if isinstance(known, list) else []), *described][:MOST_FAILURES]
 
-    async def _ended_here(self, run: TestsRun) -> dict[str, str]:
-        """Return the outcomes of tests in the last runs of a REPL, as far as they failed."""
+    async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
+        """Return "passed" or "failed" for each test in the results of a REPL's last runs."""
         repl = next((one for one in self._call.state.repls.values() if one.key == run.repl), None)
         found: dict[str, str] = {}
         for _, report in await runs_of_repl(self._call, repl.id) if repl is not None else ():
@@ -344,8 +352,8 @@ class LiveSteps:
                 found.setdefault(_full(row), "passed" if row["outcome"] == "pass" else "failed")
         return found
 
-    async def _run_here(self, run: TestsRun, left_s: float) -> dict[str, object]:
-        """Return the fields of the answer about one run in a REPL."""
+    async def _run_in_repl(self, run: TestsRun, left_s: float) -> dict[str, object]:
+        """Run tests in a REPL, and return the fields of its answer."""
         given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
         given |= {"timeoutMs": int(left_s * 1000), "onTimeout": "interrupt", "detail": True}
         try:
@@ -359,56 +367,60 @@ class LiveSteps:
         return repl is None or repl.dialect == "python"
 
     def _found_none(self, outcome: Outcome) -> dict[str, object]:
-        """Return the fields about an edit without a test that ran."""
-        first, *others = [result.shown for result in outcome.files]
+        """Return the fields of an answer about an edit for which no test ran."""
+        first, *others = [result.display_path for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._is_affected:
-            return {"notTested": f"{words}: give names, or run_tests"}
+            return {"notTested": f"{words}: name the tests, or call run_tests"}
         return {"reason": "no-tests", "message": f"no test was found in {', '.join(self._tests)}: the edit is kept"}
 
-    async def keep(self) -> None:
-        """Release the previous definitions, or have the REPL take them back where the load failed."""
+    async def commit(self) -> None:
+        """Release the previous definitions, or restore them in a REPL whose load failed."""
         is_loaded = self._loads.is_done
-        left, why = await self._end_holds(keep=is_loaded)
-        if self._hold and not is_loaded:
+        left, why = await self._end_undo_records(commit=is_loaded)
+        if self._undo_id and not is_loaded:
             self.fields["kept"] = f"{LOAD_FAILED}{f', except that {why}' if why else ''}"
             self.fields |= {"leftAsNewer": list(left)} if left else {}
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Put back the previous definitions."""
+        """Restore the previous definitions."""
         for name in self._runs:
             self._call.services.tests.note_undone(name)
         for one in self._call.state.evaluations.values():
-            if one.kind == "run-tests" and one.repl in self._loads.repls and (one.started_at or 0) >= self._began_ms:
+            if (
+                one.kind == "run-tests"
+                and one.repl in self._loads.repls
+                and (one.started_at or 0) >= self._load_started_ms
+            ):
                 self._call.services.ledger.tests.taken_back[one.id] = True
-        return await self._end_holds(keep=False)
+        return await self._end_undo_records(commit=False)
 
-    async def _end_holds(self, *, keep: bool) -> tuple[Sequence[str], str]:
+    async def _end_undo_records(self, *, commit: bool) -> tuple[Sequence[str], str]:
         left: list[str] = []
         why = []
-        for repl, (key, generation) in self._loads.repls.items() if self._hold else ():
+        for repl, (key, generation) in self._loads.repls.items() if self._undo_id else ():
             now = self._call.state.repls.get(repl)
             if now is None or now.phase != "connected" or now.generation != generation:
-                why.append(f"the REPL {key} is another one now, or none, and holds nothing of this")
+                why.append(f"the REPL {key} was restarted or has ended, so its definitions cannot be restored")
                 continue
             try:
-                stayed = await self._call.services.repls.adapter(repl).ask(Restore(self._hold, keep))
+                stayed = await self._call.services.repls.adapter(repl).ask(Restore(self._undo_id, commit))
                 left += stayed
             except CodriverError as error:
                 why.append(f"{key}: {error}")
         return left, "; ".join(why)
 
     async def _choice(self, outcome: Outcome) -> Choice:
-        """Return the runs of tests."""
+        """Return the test runs of an edit."""
         if self._is_affected:
             return await choose(self._call, outcome.files, self._server)
         loaded = [key for key, _ in self._loads.repls.values()]
-        own = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]
-        key = (loaded or own or [""])[0]
+        serving_keys = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]
+        key = (loaded or serving_keys or [""])[0]
         return Choice(tuple(TestsRun(key, name) for name in self._tests))
 
     def _server(self, path: Path) -> Repl | str:
-        """Return the REPL that serves a file, or in words why none does."""
+        """Return the REPL that serves a file, or the reason why none does."""
         call = self._call
         return serving(call, path, self._who, self._key) or ""
 
@@ -422,8 +434,8 @@ def _first(names: Sequence[str]) -> list[str]:
     return [*names[:MOST_NAMED], *more]
 
 
-def told(put_back: PutBack) -> dict[str, object]:
-    """Return the fields of an answer about an act that was put back."""
+def put_back_fields(put_back: PutBack) -> dict[str, object]:
+    """Return the fields of an answer about an edit that was put back."""
     left = [*put_back.files, *put_back.names]
     form, them = (NOT_PUT_BACK, "files") if put_back.why else (PUT_BACK, "files and definitions")
     them = f"all {them} but leftAsNewer are" if left else f"{them} are"
@@ -434,7 +446,7 @@ def told(put_back: PutBack) -> dict[str, object]:
 
 
 async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
-    """Put the files of a batch back, so that no watcher loads them; the files that stay."""
+    """Put the files of a batch back, unnoticed by watchers, and return the files that stay as they are."""
     services = call.services
     with services.ledger.saves.writing():
         left = await services.editor.put_back(caller, outcome)

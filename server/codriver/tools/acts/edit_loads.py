@@ -1,7 +1,7 @@
-"""Loads of the changes of a batch of edits.
+"""Load the changes of a batch of edits.
 
-The changed top-level forms of an edited file are loaded in the session that serves the file. All loads are evaluations
-of their own, which the log has like any other. The first that does not finish ends the rest.
+The changed top-level forms of an edited file are loaded in the session that serves the file. Each load is an evaluation
+and appears in the log as such. The first load that does not finish stops the rest.
 """
 
 from __future__ import annotations
@@ -43,96 +43,100 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, Services
 
 FAILURE = ("reason", "error", "hint")
-"""The fields of a failed load that become fields of the whole answer."""
+"""Fields of a failed load that become fields of the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The code that a batch changed in one file, the file's place among the results and its name as answers show it.
+    """Code that a batch changed in one file.
 
-    `forms` are the new top-level forms, the `ns` form first; `header` is the present text of the `ns` form, or the
-    names that a Python file imports. `fault` says why the text cannot be read.
+    `place` is the index of the file among the results, and `name` the name that answers use. `forms` are the new
+    top-level forms, the `ns` form first. `header` is the present `ns` form, or the names that a Python file imports.
+    `fault` says why the text cannot be loaded.
     """
 
-    place: int
+    index: int
     name: str
     text: str
     namespace: str | None
     header: str
     forms: tuple[Form, ...]
-    fault: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A name that a renaming took away, and the namespace that defined it."""
+    """A name that a renaming removed, and the namespace that defined it."""
 
     name: str
     home: str
 
 
 class EditLoads:
-    """The loads of one batch, for the caller `who`: the words on each in its file's row, and the failure, if any."""
+    """Loads of one batch for the caller `who`: a row about each file, and the failure, if any."""
 
     def __init__(
         self,
         call: Call,
         who: str,
-        asked: Evaluating,
+        arguments: Evaluating,
         *,
-        hold: str = "",
+        undo_id: str = "",
         key: str | None = None,
     ) -> None:
         """Prepare the loads of a batch.
 
-        `hold`: the id under which the REPLs keep the values that the loads change; such loads are ended when their time
-        has finished. `key`: the session that loads the files, if the caller named one.
+        `hold` is the id under which the REPLs retain the values that the loads replace. Such loads are interrupted when
+        their time is up. `key` is the session that loads the files, if the caller named one.
         """
         self._key = key
         self.rows: dict[int, dict[str, object]] = {}
         self.is_done = True
-        """Whether all loads are done."""
+        """Whether all loads finished."""
         self.failure: dict[str, object] = {}
         self.unserved: dict[str, object] = {}
-        """Why code that should have been loaded was not, as no session serves it: an answer's fields."""
+        """Answer fields about code that was not loaded because no session serves it."""
         self._call = call
         self._who = who
-        self._asked = asked
-        self._hold = hold
+        self._arguments = arguments
+        self._undo_id = undo_id
         self.repls: dict[str, tuple[str, int]] = {}
-        """The REPLs that were asked to load something: by id, the key and the generation at that time."""
+        """REPLs that received a load: key and generation at that time, by id."""
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
-        """Load the changed forms of each file, required files first; the first failure ends the loads.
+        """Load the changed forms of each file, required files first, until a load fails.
 
-        The names that are `gone`, by the file's place, are taken out of its namespace when it is loaded.
-
-        Nothing is sent twice. The row of each file that was not loaded says so, with the way to load it.
+        Names in `gone`, by the index of their file, are removed from their namespace when it is loaded. Nothing is sent
+        twice. The row of a file that was not loaded says why, and how to load it.
         """
-        call, held_up = self._call, ""
+        call, blocked_by = self._call, ""
         await await_search(call.services.core)
         files = await call.services.work.editing.run(call.client, partial(changed_files, results))
         ends_at = anyio.current_time() + call.wait_ms() / 1000
         for file in files:
-            path = results[file.place].change.path
+            path = results[file.index].change.path
             await await_server(call, path, max(0.0, ends_at - anyio.current_time()))
-            why = held_up or file.fault
+            why = blocked_by or file.reason
             repl = None if why else serving(call, path, self._who, self._key)
             if repl is None or isinstance(repl, str):
-                self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
+                self.rows[file.index] = {"notLoaded": why or _unserved(path, repl)}
                 if not why and dialects_by_suffix().get(path.suffix):
-                    message = f"{file.name} is written, and is not loaded: {repl or 'no connected REPL serves it'}"
-                    hint = "start one (see status), then load_file" if repl is None else "load_file with replSessionKey"
+                    message = f"{file.name} was written, but not loaded: {repl or 'no connected REPL serves it'}"
+                    hint = (
+                        "Start one (see status), then call load_file."
+                        if repl is None
+                        else "Call load_file with replSessionKey."
+                    )
                     self.unserved = self.unserved or {"reason": "no-repl", "message": message, "hint": hint}
-            elif not await self._load(file, path, repl, ends_at, gone.get(file.place, ())):
+            elif not await self._load(file, path, repl, ends_at, gone.get(file.index, ())):
                 self.is_done = False
-                held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
+                blocked_by = f"the load of {file.name} has not finished: call load_file afterwards"
 
     async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
-        """Load a file; true if that is done when its time has finished."""
+        """Load a file, and return whether the load finished in time."""
         call = self._call
         found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
-        removals = [Form(code, 1, 1, said) for code, said in filter(None, found)]
+        removals = [Form(code, 1, 1, code_description) for code, code_description in filter(None, found)]
         is_of_python = is_python(path)
         request = Request(
             id=evaluation_queue.next_id(call.state),
@@ -142,7 +146,7 @@ class EditLoads:
             file=str(path),
             kind="load-file" if is_of_python else "load-forms",
             lines=tuple(form.line for form in file.forms) if is_of_python else None,
-            undo_id=self._hold,
+            undo_id=self._undo_id,
             description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         self.repls[repl.id] = repl.key, repl.generation
@@ -150,38 +154,38 @@ class EditLoads:
             target = in_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
             begin(call, target, self._who, replace(request, session=target.session.name))
             current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
-            if self._hold and not current.over:
+            if self._undo_id and not current.over:
                 self.failure = self._of_time(current, file.name)
                 await stop(call, request.id, "it took too long")
                 current = evaluation_of(call.state, request.id)
         except (RefusedError, ReplDisconnectedError) as error:
-            self.rows[file.place] = {"notLoaded": f"{error}: load_file when that is mended"}
-            if self._hold:
+            self.rows[file.index] = {"notLoaded": f"{error}: call load_file when that is fixed"}
+            if self._undo_id:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
         stale = await notes_of_load(call, repl) if current.status == "done" else ()
-        told = await describe(call, current, self._asked, max_bytes=budget(call) // 2, notes=stale)
-        self.rows[file.place] = {"load": {key: value for key, value in told.fields.items() if key not in FAILURE}}
-        if not told.ok:
-            self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields} | self.failure
+        described = await describe(call, current, self._arguments, max_bytes=budget(call) // 2, notes=stale)
+        self.rows[file.index] = {"load": {key: value for key, value in described.fields.items() if key not in FAILURE}}
+        if not described.ok:
+            self.failure = {key: described.fields[key] for key in FAILURE if key in described.fields} | self.failure
         return current.status == "done"
 
     def _of_time(self, current: Evaluation, name: str) -> dict[str, object]:
-        """Return the failure of a load that has not finished in time, by whether it has started."""
+        """Return the failure of a load that did not finish in time, whether or not it started."""
         if current.status != "queued":
-            return {"reason": "timed-out", "message": f"{name} took longer to load than is waited for"}
+            return {"reason": "timed-out", "message": f"loading {name} took longer than the time limit"}
         why = queue_notes(self._call, current)[0].partition(";")[0]
         ends = way_to_end(self._call, current)
         return {
             "reason": "timed-out",
-            "message": f"the load of {name} never began and was taken out of the queue: {why}",
-            "hint": f"send the edits again when that is over: get_evaluation waits, {ends} ends it",
+            "message": f"the load of {name} never started and was removed from the queue: {why}",
+            "hint": f"Send the edits again when that has finished. get_evaluation waits for it; {ends} interrupts it.",
         }
 
 
 async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
-    """Return the outcome of an edit whose files are loaded afterwards; no watcher loads them once more."""
+    """Make an edit whose files are loaded afterwards, without file watchers loading them as well."""
     saves = call.services.ledger.saves
     with saves.writing():
         outcome = await edit()
@@ -192,14 +196,14 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
 
 
 def unwatched_save(services: Services, path: Path) -> None:
-    """Have the watcher leave the file's present state to the loading tool. Blocks."""
+    """Make the file watcher ignore the present state of a file that a tool loads. Blocks."""
     if services.live.settings.watch:
         services.ledger.saves.note([path])
 
 
 def changed_files(results: Sequence[FileResult]) -> list[Changed]:
-    """Return the changed files that still exist, each behind those that it requires."""
-    waiting = [_changed(place, result) for place, result in enumerate(results) if result.change.after is not None]
+    """Return the changed files that still exist, each after those that it requires."""
+    waiting = [_changed(index, result) for index, result in enumerate(results) if result.change.after is not None]
     ordered: list[Changed] = []
     while waiting:
         names = {file.namespace for file in waiting}
@@ -213,35 +217,35 @@ def _words(header: str) -> set[str | None]:
     return set(re.findall(r"[^\s()\[\]{}\"';,]+", header))
 
 
-def _changed(place: int, result: FileResult) -> Changed:
+def _changed(index: int, result: FileResult) -> Changed:
     change = result.change
     if is_python(change.path):
-        return _changed_python(place, result)
+        return _changed_python(index, result)
     text = (change.after or b"").decode("utf-8-sig", "replace")
     document = Document(text, is_hy=change.path.suffix == HY)
     header = ns_form(document)
-    shown = "" if header is None else text[header.start : header.end]
+    header_text = "" if header is None else text[header.start : header.end]
     before = (change.before.data or b"").decode("utf-8-sig", "replace")
-    forms = sorted(_new_forms(before, text), key=lambda form: form.text != shown)
-    fault = None if forms else "no form of it changed that can be run"
+    forms = sorted(_new_forms(before, text), key=lambda form: form.text != header_text)
+    reason = None if forms else "no form that can be evaluated changed"
     if document.bracket_error is not None:
-        fault = f"its brackets do not balance: {document.bracket_error}"
-    return Changed(place, result.shown, text, namespace_of(document), shown, tuple(forms), fault)
+        reason = f"its brackets do not balance: {document.bracket_error}"
+    return Changed(index, result.display_path, text, namespace_of(document), header_text, tuple(forms), reason)
 
 
-def _changed_python(place: int, result: FileResult) -> Changed:
+def _changed_python(index: int, result: FileResult) -> Changed:
     change = result.change
     try:
         text, found = changed_statements(change.before.data or b"", change.after or b"")
     except (SyntaxError, ValueError) as error:
-        return Changed(place, result.shown, "", None, "", (), f"it does not parse: {error}")
-    fault = None if found is not None else "no code of it changed"
-    forms = tuple(Form(said, line, 1) for line, said in found or ())
-    return Changed(place, result.shown, text, change.path.stem, " ".join(imported_names(text)), forms, fault)
+        return Changed(index, result.display_path, "", None, "", (), f"it does not parse: {error}")
+    reason = None if found is not None else "its code did not change"
+    forms = tuple(Form(statement, line, 1) for line, statement in found or ())
+    return Changed(index, result.display_path, text, change.path.stem, " ".join(imported_names(text)), forms, reason)
 
 
 def _new_forms(before: str, after: str) -> Iterator[Form]:
-    """Yield the top-level forms of a text that another text lacks."""
+    """Yield the top-level forms of `after` that `before` lacks."""
     old = Counter(before[span.start : span.end] for span in top_level_forms(before))
     for span in top_level_forms(after):
         text = after[span.start : span.end]
@@ -251,9 +255,9 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
 
 
 def _unserved(path: Path, why: str | None) -> str:
-    """Return the reason why no session loads a file, and the remedy."""
+    """Return the reason why no session loads a file, and how to load it."""
     if why is not None:
-        return f"{why}: load_file with replSessionKey"
+        return f"{why}: call load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):
         return f"no REPL loads files that end in {path.suffix}"
-    return "no connected REPL serves it: start one (see status), then load_file"
+    return "no connected REPL serves it: start one (see status), then call load_file"

@@ -1,7 +1,7 @@
-"""The verdict of an edit: each chosen test passed, failed, or did not finish.
+"""Decide whether an edit broke a test.
 
-Only a test that passed before the edit and fails twice after it speaks against the edit. A test without an outcome for
-the previous files runs once against these, while the disk keeps the present ones.
+An edit broke a test only if the test passed before the edit and failed twice after it. A test without a known outcome
+for the previous files runs once against copies of these, while the disk has the new ones.
 """
 
 from __future__ import annotations
@@ -17,52 +17,55 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestReport
 
 PASSED: Final = frozenset({"passed", "xfailed"})
-"""Outcomes of a test that is as it should be."""
+"""Outcomes of a test that behaves as expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcomes of the chosen tests after an edit, and of those that failed also before it and once more."""
+    """Outcomes of the chosen tests after an edit.
+
+    Failed tests also have their outcomes before the edit and in a second run.
+    """
 
     passed: int = 0
     failed: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     before: Mapping[str, str] = field(default_factory=dict)
-    """The outcomes of failed tests with the previous files, as far as known."""
+    """Outcomes of the failed tests with the previous files, where known."""
     again: Mapping[str, str] = field(default_factory=dict)
-    """The outcomes of failed tests in a second run after the edit."""
+    """Outcomes of the failed tests in a second run after the edit."""
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Return the tests that the edit broke: they passed before it, and failed twice after it."""
+        """Return the tests that passed before the edit and failed twice after it."""
         return tuple(
             name for name in self.failed if self.before.get(name) in PASSED and self.again.get(name) in BAD_OUTCOMES
         )
 
     @property
     def failed_before(self) -> tuple[str, ...]:
-        """Return the failed tests that failed with the previous files, too."""
+        """Return the failed tests that also failed with the previous files."""
         return tuple(name for name in self.failed if self.before.get(name) in BAD_OUTCOMES)
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        """Return the failed tests that passed in the second run of the same files."""
+        """Return the failed tests that passed when repeated."""
         return tuple(name for name in self.failed if self.again.get(name) in PASSED)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The failed tests that have no outcome with the previous files, such as those that the edit adds."""
+        """Return the failed tests without an outcome for the previous files, such as tests that the edit adds."""
         known = {*self.broken, *self.failed_before, *self.flaky}
         return tuple(name for name in self.failed if name not in known)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the counts of an answer."""
+        """Return the counts for an answer."""
         return {"passed": self.passed, "failed": len(self.failed), "unfinished": len(self.unfinished)}
 
 
 def unfinished_in(report: TestReport) -> tuple[str, ...]:
-    """Return the tests of a run that have no outcome: those that never started, and those that were interrupted."""
+    """Return the tests of a run without an outcome, because they never started or were interrupted."""
     stopped = [report.interruption.nodeid] if report.interruption is not None and report.interruption.nodeid else []
     done = {one.nodeid for one in report.results}
     found = dict.fromkeys([*stopped, *report.running, *report.not_started])
@@ -70,13 +73,13 @@ def unfinished_in(report: TestReport) -> tuple[str, ...]:
 
 
 def failed_in(report: TestReport) -> tuple[str, ...]:
-    """Return the tests that failed, and the files that could not be collected, each once."""
+    """Return the tests that failed and the files that could not be collected, without duplicates."""
     stopped = report.interruption.nodeid if report.interruption is not None else ""
     return tuple(dict.fromkeys(one.nodeid for one in report.failures if one.nodeid != stopped))
 
 
 def outcomes_in(report: TestReport, names: Iterable[str]) -> dict[str, str]:
-    """Return the outcomes of tests in a report. A file that was collected without an error passed."""
+    """Return the outcomes of tests or files in a report. A file that was collected without an error passed."""
     found: dict[str, str] = {}
     for one in report.results:
         if found.get(one.nodeid) not in BAD_OUTCOMES:
@@ -91,5 +94,5 @@ def _of_file(name: str, found: Mapping[str, str]) -> str:
 
 
 def files_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the files of tests, each once."""
+    """Return the files of tests, without duplicates."""
     return tuple(dict.fromkeys(name.partition("::")[0] for name in names))

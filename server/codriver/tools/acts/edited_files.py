@@ -1,4 +1,4 @@
-"""Lisp files that somebody else edited: whether they are Lisp, and whether they can be read."""
+"""Recognise and read Lisp files that an editor or another tool changed."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
 BITBAKE: Final = ".bb"
-"""The ending that scripts of babashka share with the recipes of BitBake."""
+"""Suffix shared by babashka scripts and BitBake recipes."""
 _LISP_START = re.compile(r"\ufeff?(?:#![^\n]*\n|;[^\n]*\n|[\s,])*(?:[(\[{\"':^@]|#[_?({'\"^:]|\Z)")
 
 
 def is_lisp(path: Path, text: str) -> bool:
-    """Whether a file holds Lisp: by its suffix, and if other languages share that, by the beginning of its text."""
+    """Return whether a file is Lisp, by its suffix, or by its first characters if other languages use the suffix."""
     suffix = path.suffix.lower()
     return suffix in SUFFIXES and (suffix != BITBAKE or _LISP_START.match(text) is not None)
 
 
 def read_edited(workspace: Path, path: Path) -> str | None:
-    """Return the present text of a Lisp file; None for other files and unreadable ones. Blocks."""
+    """Return the text of a Lisp file, or None for other and unreadable files. Blocks."""
     if path.suffix.lower() not in SUFFIXES:
         return None
     try:
@@ -42,38 +42,43 @@ def read_edited(workspace: Path, path: Path) -> str | None:
     return text if is_lisp(path, text) else None
 
 
-def fault_of(shown: str, text: str, most: int) -> str:
-    """The fault of an unreadable text: its place, its reason, and the indentation's suggestion; empty for none."""
+def describe_syntax_error(name: str, text: str, most: int) -> str:
+    """Describe why Lisp code cannot be read, and a fix suggested by its indentation.
+
+    The text has at most `most` characters, and is empty if the code can be read.
+    """
     try:
-        fault = read(text, most_forms=MAX_FORMS).imbalance
+        imbalance = read(text, most_forms=MAX_FORMS).imbalance
     except TooManyFormsError:
         return ""
-    if fault is None:
+    if imbalance is None:
         return ""
-    found = describe_imbalance(text, fault)
-    said = f"{shown}:{found.line}:{found.column} does not read: {found.message}."[:most]
-    proposal = _proposal(text, most - len(said))
-    return said + proposal
+    found = describe_imbalance(text, imbalance)
+    description = f"{name}:{found.line}:{found.column} does not read: {found.message}."[:most]
+    proposal = _proposal(text, most - len(description))
+    return description + proposal
 
 
 def _proposal(text: str, most: int) -> str:
-    """Return the lines that balancing by indentation would change, as many as fit."""
+    """Return as many of the lines that balancing by indentation would change as fit."""
     balanced = balance(text)
     if balanced.error is not None or not balanced.changed:
         return ""
-    said = " Its indentation suggests (nothing was rewritten; use it only if it says what you mean):"
+    introduction = (
+        " Its indentation suggests the following (nothing was rewritten; check that it is what you intended):"
+    )
     lines = [f"\n{number}: {line}" for number, line in _changed_lines(text, balanced.text)]
-    shown: list[str] = []
+    lines_that_fit: list[str] = []
     for line in lines:
-        if len(said) + sum(map(len, shown)) + len(line) > most - len("\n…"):
-            shown.append("\n…")
+        if len(introduction) + sum(map(len, lines_that_fit)) + len(line) > most - len("\n…"):
+            lines_that_fit.append("\n…")
             break
-        shown.append(line)
-    return said + "".join(shown) if shown and shown[0] != "\n…" else ""
+        lines_that_fit.append(line)
+    return introduction + "".join(lines_that_fit) if lines_that_fit and lines_that_fit[0] != "\n…" else ""
 
 
 def _changed_lines(old: str, new: str) -> list[tuple[int, str]]:
-    """Return the lines of a text that differ from another one, with their numbers."""
+    """Return the lines of `new` that differ from `old`, with their numbers."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) == len(after):
         return [(n, line) for n, (was, line) in enumerate(zip(before, after, strict=True), 1) if was != line]

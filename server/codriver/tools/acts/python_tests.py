@@ -1,4 +1,4 @@
-"""Python tests, each run a job with a process of its own, and the answers about them."""
+"""Run Python tests as jobs in processes of their own, and describe the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from codriver.systems.programs import typed
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
-from codriver.tools.acts.submission import check_room
+from codriver.tools.acts.submission import check_limits
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
 from codriver.tools.acts.test_starts import repeat_command
@@ -44,29 +44,29 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_RESULTS: Final = 100
-"""Failures in one answer."""
+"""Maximum number of failures in an answer."""
 MOST_WHOLE: Final = 3
-"""Failures with all facts: others mostly fail for the same reason, and have one line each."""
+"""Number of failures with all details. The others, which usually have the same cause, get one line each."""
 MESSAGE_CHARACTERS: Final = 500
 SHORT_CHARACTERS: Final = 100
 OUTPUT_CHARACTERS: Final = 300
-"""Characters of a failed test's own output."""
+"""Maximum characters of a failed test's own output."""
 DETAILS_CHARACTERS: Final = 4000
-"""Characters of a failure as pytest prints it, in a report."""
+"""Maximum characters of a failure as pytest prints it, in a report."""
 MAX_FRAMES: Final = 5
 SOURCE_CHARACTERS: Final = 1200
-"""Characters of source for one failure, from which on a second function is left out."""
+"""Maximum characters of source for one failure if it has more than one function."""
 MOST_CALLED: Final = 2
-"""Functions that are shown for a wrong value."""
+"""Maximum number of functions displayed for a wrong value."""
 MAX_LOCALS: Final = 3
 MAX_FILES: Final = 5
-"""Changed files that an answer names."""
+"""Maximum number of changed files that an answer names."""
 MANAGE: Final = "manage.py"
-"""The file by which a Django project runs its tests."""
+"""File with which a Django project runs its tests."""
 DEBUGGER: Final = "--pdb"
 ALWAYS: Final = ("passed", "failed")
 COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
-"""The counts of an answer, in this order. Zero ones are left out, except passed and failed."""
+"""Counts of an answer, in order. Zeros are omitted, except for passed and failed."""
 SILENT: Final = frozenset({
     "-x", "--exitfirst", "--maxfail", "-k", "-m", "--lf", "--last-failed", "--ff", "--failed-first", "--nf",
     "--new-first", "--sw", "--stepwise", "--stepwise-skip", "--deselect", "--ignore", "--ignore-glob", "-p", "-n",
@@ -74,18 +74,21 @@ SILENT: Final = frozenset({
     "--confcutdir", "--import-mode", "-c", "--count", "--reruns", "--timeout", "-o", "--override-ini", "--junitxml",
     "--pdb",
 })  # fmt: skip
-"""Options of pytest that do not ask for text on the terminal."""
+"""Options of pytest that do not request output on the terminal."""
 STOP_S: Final = 8.0
-"""The time for a run to end when its time is over: 5 s for its fixtures, and some more."""
-GOES_ON: Final = "it goes on: get_evaluation waits, interrupt_evaluation ends it"
+"""Time for a run to stop after its limit, in seconds: 5 s for its fixtures, and some more."""
+GOES_ON: Final = "still running: get_evaluation waits for it, interrupt_evaluation stops it"
 FAILED_HINT: Final = 'status with about: "error" has all frames'
-BEHIND: Final = "one test run at a time in a workspace; wait for that one, or end it with interrupt_evaluation"
+BEHIND: Final = "A workspace runs one set of tests at a time. Wait for that run, or stop it with interrupt_evaluation."
 
 
 async def run_python_tests(
     call: Call, arguments: TestArguments, who: str, environment: TestEnvironment, failed: Sequence[str] = ()
 ) -> Answer:
-    """Run tests in a process of their own, wait for them, and describe the outcome. `failed`: these alone."""
+    """Run tests in a separate process, wait for them, and describe the results.
+
+    `failed` limits the run to these tests.
+    """
     job = await make_job(call, arguments, environment, failed)
     return await run_job(call, arguments, who, job, caution=environment.caution)
 
@@ -93,7 +96,7 @@ async def run_python_tests(
 async def run_job(
     call: Call, arguments: TestArguments, who: str, job: TestJob, *, caution: str | None = None
 ) -> Answer:
-    """Run a job, wait for it, and describe the outcome. `caution`: a warning about its interpreter."""
+    """Run a job, wait for it, and describe the results. `caution` is a warning about its interpreter."""
     await _end_outdated(call, who)
     identity = start_job(call, who, job)
     wait_ms = call.wait_ms(arguments.timeout_ms)
@@ -101,7 +104,7 @@ async def run_job(
     if current.status == "queued":
         return _not_started(call, current)
     if not current.over and arguments.is_interrupted_late:
-        # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
+        # If the client disconnected now, the run would go on. Each step has a time limit.
         with anyio.CancelScope(shield=True):
             await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
         current = evaluation_of(call.state, identity)
@@ -113,10 +116,10 @@ async def run_job(
 async def make_job(
     call: Call, arguments: TestArguments, environment: TestEnvironment, failed: Sequence[str] = ()
 ) -> TestJob:
-    """Make the job that arguments ask for in an environment.
+    """Create the job that the arguments describe.
 
     Raises:
-        RefusedError: there is no such directory.
+        RefusedError: the directory does not exist.
     """
 
     def make() -> TestJob:
@@ -149,7 +152,7 @@ async def make_job(
 
 
 def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) -> str:
-    """Put a run in the queue, or start it at once if it `is_parallel`; its id."""
+    """Queue a run, or start it at once if it `is_parallel`, and return its id."""
     if job.purpose != "comparison":
         call.services.tests.end_comparisons()
     state = call.services.core.state
@@ -157,75 +160,77 @@ def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) 
     command = command_words(job.spec)
     session = identity if is_parallel else MAIN_SESSION
     request = Request(identity, command, session, kind="run-tests", background=is_parallel, job=job)
-    check_room(state.unfinished(), call.client, request)
+    check_limits(state.unfinished(), call.client, request)
     transcript = call.services.transcripts.open(identity, code=command)
     call.dispatch(StartJob(request, transcript.head), who=who)
     return identity
 
 
 def command_words(spec: RunSpec) -> str:
-    """Return the command of a run, as in a shell."""
+    """Return the command of a run as typed in a shell."""
     return " ".join(filter(None, [spec.runner, typed(spec.arguments)]))
 
 
 async def _end_outdated(call: Call, who: str) -> None:
-    """End the caller's own run if files changed since it started: its outcome is useless."""
+    """Stop the caller's earlier run if files changed since it started, because its results are useless."""
     for one in call.state.unfinished():
         if not (one.is_test_job and one.status in OCCUPYING and call.is_own(one, who)):
             continue
         if await call.services.tests.changed_since(one.started_at or 0):
-            await stop(call, one.id, "files changed since it began, and its caller started a new run")
+            await stop(call, one.id, "files changed since it started, and its caller started a new run")
 
 
 def _not_started(call: Call, job: Evaluation) -> Answer:
-    """Return the answer about a run that waited in vain for another one's end."""
+    """Return the answer about a run that could not start while its caller waited."""
     notes = queue_notes(call, job)
-    call.dispatch(CancelQueued(job.id, "its caller waits no longer"))
+    call.dispatch(CancelQueued(job.id, "its caller stopped waiting"))
     fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": BEHIND}
     return Answer(fields, ok=False)
 
 
-async def describe_job(call: Call, job: Evaluation, asked: Evaluating, *, whole: bool = False) -> Answer:
-    """Return the answer about a run, under way or finished. `whole`: every result, for a report."""
-    kept = call.services.tests.report(job.id)
+async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, whole: bool = False) -> Answer:
+    """Return the answer about a running or finished job. `whole` includes every result, for a report."""
+    job_report = call.services.tests.report(job.id)
     if job.status == "queued":
         return Answer({"evaluationId": job.id, "status": job.status, "notes": queue_notes(call, job)})
-    if kept is None:
+    if job_report is None:
         if job.over and job.failure is None:
             return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
         return _refusal(job) if job.over else Answer({"evaluationId": job.id, "status": job.status})
-    sources = {} if whole else await call.services.work.files.run(call.client, partial(failure_sources, call, kept))
-    fields = report_fields(call, kept, whole=whole, sources=sources)
-    is_detailed = whole or wants_detail(call, asked)
+    sources = (
+        {} if whole else await call.services.work.files.run(call.client, partial(failure_sources, call, job_report))
+    )
+    fields = report_fields(call, job_report, whole=whole, sources=sources)
+    is_detailed = whole or wants_detail(call, arguments)
     if is_detailed:
         fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
     if not job.over:
         about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
-        printed = _output(call, job, Telling(call, None, asked), whole=True) if whole else {}
-        return Answer({**about, **fields, **_progress(kept), **printed})
-    telling = Telling(call, call.services.transcripts.get(job.id), asked)
-    if whole or _shows_output(kept):
-        fields |= _output(call, job, telling, whole=whole)
-    if kept.changed_files:
-        fields["changedDuring"] = list(kept.changed_files[:MAX_FILES])
-    found = call.services.ledger.tests.take_differences(call.who(asked.who), job.id)
-    fields = with_notes(fields, [*job.notes, *found, *_way_to_debug(call, job, kept)])
-    seed = kept.report.finished.hash_seed if kept.report.finished is not None else None
-    if is_detailed or (seed is not None and kept.report.failures):
+        printed = _output(call, job, Telling(call, None, arguments), whole=True) if whole else {}
+        return Answer({**about, **fields, **_progress(job_report), **printed})
+    delivery = Telling(call, call.services.transcripts.get(job.id), arguments)
+    if whole or _shows_output(job_report):
+        fields |= _output(call, job, delivery, whole=whole)
+    if job_report.changed_files:
+        fields["changedDuring"] = list(job_report.changed_files[:MAX_FILES])
+    found = call.services.ledger.tests.take_differences(call.who(arguments.who), job.id)
+    fields = with_notes(fields, [*job.notes, *found, *_way_to_debug(call, job, job_report)])
+    seed = job_report.report.finished.hash_seed if job_report.report.finished is not None else None
+    if is_detailed or (seed is not None and job_report.report.failures):
         fields |= {"hashSeed": seed} if seed is not None else {}
-        fields["repeat"] = repeat_command(kept, call.services.workspace)
+        fields["repeat"] = repeat_command(job_report, call.services.workspace)
     if is_detailed:
-        fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": kept.report.exit_status}
-        fields |= {"sessionKey": kept.job.session_key} if kept.job.session_key else {}
+        fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": job_report.report.exit_status}
+        fields |= {"sessionKey": job_report.job.session_key} if job_report.job.session_key else {}
     if job.status == "done":
-        return await completed(call, Answer(fields, handed_out=telling.handed_out), job.id)
-    fields = {"evaluationId": job.id, **_end(call, job, kept), **fields}
-    return await completed(call, Answer(fields, ok=False, handed_out=telling.handed_out), job.id)
+        return await completed(call, Answer(fields, handed_out=delivery.handed_out), job.id)
+    fields = {"evaluationId": job.id, **_end(call, job, job_report), **fields}
+    return await completed(call, Answer(fields, ok=False, handed_out=delivery.handed_out), job.id)
 
 
-def _way_to_debug(call: Call, job: Evaluation, kept: JobReport) -> list[str]:
-    """Return the note for a caller who requested the debugger."""
-    if DEBUGGER not in kept.job.spec.arguments or not kept.report.failures:
+def _way_to_debug(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
+    """Explain how to evaluate code in the frames of a failure, if the debugger was requested."""
+    if DEBUGGER not in job_report.job.spec.arguments or not job_report.report.failures:
         return []
     return [why_no_frames(call, job.id) or QUERY]
 
@@ -234,12 +239,12 @@ def _refusal(job: Evaluation) -> Answer:
     failure = job.failure
     message = failure.message if failure else "the run was not started"
     return Answer({"evaluationId": job.id, "status": job.status, "reason": "evaluation-failed", "message": message,
-                   "hint": "correct what was given and call again"}, ok=False)  # fmt: skip
+                   "hint": "Correct the arguments and call again."}, ok=False)  # fmt: skip
 
 
-def _progress(kept: JobReport) -> dict[str, object]:
-    """Return how far a run is."""
-    report = kept.report
+def _progress(job_report: JobReport) -> dict[str, object]:
+    """Return the answer fields about the progress of a run."""
+    report = job_report.report
     of = report.counts.collected - report.counts.deselected
     fields: dict[str, object] = {"finished": len(report.results)}
     fields |= {"of": of} if of else {}
@@ -247,26 +252,26 @@ def _progress(kept: JobReport) -> dict[str, object]:
     return fields
 
 
-def _end(call: Call, job: Evaluation, kept: JobReport) -> dict[str, object]:
-    """Return the fields about the end of a run that did not pass."""
-    report, problem = kept.report, kept.report.problem
+def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object]:
+    """Return the answer fields that explain why a run did not pass."""
+    report, error = job_report.report, job_report.report.problem
     fields: dict[str, object] = {"exitStatus": report.exit_status}
-    if kept.limit_passed:
-        fields |= {"reason": "timed-out", "message": f"the run was ended after {kept.limit_passed}"}
-        fields["hint"] = "give a longer limitMs, or run fewer tests"
+    if job_report.limit_passed:
+        fields |= {"reason": "timed-out", "message": f"the run was stopped after {job_report.limit_passed}"}
+        fields["hint"] = "Pass a longer limitMs, or run fewer tests."
     elif job.status == "interrupted":
         fields["reason"] = "interrupted"
-    elif problem is not None and not report.failures:
-        fields |= _of_problem(problem)
+    elif error is not None and not report.failures:
+        fields |= _error_fields(error)
     elif report.exit_status == NO_TESTS_STATUS:
         fields |= {
             "reason": "no-tests",
-            "message": _found_nothing(kept),
-            "hint": "correct paths, or the options in args",
+            "message": _found_nothing(job_report),
+            "hint": "Correct paths, or the options in args.",
         }
     else:
         fields["reason"] = "tests-failed"
-        fields |= {"problem": problem.message} if problem is not None else {}
+        fields |= {"problem": error.message} if error is not None else {}
     if job.status == "interrupted":
         if unfinished := unfinished_in(report):
             fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_FILES])}
@@ -275,19 +280,19 @@ def _end(call: Call, job: Evaluation, kept: JobReport) -> dict[str, object]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _of_problem(problem: RunProblem) -> dict[str, object]:
-    reason = "bad-arguments" if problem.kind == "usage" else "evaluation-failed"
-    if problem.kind.startswith(("no-", "old-")):
+def _error_fields(error: RunProblem) -> dict[str, object]:
+    reason = "bad-arguments" if error.kind == "usage" else "evaluation-failed"
+    if error.kind.startswith(("no-", "old-")):
         reason = "capability-missing"
-    hint = problem.hint or "the last lines of stdout say more"
-    return {"reason": reason, "message": problem.message, "hint": hint}
+    hint = error.hint or "See the last lines of stdout."
+    return {"reason": reason, "message": error.message, "hint": hint}
 
 
-def _found_nothing(kept: JobReport) -> str:
-    spec = kept.job.spec
+def _found_nothing(job_report: JobReport) -> str:
+    spec = job_report.job.spec
     where = f" in {typed(spec.arguments)}" if spec.arguments else ""
-    if kept.report.counts.deselected:
-        return f"no test was left: {kept.report.counts.deselected} were deselected"
+    if job_report.report.counts.deselected:
+        return f"all {job_report.report.counts.deselected} tests were deselected"
     return f"no test was found{where}"
 
 
@@ -297,62 +302,62 @@ def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
     return {**named, **({"frames": frames} if frames else {})}
 
 
-def failure_sources(call: Call, kept: JobReport) -> dict[str, list[str]]:
-    """Return, by test, the code in which its failure is: see `failure_places`. Blocks.
+def failure_sources(call: Call, job_report: JobReport) -> dict[str, list[str]]:
+    """Return the source code where each failure has its cause, by test. See `failure_places`. Blocks.
 
-    Only of the first failures, and only from files that have not changed since the run.
+    Only the first failures are included, and only files that have not changed since the run.
     """
-    workspace, changed = call.services.workspace, set(kept.changed_files)
+    workspace, changed = call.services.workspace, set(job_report.changed_files)
     found: dict[str, list[str]] = {}
-    for test in _failed_tests(kept)[:MOST_WHOLE]:
-        shown: list[str] = []
+    for test in _failed_tests(job_report)[:MOST_WHOLE]:
+        excerpts: list[str] = []
         left = SOURCE_CHARACTERS
-        for place in failure_places(test, workspace):
-            name = _shown(place.file, workspace)
+        for frame in failure_frames(test, workspace):
+            name = _display_path(frame.file, workspace)
             if name in changed:
                 continue
-            is_statement = test.failure is not None and place in test.failure.frames
-            text = excerpt_of(Path(place.file), place.line, is_marked=is_statement)
+            is_statement = test.failure is not None and frame in test.failure.frames
+            text = excerpt_of(Path(frame.file), frame.line, is_marked=is_statement)
             # A function is never cut: of two functions the second is left out if both are too long.
-            if text and (not shown or len(text) <= left):
-                shown.append(f"{name}:{place.line} in {place.function}\n{call.services.log.without_secrets(text)}")
+            if text and (not excerpts or len(text) <= left):
+                excerpts.append(f"{name}:{frame.line} in {frame.function}\n{call.services.log.without_secrets(text)}")
                 left -= len(text)
-        if shown:
-            found[test.nodeid] = shown
+        if excerpts:
+            found[test.nodeid] = excerpts
     return found
 
 
-def failure_places(test: TestFinished, workspace: Path) -> list[FailureFrame]:
-    """Return where the cause of a failure can be seen.
+def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
+    """Return the frames whose code most likely has the cause of a failure.
 
-    That is the innermost frame of the project outside the test's own file. A wrong value fails in the test itself: then
-    the functions are meant that the failed statement called, the last called first, at most two.
+    That is the innermost frame of the project outside the test's own file. If a value is wrong in the test itself,
+    these are the functions that the failed statement called, last call first, at most two.
     """
     failure = test.failure
     if failure is None:
         return []
-    own = [frame for frame in failure.frames if _is_own(frame, workspace)]
-    outside = [frame for frame in own if frame.file != test.file]
-    if outside and own[0] is outside[0]:
+    project_frames = [frame for frame in failure.frames if _is_in_project(frame, workspace)]
+    outside = [frame for frame in project_frames if frame.file != test.file]
+    if outside and project_frames[0] is outside[0]:
         return outside[:1]
-    return [one for one in failure.called if _is_own(one, workspace)][:MOST_CALLED] or outside[:1]
+    return [one for one in failure.called if _is_in_project(one, workspace)][:MOST_CALLED] or outside[:1]
 
 
-def _failed_tests(kept: JobReport) -> list[TestFinished]:
-    """Return the failed tests in their order, each once."""
-    return list({one.nodeid: one for one in reversed(kept.report.failures)}.values())[::-1]
+def _failed_tests(job_report: JobReport) -> list[TestFinished]:
+    """Return the failed tests in order, without duplicates."""
+    return list({one.nodeid: one for one in reversed(job_report.report.failures)}.values())[::-1]
 
 
 def report_fields(
-    call: Call, kept: JobReport, *, whole: bool = False, sources: Mapping[str, list[str]] | None = None
+    call: Call, job_report: JobReport, *, whole: bool = False, sources: Mapping[str, list[str]] | None = None
 ) -> dict[str, object]:
-    """Return the counts and the failures of a report under the keys of an answer.
+    """Return the counts and failures of a report as answer fields.
 
-    `sources`: by test, the code to show with its failure.
+    `sources` has the code to add to failures, by test.
     """
-    report, workspace = kept.report, call.services.workspace
+    report, workspace = job_report.report, call.services.workspace
     counts = asdict(report.counts)
-    fields: dict[str, object] = {} if kept.job.spec.runner == "pytest" else {"runner": kept.job.spec.runner}
+    fields: dict[str, object] = {} if job_report.job.spec.runner == "pytest" else {"runner": job_report.job.spec.runner}
     for key in COUNTS:
         if counts[key] or key in ALWAYS:
             fields[key] = counts[key]
@@ -360,22 +365,22 @@ def report_fields(
         rows = [_whole_row(one, workspace) for one in report.results]
         fields["results"] = fit(rows, budget(call))[0]
         return fields
-    failures = _failed_tests(kept)
+    failures = _failed_tests(job_report)
     first = [failure_row(one, workspace, (sources or {}).get(one.nodeid, ())) for one in failures[:MOST_WHOLE]]
     others = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MAX_RESULTS]]
-    shown = [*first, *others]
-    if shown:
-        fields["results"], note, left = fit(shown, budget(call))
-        left += len(failures) - len(shown)
+    displayed = [*first, *others]
+    if displayed:
+        fields["results"], note, left = fit(displayed, budget(call))
+        left += len(failures) - len(displayed)
         fields |= {"omitted": left} if left else {}
         fields |= {"notes": [note.partition(":")[0]]} if note else {}
     return fields
 
 
 def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()) -> dict[str, object]:
-    """Return a failed test with its first failure, the code behind it, and the project's frames innermost first."""
+    """Return a failed test with its first failure, its source code, and the project's frames, innermost first."""
     failure = test.failure
-    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
+    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
     if failure is None:
         return row
     if failure.phase not in ("call", "collect"):
@@ -383,11 +388,11 @@ def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()
     if failure.part:
         row["subtest"] = failure.part
     row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
-    own = [frame for frame in failure.frames if _is_own(frame, workspace)]
-    if frames := [_frame_words(one, workspace) for one in own if one.file != test.file][:MAX_FRAMES]:
+    project_frames = [frame for frame in failure.frames if _is_in_project(frame, workspace)]
+    if frames := [_frame_words(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
         row["frames"] = frames
-    if own and own[0].locals:
-        row["locals"] = ", ".join(f"{name}={text}" for name, text in [*own[0].locals.items()][:MAX_LOCALS])
+    if project_frames and project_frames[0].locals:
+        row["locals"] = ", ".join(f"{name}={text}" for name, text in [*project_frames[0].locals.items()][:MAX_LOCALS])
     if sources:
         row["source"] = "\n".join(sources)
     if causes := [cut(f"{one.type}: {one.message}", SHORT_CHARACTERS) for one in failure.chain]:
@@ -399,7 +404,7 @@ def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()
 
 
 def _short_row(test: TestFinished, workspace: Path) -> dict[str, object]:
-    row = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
+    row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
     if test.failure is not None:
         row["message"] = cut(_message(test.failure).partition("\n")[0], SHORT_CHARACTERS)
     return row
@@ -412,8 +417,8 @@ def _message(failure: TestFailure) -> str:
 
 
 def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return a test with all facts for a report."""
-    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_place(test, workspace)}
+    """Return a test with all details for a report."""
+    row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
     row["seconds"] = round(test.seconds, 6)
     if test.reason:
         row["reason"] = test.reason
@@ -423,57 +428,57 @@ def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
     return row
 
 
-def _place(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return the line at which a test failed in its file, else that of its definition; the file if its id lacks it."""
+def _location(test: TestFinished, workspace: Path) -> dict[str, object]:
+    """Return the line of a failure, or else of the test's definition, and the file unless the test's id has it."""
     failure = test.failure
     inside = [frame.line for frame in failure.frames if frame.file == test.file] if failure is not None else []
     line = inside[0] if inside else test.line
-    file = _shown(test.file, workspace) if test.file else ""
-    place: dict[str, object] = {} if not file or test.nodeid.startswith(file) else {"file": file}
-    return place | ({"line": line} if line is not None else {})
+    file = _display_path(test.file, workspace) if test.file else ""
+    location: dict[str, object] = {} if not file or test.nodeid.startswith(file) else {"file": file}
+    return location | ({"line": line} if line is not None else {})
 
 
-def _is_own(frame: FailureFrame, workspace: Path) -> bool:
+def _is_in_project(frame: FailureFrame, workspace: Path) -> bool:
     installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
     return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
 
 
 def _frame_words(frame: FailureFrame, workspace: Path) -> str:
-    return f"{_shown(frame.file, workspace)}:{frame.line} in {frame.function}"
+    return f"{_display_path(frame.file, workspace)}:{frame.line} in {frame.function}"
 
 
-def _shown(file: str, workspace: Path) -> str:
+def _display_path(file: str, workspace: Path) -> str:
     path = Path(file)
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
 
 
-def _shows_output(kept: JobReport) -> bool:
-    """Return true if the terminal's text is wanted, or tells what nothing else does."""
-    report = kept.report
+def _shows_output(job_report: JobReport) -> bool:
+    """Return whether an option requested terminal output, or the output is the only explanation."""
+    report = job_report.report
     if not report.results or (report.problem is not None and not report.failures):
         return True
-    options = [one.partition("=")[0] for one in kept.job.spec.arguments if one.startswith("-")]
+    options = [one.partition("=")[0] for one in job_report.job.spec.arguments if one.startswith("-")]
     return any(one not in SILENT and one[:2] not in ("-k", "-m", "-n", "-p", "-o") for one in options)
 
 
-def _output(call: Call, job: Evaluation, telling: Telling, *, whole: bool) -> dict[str, object]:
-    """Return the text of the terminal from its end."""
+def _output(call: Call, job: Evaluation, delivery: Telling, *, whole: bool) -> dict[str, object]:
+    """Return the end of the terminal output."""
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:
         return {}
     most = budget(call) if whole else budget(call) // 2
     text = tail(transcript.out.last(most).text, most).text
-    telling.reach("stdout", transcript.out.total)
+    delivery.reach("stdout", transcript.out.total)
     return {"stdout": text} if text else {}
 
 
 def trace_of_tests(call: Call, job: str) -> StackTrace | None:
-    """Return the stack trace of the first failure of a run; None without one.
+    """Return the stack trace of the first failure of a run, or None if there is none.
 
-    If code can be evaluated in the frames of a failure, it is that one, and its frames have numbers.
+    A failure in whose frames code can be evaluated has priority, and its frames are numbered.
     """
-    kept, process = call.services.tests.report(job), call.services.tests.failure.of(job)
-    failures = [one for one in kept.report.failures if one.failure is not None] if kept is not None else []
+    job_report, process = call.services.tests.report(job), call.services.tests.failure.of(job)
+    failures = [one for one in job_report.report.failures if one.failure is not None] if job_report is not None else []
     found = next((one for one in failures if process is not None and one.nodeid == process.nodeid), None)
     found = found or next(iter(failures), None)
     if found is None or found.failure is None:
@@ -490,7 +495,7 @@ def trace_of_tests(call: Call, job: str) -> StackTrace | None:
 
 
 def _numbered(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...]:
-    """Number frames from 0 on. Those before `start` are no frames: the place of a syntax error is one."""
+    """Number frames from 0. Entries before `start`, such as the position of a syntax error, are not frames."""
     return tuple(replace(one, number=at - start if at >= start else None) for at, one in enumerate(frames))
 
 
@@ -498,7 +503,7 @@ def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame
     return tuple(
         StackFrame(
             f"{one.function} ({one.file}:{one.line})", one.file, one.line, one.function,
-            tooling=not _is_own(one, workspace), locals=one.locals,
+            tooling=not _is_in_project(one, workspace), locals=one.locals,
         )
         for one in frames
     )  # fmt: skip
@@ -508,7 +513,7 @@ def failed_last(call: Call) -> tuple[tuple[str, ...], Path]:
     """Return the ids of the tests that failed in the last run, and the directory to which they are relative.
 
     Raises:
-        RefusedError: there was no run, or it is forgotten, or nothing failed.
+        RefusedError: no run is known, or nothing failed.
     """
     last = last_report(call)
     if last is not None:
@@ -516,9 +521,9 @@ def failed_last(call: Call) -> tuple[tuple[str, ...], Path]:
         names = [one.nodeid for one in last.report.failures] + ([stopped.nodeid] if stopped and stopped.nodeid else [])
         if names:
             return tuple(dict.fromkeys(names)), last.job.spec.directory
-    raise refused("no-tests", "no test failed in the last run", hint="run the tests without failed")
+    raise refused("no-tests", "no test failed in the last run", hint="Run the tests without failed.")
 
 
 def last_report(call: Call) -> JobReport | None:
-    """Return the report of the last finished run that somebody requested."""
-    return next((kept for _, kept in call.services.tests.finished() if kept.report.results), None)
+    """Return the report of the last finished run that a caller requested."""
+    return next((job_report for _, job_report in call.services.tests.finished() if job_report.report.results), None)

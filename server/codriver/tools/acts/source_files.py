@@ -1,4 +1,4 @@
-"""Source files that a caller names to be loaded."""
+"""Read source files that a caller asks to load."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
-"""The rules for a file to load: any place that its caller names, as the caller could as well send the text."""
+"""Limits for a file to load. Links may lead anywhere, because the caller could send the text just as well."""
 
 
 def _file_unreadable(path: str, why: str) -> RefusedError:
-    """Return the file to load cannot be read."""
+    """Return the refusal to load a file that cannot be read."""
     return refused(
         "file-unreadable",
         f"cannot read {path}: {why}",
-        hint="give a path that is absolute or relative to the workspace, to a UTF-8 text file",
+        hint="Pass the path of a UTF-8 text file, absolute or relative to the workspace.",
     )
 
 
 def read_source(path: Path) -> str:
-    """Return the text of a file that is to be loaded.
+    """Return the text of a file to load.
 
     Raises:
         RefusedError: the file cannot be read.
     """
     try:
-        return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so the mark is left out
+        return files.read_text(path, FILE)  # without the byte order mark, which REPLs would read as code
     except UnicodeDecodeError as error:
         raise _file_unreadable(str(path), "it is not UTF-8") from error
-    except (OSError, ValueError) as error:  # a path with a null byte is no path
+    except (OSError, ValueError) as error:  # ValueError: the path contains a null byte
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise _file_unreadable(str(path), why or "it cannot be opened") from error

@@ -1,6 +1,6 @@
-"""The submission of code to a session: within the bound of a client's waiting code, its transcript open.
+"""Submit code to a session: check the limits of waiting code, open the transcript, and send the request.
 
-Code can be evaluated in the frames of a session's newest failure, by code or by a test.
+Code can also be evaluated in the frames of a session's last failure.
 """
 
 from __future__ import annotations
@@ -27,129 +27,130 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES_OF_A_CLIENT = 32 * 2**20
-"""Two of the longest messages that are read unless `maxLineBytes` says otherwise."""
+"""Maximum bytes of one client's unfinished code: two of the longest messages that are read by default."""
 MAX_BYTES = 128 * 2**20
 SURE_BYTES = 64 * 1024
-"""The bytes that a client may always have waiting, whatever the others have: 32 MiB for the most clients."""
+"""Bytes that a client may always have waiting, whatever other clients have: 32 MiB for the maximum of clients."""
 EVALUATION_BYTES = 8 * 1024
-"""An evaluation weighs this much beside its code, so that their number has a bound too."""
+"""Bytes counted for an evaluation in addition to its code, so that their number is limited as well."""
 FORM_BYTES = 200
 
 
 def _too_much_code(waiting: int, most: int, whose: str) -> RefusedError:
-    """Return the refusal that the code would exceed the most that a client, or all of them, may have waiting."""
+    """Return the refusal of code that exceeds the limit for one client or for all."""
     return refused(
         "too-much-code",
-        f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and {most:,} are the most "
-        "that is allowed",
-        hint="wait for evaluations to end, or end some with interrupt_evaluation; load_file keeps code in a file",
+        f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and the limit is {most:,}",
+        hint="Wait for evaluations to finish, or stop some with interrupt_evaluation. Load large code with load_file.",
         details={"waiting": waiting, "most": most},
     )
 
 
-def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) -> None:
-    """Check that one more request may wait beside the unfinished. A client without any may send a request of any size.
+def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request) -> None:
+    """Check that one more request fits the limits of unfinished code.
+
+    A client without unfinished requests may send one of any size.
 
     Raises:
-        RefusedError: the request would be too much.
+        RefusedError: the request exceeds a limit.
     """
-    own = total = 0
+    of_client = total = 0
     for evaluation in unfinished:
         if evaluation.request is not None:
-            held = weight(evaluation.request)
-            total += held
-            own += held if evaluation.client == client else 0
+            size = weight(evaluation.request)
+            total += size
+            of_client += size if evaluation.client == client else 0
     more = weight(request)
-    if own and own + more > MAX_BYTES_OF_A_CLIENT:
-        raise _too_much_code(own, MAX_BYTES_OF_A_CLIENT, "this client")
-    if own + more > SURE_BYTES and total and total + more > MAX_BYTES:
+    if of_client and of_client + more > MAX_BYTES_OF_A_CLIENT:
+        raise _too_much_code(of_client, MAX_BYTES_OF_A_CLIENT, "this client")
+    if of_client + more > SURE_BYTES and total and total + more > MAX_BYTES:
         raise _too_much_code(total, MAX_BYTES, "all clients")
 
 
 def weight(request: Request) -> int:
-    """Return the bytes that a queued request holds, without walking through its forms."""
+    """Return the approximate size of a queued request in bytes, without visiting its forms."""
     code = sys.getsizeof(request.code)
     return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
 
 
 MOST_ELEMENTS, MOST_LEVELS = 100_000, 1000
-"""The most of a collection that can be asked for."""
+"""Maximum elements and levels of a collection that a client can request."""
 
 
 def default_limits(call: Call, target: Target) -> PrintLimits | None:
-    """Return the print limits for a client that gives none; None: the settings' count."""
+    """Return the print limits for clients that pass none, or None for those of the settings."""
     if not traits_of(call.client_name).reads_whole:
         return None
-    # Python prints every collection to an end; a sequence of Lisp may have none.
+    # Collections of Python are finite when printed; a sequence of Lisp may be infinite.
     return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
 
 
 def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
-    """Refuse a request that would wait for an evaluation whose caller, the same, was answered that it runs.
+    """Refuse a request that would wait for an evaluation of the same caller that is known to run.
 
     Raises:
         RefusedError: the caller has such an evaluation.
     """
     state = call.services.core.state
-    place = place_of(kind, target.session.name)
-    queue = queue_at(state, target.repl.id, place)
+    queue_key = place_of(kind, target.session.name)
+    queue = queue_at(state, target.repl.id, queue_key)
     for one in state.unfinished():
         if one.is_answered and one.status in OCCUPYING and queue_of(state, one) == queue and call.is_own(one, who):
             since_s = max(0, call.services.now() - (one.started_at or 0)) // 1000
-            how = "waits for input" if one.status == "needs-input" else "runs"
+            how = "has been waiting for input" if one.status == "needs-input" else "has been running"
             raise refused(
                 "busy",
-                f"the code was not sent, and does not run, now or later: your own evaluation {one.id} {how} in "
-                f"{target.repl.key}, for {since_s} s",
+                f"the code was not sent and will not run: your evaluation {one.id} {how} in "
+                f"{target.repl.key} for {since_s} s",
                 hint=", or ".join(ways_out(call, one)),
                 details={"evaluationId": one.id},
             )
 
 
 def begin(call: Call, target: Target, who: str, request: Request) -> None:
-    """Ask for an evaluation, whose texts are kept from then on.
+    """Send an evaluation, and record its code and output from now on.
 
     Raises:
-        RefusedError: too much waits already, or the evaluation would wait for its own caller.
+        RefusedError: too much code is waiting, or the evaluation would wait for its own caller.
     """
     state = call.services.core.state
     if state.live:
         if not request.background:
             check_free(call, target, who, kind=request.kind)
-        check_room(state.unfinished(), call.client, request)
+        check_limits(state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    place = (request.session, request.namespace, request.frame, request.file, request.cell)
-    asked = (target.repl.id, *place, request.kind, code)
-    shown = f"load-file {request.file}" if request.file and request.cell is None else request.code
+    location = (request.session, request.namespace, request.frame, request.file, request.cell)
+    source = (target.repl.id, *location, request.kind, code)
+    displayed_code = f"load-file {request.file}" if request.file and request.cell is None else request.code
     call.evaluations.append(request.id)
-    transcript = call.services.transcripts.open(request.id, asked, shown)
+    transcript = call.services.transcripts.open(request.id, source, displayed_code)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)
     for sent in call.services.hooks.sent:
         sent(call, target.repl, target.session, request)
 
 
 def _no_frame(why: str) -> RefusedError:
-    """Return the refusal that the session has no frame to evaluate in."""
+    """Return the refusal to evaluate in a frame."""
     return refused(
         "no-frame", f"there is no frame to evaluate in: {why}", hint='status with about: "error" numbers the frames'
     )
 
 
 def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
-    """Return the evaluation of a session that failed last, of any kind, or of any but runs of tests."""
-    own = (target.repl.id, target.session.name)
+    """Return the evaluation of a session that failed last. With `kind`, runs of tests are ignored."""
+    session = (target.repl.id, target.session.name)
     failed = [
         one
         for one in state.evaluations.values()
-        if one.status == "failed" and (one.repl, one.session) == own and not (kind and one.kind == "run-tests")
+        if one.status == "failed" and (one.repl, one.session) == session and not (kind and one.kind == "run-tests")
     ]
-    # The error whose frames are looked at stays the last one.
+    # Evaluating in the frames of an error does not replace it as the last one.
     failed = [one for one in failed if not one.is_in_frame]
     return max(failed, key=lambda one: (one.finished_at or 0, one.number), default=None)
 
 
-def keeps_test(state: State, run: Evaluation) -> bool:
-    """Return true if the REPL has the frames of a run of tests: no other run has started there since."""
+def has_test_frames(state: State, run: Evaluation) -> bool:
+    """Return whether a REPL still has the frames of a test run, because no other run has started there since."""
     repl = state.repls.get(run.repl)
     runs = [one for one in state.evaluations.values() if one.kind == "run-tests" and one.repl == run.repl]
     newest = max((one for one in runs if not one.is_fresh), key=lambda one: one.number, default=None)
@@ -157,17 +158,18 @@ def keeps_test(state: State, run: Evaluation) -> bool:
 
 
 def has_frames(target: Target) -> bool:
-    """Return true if code can be evaluated in the frames of this REPL's errors."""
+    """Return whether code can be evaluated in the frames of this REPL's errors."""
     profile = target.repl.profile
     return profile is not None and "frame" in profile.capabilities
 
 
 def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
-    """The fields of a request that is evaluated in the given frame of the session's newest failure.
+    """Return the request fields for evaluating in a numbered frame of the session's last failure.
 
     Raises:
-        CapabilityMissingError: the REPL keeps no frames.
-        RefusedError: there is no failure, or the REPL does not have its frames.
+        CapabilityMissingError: the REPL retains no frames.
+
+        RefusedError: nothing failed, or the REPL no longer has the frames.
     """
     profile = target.repl.profile
     if not has_frames(target):
@@ -178,7 +180,7 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
     if failed.kind != "run-tests":
         return {"frame": number}
     if failed.is_fresh:
-        raise _no_frame("the tests that failed ran in a new process, which has ended")
-    if not keeps_test(call.state, failed):
-        raise _no_frame("other tests ran in this REPL since: run the one that fails again")
+        raise _no_frame("the failed tests ran in a separate process, which has ended")
+    if not has_test_frames(call.state, failed):
+        raise _no_frame("other tests have run in this REPL since: run the failed test again")
     return {"frame": number, "is_in_test": True}

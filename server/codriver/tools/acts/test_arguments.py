@@ -1,4 +1,4 @@
-"""The arguments of `run_tests`, and the command of a Python run that they ask for."""
+"""Arguments of `run_tests`, and the command line of a Python run that they describe."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 SOURCES: Final = "src"
-"""The directory with a distribution's packages, if there is one."""
+"""Directory of a distribution's packages, if it has one."""
 MAX_PATHS: Final = 1000
 MAX_ARGS: Final = 200
 
 
 def _as_variables(given: object) -> object:
-    """Return variables by name, of a list of `NAME=value`, which clients with strict schemas send."""
+    """Convert a list of `NAME=value`, as sent by clients with strict schemas, to a dictionary."""
     if not isinstance(given, list) or not all(isinstance(one, str) and "=" in one[1:] for one in given):
         return given
     return {name: value for name, _, value in (one.partition("=") for one in given)}
@@ -41,7 +41,7 @@ Variables = Annotated[
 class TestArguments(Evaluating):
     """Arguments of `run_tests`."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # or pytest would collect it as a test
 
     FILES: ClassVar[frozenset[str]] = Evaluating.FILES | {"namespace", "affected_by"}
 
@@ -69,33 +69,33 @@ class TestArguments(Evaluating):
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run goes on."
     )
     namespace: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """One more path."""
+    """Earlier name of an entry of `paths`."""
     test: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """One test of the namespace."""
     match: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """As pytest's -k."""
+    """The expression of pytest's `-k`."""
     fresh: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether the run has to be a plain new process."""
+    """Whether to start a new process instead of copying a prepared one."""
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
     passed: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether to list the passed tests of a Lisp, too."""
+    """Whether to list passed tests, too, in Lisp."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether to give every result, and the time of each test, for a report: for `codriver test`."""
+    """Whether to return every result with its duration, as `codriver test` needs for its report."""
     junit: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """The absolute path at which pytest writes JUnit XML: for `codriver test`."""
+    """Absolute path of the JUnit XML file that pytest writes, for `codriver test`."""
 
     @property
     def all_paths(self) -> tuple[str, ...]:
-        """Return the paths, among them the one given by its earlier name."""
+        """Return the paths, including the one passed as `namespace`."""
         return (*self.paths, *([self.namespace] if self.namespace else []))
 
     @property
     def is_interrupted_late(self) -> bool:
-        """Return whether the end of the wait ends the run, too."""
+        """Return whether the run is stopped when the call stops waiting."""
         return self.on_timeout == "interrupt"
 
     def run_limit_ms(self, wait_ms: int) -> int | None:
-        """Return the time after which the run is ended, in ms. `wait_ms`: how long the call waits."""
+        """Return the time limit of the run in milliseconds, for a call that waits `wait_ms`."""
         return wait_ms if self.limit_ms is None and self.is_interrupted_late else self.limit_ms
 
 
@@ -103,7 +103,7 @@ def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> P
     """Return the working directory of a run. Blocks.
 
     Raises:
-        RefusedError: there is no such directory.
+        RefusedError: the directory does not exist.
     """
     if arguments.directory is None:
         return default
@@ -112,13 +112,13 @@ def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> P
         raise refused(
             "bad-arguments",
             f"there is no directory {arguments.directory!r}",
-            hint="directory is relative to the workspace, as backend for cd backend && pytest",
+            hint='Pass a directory relative to the workspace, such as "backend" for cd backend && pytest.',
         )
     return directory
 
 
 def command_of(arguments: TestArguments, workspace: Path, directory: Path, failed: Sequence[str] = ()) -> list[str]:
-    """Return the arguments for pytest, the options first. Blocks: paths are looked up. `failed`: tests to run."""
+    """Return the arguments for pytest, options first. `failed` are the tests to run if no path is given. Blocks."""
     command = list(arguments.args)
     if arguments.match:
         command += ["-k", arguments.match]
@@ -130,7 +130,7 @@ def command_of(arguments: TestArguments, workspace: Path, directory: Path, faile
 
 
 def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -> list[str]:
-    """Return the files, directories and tests to run, as pytest takes them; empty for all. Blocks."""
+    """Return the files, directories and tests to run, in pytest's notation, or an empty list for all. Blocks."""
     paths = [path_of(path, workspace, directory) for path in arguments.all_paths]
     if arguments.test and paths:
         paths[-1] = f"{paths[-1]}::{arguments.test.replace('.', '::')}"
@@ -138,7 +138,7 @@ def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -
 
 
 def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
-    """Return arguments for pytest as unittest, or Django's test command, takes them; unknown options stay."""
+    """Convert arguments of pytest to those of unittest or Django's test command. Unknown options are unchanged."""
     found: list[str] = []
     options = iter(arguments)
     for one in options:
@@ -156,7 +156,7 @@ def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
 
 
 def path_of(given: str, workspace: Path, directory: Path) -> str:
-    """Return a path, node id or module as pytest takes it in a directory; a path that nothing matches as given."""
+    """Convert a path, node id or module name to pytest's notation in a directory. Unknown paths are unchanged."""
     file, separator, rest = given.partition("::")
     path = Path(file)
     if file and not path.is_absolute() and not (directory / path).exists() and (workspace / path).exists():
@@ -171,7 +171,10 @@ def _is_dotted(name: str) -> bool:
 
 
 def _modules(name: str, workspace: Path, directory: Path) -> Iterator[str]:
-    """Find the files of a module, and of those that the beginning of the name stands for: a test there is the rest."""
+    """Yield the files of a module.
+
+    If only a prefix of the name is a module, the rest names a test in it.
+    """
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         for root in (directory, directory / SOURCES, workspace, workspace / SOURCES):

@@ -1,12 +1,11 @@
-"""The interpreter, directory and variables of a test run.
+"""Find the interpreter, directory and environment variables of a test run.
 
-A run belongs to the chosen session: it uses the interpreter, the directory and the starting environment of that
-session's process, and never the process itself. Without such a session, the project's own environment is used, as for
-the embedded REPL.
+A run uses the interpreter, the directory and the initial environment variables of the chosen session's process, but
+never runs in that process. Without such a session, it uses the environment of the embedded REPL.
 
-A REPL that was found by a file must not choose a program. So the interpreter of a session counts only if the operating
-system says that the REPL's own process runs it, and if the user has accepted the workspace. Otherwise the REPL itself
-has to start the run.
+A REPL that was found through a file must not choose a program. The interpreter of a session is used only if the
+operating system confirms that the REPL's own process runs it, and if the user has accepted the workspace. Otherwise the
+REPL itself has to start the run.
 """
 
 from __future__ import annotations
@@ -38,40 +37,41 @@ if TYPE_CHECKING:
 
 PROCESSES: Final = Path("/proc")
 PROCESS_RULES: Final = Rules(Links.ANY, 4 * files.MEBIBYTE)
-"""Rules for reading the command and the variables of a process; Linux limits both together to 6 MB by default."""
+"""Limits for reading the command line and environment of a process. Linux limits both together to 6 MB by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestEnvironment:
-    """Where a test run gets its interpreter, directory and variables from."""
+    """The interpreter, directory and environment variables of a test run."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # or pytest would collect it as a test
 
     python: str
     directory: Path
     variables: Mapping[str, str]
     session_key: str = ""
-    """The key of the session; empty for the project's own environment."""
+    """Key of the session, or empty for the project's environment."""
     caution: str | None = None
-    """A warning if the interpreter may lack the project's packages."""
+    """Warning that the interpreter may lack the project's packages."""
 
 
 async def project_environment(call: Call) -> TestEnvironment:
-    """Return the environment in which the embedded REPL would start.
+    """Return the environment of the embedded REPL.
 
     Raises:
-        CapabilityMissingError: the user has not accepted the workspace, whose plugins a run would execute.
-        RecipeError: there is no interpreter.
+        CapabilityMissingError: the user has not accepted the workspace, and a run would execute its plugins.
+
+        RecipeError: no interpreter was found.
     """
     services = call.services
     recipe = await services.work.files.run(call.client, partial(services.recipe_of, PYTHON_KIND.repl))
     if why := recipe.withheld.get("test"):
-        raise CapabilityMissingError("test", why, message="no test was run, as this workspace is not accepted")
+        raise CapabilityMissingError("test", why, message="no test was run because this workspace is not accepted")
     return TestEnvironment(recipe.command[0], services.workspace, recipe.env, caution=recipe.caution)
 
 
 async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
-    """Return the environment of a session's process; None if only the REPL itself can start that interpreter.
+    """Return the environment of a session's process, or None if only the REPL can start its interpreter.
 
     Raises:
         CapabilityMissingError: see `project_environment`.
@@ -88,15 +88,18 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
 
 
 def _of_process(repl: Repl, process_id: int, workspace: Path) -> TestEnvironment | None:
-    """Read the environment of the process that serves a REPL; None unless it runs here, for this user. Blocks."""
-    folder = PROCESSES / str(process_id)
+    """Read the environment of the process that serves a REPL. Blocks.
+
+    The result is None if the process belongs to another user, or does not serve that REPL.
+    """
+    process_directory = PROCESSES / str(process_id)
     with suppress(OSError, ValueError):
-        if not (is_mine(folder.stat().st_uid) and (repl.owned or _serves(process_id, repl.address or ""))):
+        if not (is_mine(process_directory.stat().st_uid) and (repl.owned or _serves(process_id, repl.address or ""))):
             return None
-        pairs = [one.partition(b"=") for one in _words(folder / "environ") if b"=" in one]
+        pairs = [one.partition(b"=") for one in _words(process_directory / "environ") if b"=" in one]
         variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
-        program = next(iter(_words(folder / "cmdline")), b"")
-        python = _interpreter(folder, os.fsdecode(program), variables)
+        program = next(iter(_words(process_directory / "cmdline")), b"")
+        python = _interpreter(process_directory, os.fsdecode(program), variables)
         root = repl.profile.project_root if repl.profile is not None else None
         is_inside = bool(root) and Path(root or "").is_relative_to(workspace) and Path(root or "").is_dir()
         directory = Path(root or "") if is_inside else workspace
@@ -109,24 +112,24 @@ def _words(file: Path) -> list[bytes]:
 
 
 def _serves(process_id: int, address: str) -> bool:
-    """Check that a process listens at the address of a REPL; a kernel names its connection file in its command."""
-    _, place = split_address(address)
-    if place.endswith(".json"):
-        found = find_process(place)
+    """Return whether a process listens at the address of a REPL. A kernel is recognised by its connection file."""
+    _, location = split_address(address)
+    if location.endswith(".json"):
+        found = find_process(location)
         return found is not None and found.id == process_id
-    port = place.rpartition(":")[2]
+    port = location.rpartition(":")[2]
     listening = {f"socket:[{inode}]" for inode, at in listening_sockets().items() if at.rpartition(":")[2] == port}
     open_files = (PROCESSES / str(process_id) / "fd").iterdir()
     return any(str(file.readlink()) in listening for file in open_files)
 
 
-def _interpreter(folder: Path, program: str, variables: Mapping[str, str]) -> str:
-    """Return the path by which a process started its interpreter, and so found its environment's packages.
+def _interpreter(process_directory: Path, program: str, variables: Mapping[str, str]) -> str:
+    """Return the path with which a process started its interpreter, and which determines its packages.
 
-    A program of another name, and a process that changed its title, are known by their virtual environment, or else by
-    the executable that runs.
+    If the command line does not name the running executable, the path in its virtual environment is used, or else the
+    executable itself.
     """
-    running = os.path.realpath(folder / "exe")
+    running = os.path.realpath(process_directory / "exe")
     named = program if os.sep in program else shutil.which(program, path=variables.get("PATH")) or ""
     if named and not os.path.isabs(named):  # noqa: PTH117  # as the process gives it
         named = os.path.join(variables.get("PWD", ""), named)  # noqa: PTH118  # as above

@@ -1,4 +1,4 @@
-"""Code in the frames of the last failed test of Python: the process of its run is kept for it."""
+"""Evaluate code in the frames of the last failed Python test, whose process is retained for this purpose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codriver.core.values import TEST_JOBS, Request
 from codriver.errors import refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.testing.kept_failure import FrameCode
-from codriver.tools.acts.submission import check_room
+from codriver.tools.acts.submission import check_limits
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
@@ -18,26 +18,28 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 QUERY = "evaluate_code with frame: 0 evaluates code where it failed, frame: 1 in its caller"
-GONE = "its process has ended: it is kept until the next run of tests, for ten minutes at most"
+GONE = "its process has ended; it is retained until the next run of tests, for at most ten minutes"
 
 
 def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Evaluation | None:
-    """Return the test run that is a caller's last failure; None if that is an evaluation, or there is none.
+    """Return the test run that is a caller's last failure, or None if the last failure is something else.
 
-    `session_key`: a session to which the failure belongs; None for any.
+    `session_key` limits the search to failures of one session.
     """
     is_command_line = call.client_name.startswith(COMMAND_NAME_PREFIX)
 
     def is_candidate(one: Evaluation) -> bool:
-        # The command line connects anew for each call. Of other clients, one may have the name of one that has left.
+        # The command line connects for each call. Another client may have the same name as one that disconnected.
         is_of_earlier_connection = is_command_line and one.who == who and one.client not in call.state.clients
         if one.status != "failed" or one.is_in_frame or not (is_of_earlier_connection or call.is_own(one, who)):
             return False
         if not one.is_job:
             return session_key is None or call.state.key_of(one) == session_key
-        kept = call.services.tests.report(one.id)
+        job_report = call.services.tests.report(one.id)
         return (
-            kept is not None and kept.job.purpose == "tests" and session_key in (None, TEST_JOBS, kept.job.session_key)
+            job_report is not None
+            and job_report.job.purpose == "tests"
+            and session_key in (None, TEST_JOBS, job_report.job.session_key)
         )
 
     failed = [one for one in call.state.evaluations.values() if is_candidate(one)]
@@ -46,29 +48,31 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
 
 
 def why_no_frames(call: Call, run: str) -> str:
-    """Return why code cannot be evaluated in the frames of a run; nothing if it can."""
+    """Return why code cannot be evaluated in the frames of a run, or an empty string if it can."""
     if call.services.tests.failure.of(run) is not None:
         return ""
-    kept = call.services.tests.report(run)
-    finished = kept.report.finished if kept is not None else None
+    job_report = call.services.tests.report(run)
+    finished = job_report.report.finished if job_report is not None else None
     return f"no frames: {(finished.not_kept if finished is not None else '') or GONE}"
 
 
 def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:
-    """Start to evaluate code in a frame of a failed run; the id of the evaluation.
+    """Start evaluating code in a frame of a failed run, and return the evaluation's id.
 
     Raises:
-        RefusedError: the process of the run is not kept, or has fewer frames.
+        RefusedError: the process of the run has ended, or it has fewer frames.
     """
     process = call.services.tests.failure.of(run.id)
     if process is None:
         raise _no_frame(why_no_frames(call, run.id))
     if frame >= len(process.frames):
-        raise _no_frame(f"there is no frame {frame}: the failure has {len(process.frames)}, 0 is the innermost")
+        raise _no_frame(
+            f"there is no frame {frame}: the failure has {len(process.frames)} frames, and 0 is the innermost"
+        )
     identity = evaluation_queue.next_id(call.state)
     job = FrameCode(run.id, frame, code)
     request = Request(identity, code, frame=frame, description=description, job=job)
-    check_room(call.state.unfinished(), call.client, request)
+    check_limits(call.state.unfinished(), call.client, request)
     call.evaluations.append(identity)
     transcript = call.services.transcripts.open(identity, code=code)
     call.dispatch(StartJob(request, transcript.head), who=who)
@@ -76,4 +80,6 @@ def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
 
 
 def _no_frame(why: str) -> RefusedError:
-    return refused("no-frame", why, hint='run the failed test alone: status with about: "error" numbers its frames')
+    return refused(
+        "no-frame", why, hint='Run only the failed test. Then status with about: "error" numbers its frames.'
+    )

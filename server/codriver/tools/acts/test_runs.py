@@ -1,6 +1,6 @@
-"""`run_tests`: Python tests in processes of their own, those of other languages in their REPL, and answers about both.
+"""Run Python tests in separate processes and tests of other languages in their REPL, and describe the results.
 
-A run in a REPL is an evaluation. The report of the run is its value, and becomes the fields of an answer.
+A run in a REPL is an evaluation. Its value is the report, which becomes the fields of an answer.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ if TYPE_CHECKING:
 ALL_TESTS = str(TestSelection())
 STACKS_BYTES = 2000
 HINTS = {
-    "bad-arguments": "write words of test names with and, or and not before a word: parser and not slow or reader",
-    "unknown-namespace": "load its file with load_file, or correct the name",
-    "capability-missing": "leave out what this REPL cannot do, and call again",
-    "evaluation-failed": "correct what was given and call again",
-    "repl-disconnected": "see list_sessions; tests are never run twice by themselves",
+    "bad-arguments": 'Combine parts of test names with "and", "or" and "not", as in "parser and not slow".',
+    "unknown-namespace": "Load its file with load_file, or correct the name.",
+    "capability-missing": "Omit what this REPL does not support, and call again.",
+    "evaluation-failed": "Correct the arguments and call again.",
+    "repl-disconnected": "See list_sessions. Tests are never repeated automatically.",
 }
-"""By the reason why tests could not be run: the hint."""
+"""Hints by the reason why tests could not run."""
 
-FAILED = 'results lists errors and failures first; status with about: "error" has all frames'
+FAILED = 'Errors and failures come first in results. status with about: "error" has all frames.'
 
-HINT = "load the test file with load_file first"
-HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
+HINT = "Load the test file with load_file first."
+HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs files that are named or loaded."
 
 
-def _no_tests(selection: str, said: str, dialect: str) -> RefusedError:
-    """Return the run found no test."""
+def _no_tests(selection: str, output: str, dialect: str) -> RefusedError:
+    """Return the refusal of a run that found no test."""
     everywhere, _, match = selection.partition(" matching ")
     where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
     where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
@@ -82,16 +82,19 @@ def _no_tests(selection: str, said: str, dialect: str) -> RefusedError:
     return refused(
         "no-tests",
         f"there are no tests{where}{f' that match {match}' if match else ''}",
-        hint=("correct match, words of tests' names, or leave it out; else " if match else "")
+        hint=("Correct or omit match, which selects tests by name. " if match else "")
         + (HY_HINT if dialect == "hy" else HINT),
-        details={"stdout": said} if said else None,
+        details={"stdout": output} if output else None,
     )
 
 
 async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str, str], ...] = ()) -> Answer:
-    """Run tests: of Python in a process of their own, of others in their REPL. `only`: these tests of a REPL alone."""
+    """Run Python tests in a separate process, and others in their REPL.
+
+    `only` limits a run in a REPL to these tests.
+    """
     who = call.who(arguments.who)
-    where = await place_of_run(call, arguments, who)
+    where = await location_of_run(call, arguments, who)
     if isinstance(where, TestEnvironment):
         if not arguments.failed:
             return compared(call, await run_python_tests(call, arguments, who, where))
@@ -102,7 +105,7 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
         raise refused(
             "bad-arguments",
             f"{where.repl.key} runs tests itself: it takes no args, env or directory",
-            hint="give paths alone, as namespaces or files, or match",
+            hint="Pass only paths (namespaces or files) or match.",
         )
     if arguments.fresh and where.repl.dialect != PYTHON:
         raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
@@ -118,15 +121,15 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
 
 
 def compared(call: Call, answer: Answer) -> Answer:
-    """The answer about a run, after which its failed tests are compared with those that passed before."""
+    """Return the answer about a run after comparing its failed tests with earlier runs in which they passed."""
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
         return answer
     return replace(answer, handed_out=partial(notify_of_failures, call, str(job), answer.handed_out))
 
 
-async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
-    """Return where tests run: the environment of a new process, or a session that runs them itself.
+async def location_of_run(call: Call, arguments: TestArguments, who: str) -> TestEnvironment | Target:
+    """Return the environment of a new process for the tests, or the session that runs them itself.
 
     Raises:
         RefusedError: no session is chosen, or the project's environment may not be used.
@@ -150,7 +153,7 @@ async def place_of_run(call: Call, arguments: TestArguments, who: str) -> TestEn
     target = in_lane(call, target, who) if key is None else target
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
-        message = f"no test was run, as {target.key} cannot run tests"
+        message = f"no test was run because {target.key} cannot run tests"
         raise CapabilityMissingError("test", profile.missing.get("test"), message=message)
     return target
 
@@ -163,7 +166,7 @@ async def _run_in_repl(
     namespace: str | None,
     only: tuple[tuple[str, str], ...] = (),
 ) -> Answer:
-    """Run tests in their REPL; those of a Python in another place in a new process that the REPL starts."""
+    """Run tests in their REPL. A Python REPL elsewhere starts a new process for them."""
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
     is_fresh = target.repl.dialect == PYTHON
     extras = extras_of(call, target.repl)
@@ -186,7 +189,7 @@ async def _run_in_repl(
 
 
 def merged(answers: Sequence[Answer]) -> Answer:
-    """Return one answer about several runs, in order: counts added up, failures together."""
+    """Combine the answers about several runs: add up counts, and join failures in order."""
     fields: dict[str, object] = {}
     for answer in answers:
         for key, value in answer.fields.items():
@@ -201,64 +204,63 @@ def merged(answers: Sequence[Answer]) -> Answer:
 
 
 async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments) -> Answer:
-    """Return the answer about a run that is ended as its time has finished."""
+    """Stop a run whose time is up, and return the answer about it."""
     wait_ms = call.wait_ms(arguments.timeout_ms)
-    # If the client went away now, the run that it wanted ended would go on. Each step has a time limit.
+    # If the client disconnected now, the run would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, current.id, f"the tests ran longer than {wait_ms} ms")
     over = evaluation_of(call.state, current.id)
     answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
-    where = (
-        ", in no test that the REPL knows of" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
-    )
+    where = ", outside of any test" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
     fields = {
         **answer.fields,
         "reason": "timed-out",
-        "message": f"the tests did not end within {wait_ms} ms and were interrupted where the REPL can" + where,
-        "hint": "give a longer timeoutMs, or run fewer tests",
+        "message": f"the tests did not finish within {wait_ms} ms and were interrupted" + where,
+        "hint": "Pass a longer timeoutMs, or run fewer tests.",
         "notes": did,
     }
     return replace(answer, fields=fields, ok=False)
 
 
 async def describe_run(
-    call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool = False, whole: bool = False
+    call: Call, evaluation: Evaluation, arguments: Evaluating, *, passed: bool = False, whole: bool = False
 ) -> Answer:
-    """The answer about an evaluation that runs tests: any evaluation's until it is over, then the tests' results.
+    """Return the answer about an evaluation that runs tests.
 
-    `passed`: the passed tests, too. `whole`: all facts for a report of the run.
+    An unfinished run is described like any evaluation. `passed` lists passed tests, and `whole` includes all details
+    for a report.
     """
     if evaluation.is_test_job:
-        return await describe_job(call, evaluation, asked, whole=whole)
+        return await describe_job(call, evaluation, arguments, whole=whole)
     if not evaluation.over:
-        return await _running(call, evaluation, asked)
-    return await _describe_in_repl(call, evaluation, asked, passed=passed, whole=whole)
+        return await _running(call, evaluation, arguments)
+    return await _describe_in_repl(call, evaluation, arguments, passed=passed, whole=whole)
 
 
 async def _describe_in_repl(
-    call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool, whole: bool
+    call: Call, evaluation: Evaluation, arguments: Evaluating, *, passed: bool, whole: bool
 ) -> Answer:
     """Return the answer about a finished run in a REPL."""
     transcript = call.services.transcripts.get(evaluation.id)
     report = await report_of(call, evaluation)
     if transcript is None or not (report or evaluation.status == "failed"):
-        return await describe(call, evaluation, asked)
-    said = transcript.out.last(budget(call)).text
+        return await describe(call, evaluation, arguments)
+    output = transcript.out.last(budget(call)).text
     if report is None:
-        return _refused(evaluation, tail(without_own_traceback(said, _message(evaluation)), budget(call)).text)
+        return _refused(evaluation, tail(without_own_traceback(output, _message(evaluation)), budget(call)).text)
     stopped = report.get("stopped")
     if stopped:
-        said = without_interruption(said)
+        output = without_interruption(output)
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
-        raise _no_tests(evaluation.head, said, repl.dialect if repl is not None else "")
-    telling = Telling(call, transcript, asked)
-    if begin := telling.begin("stdout"):
-        said = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
-        said = without_interruption(said) if stopped else said
-    telling.reach("stdout", transcript.out.total)
-    fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
-    fields.update(telling.begins())
+        raise _no_tests(evaluation.head, output, repl.dialect if repl is not None else "")
+    delivery = Telling(call, transcript, arguments)
+    if begin := delivery.begin("stdout"):
+        output = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
+        output = without_interruption(output) if stopped else output
+    delivery.reach("stdout", transcript.out.total)
+    fields = run_json(report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
+    fields.update(delivery.begins())
     notes = await notes_of_tests(call, repl) if repl is not None and repl.dialect != PYTHON else ()
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.finished_at or 0) - (evaluation.started_at or 0))
@@ -269,28 +271,28 @@ async def _describe_in_repl(
             fields["stoppedIn"] = row_json(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.user_stacks:
             fields["stacks"] = tail(transcript.user_stacks, STACKS_BYTES).text
-    if not wants_detail(call, asked):
-        reader = reader_of(call, asked, evaluation.who, evaluation, session)
+    if not wants_detail(call, arguments):
+        reader = reader_of(call, arguments, evaluation.who, evaluation, session)
         named = (reader.namespace or "").partition("::")[0]
         fields = lean_run(lean(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
-        return await completed(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
-    fields |= await _of_red(call, evaluation, report, is_lean=not wants_detail(call, asked))
-    answer = Answer(fields, ok=False, handed_out=telling.handed_out)
+        return await completed(call, Answer(fields, handed_out=delivery.handed_out), evaluation.id)
+    fields |= await _failure_fields(call, evaluation, report, is_lean=not wants_detail(call, arguments))
+    answer = Answer(fields, ok=False, handed_out=delivery.handed_out)
     return await completed(call, answer, evaluation.id)
 
 
-async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
-    """Return the fields of an answer about a run that did not pass."""
+async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
+    """Return the answer fields of a run that did not pass."""
     hint = await _hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
-    said = {} if is_lean and hint == FAILED else {"hint": hint}
-    return {"evaluationId": evaluation.id, "reason": reason, **said}
+    hint_field = {} if is_lean and hint == FAILED else {"hint": hint}
+    return {"evaluationId": evaluation.id, "reason": reason, **hint_field}
 
 
-async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Answer:
-    """The answer about a run under way: the number of ended tests, and those among them that did not pass."""
-    answer = await describe(call, evaluation, asked, max_bytes=budget(call) // 2)
+async def _running(call: Call, evaluation: Evaluation, arguments: Evaluating) -> Answer:
+    """Return the answer about an unfinished run: the number of finished tests, and those that did not pass."""
+    answer = await describe(call, evaluation, arguments, max_bytes=budget(call) // 2)
     so_far = None
     if evaluation.status == "running":
         with suppress(CodriverError):
@@ -299,7 +301,7 @@ async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Ans
         return answer
     report = json.loads(report_text(so_far))
     fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=budget(call) // 2)
-    if not wants_detail(call, asked):
+    if not wants_detail(call, arguments):
         fields = lean_run(fields, call.services.workspace)
     return replace(answer, fields={**answer.fields, **fields})
 
@@ -308,7 +310,7 @@ def _message(evaluation: Evaluation) -> str:
     return evaluation.failure.message if evaluation.failure else ""
 
 
-def _refused(evaluation: Evaluation, said: str) -> Answer:
+def _refused(evaluation: Evaluation, output: str) -> Answer:
     failure = evaluation.failure
     reason = failure.type if failure else "evaluation-failed"
     fields: dict[str, object] = {
@@ -316,18 +318,18 @@ def _refused(evaluation: Evaluation, said: str) -> Answer:
         "message": failure.message if failure else "the tests could not be run",
         "hint": HINTS.get(reason, HINTS["evaluation-failed"]),
     }
-    return Answer({**fields, "stdout": said} if said else fields, ok=False)
+    return Answer({**fields, "stdout": output} if output else fields, ok=False)
 
 
 async def _hint(call: Call, evaluation: Evaluation, report: Json) -> str:
-    """Return the hint on red tests: at the second failure of a test, that its frames can be inspected."""
+    """Return the hint for failed tests. If a test fails for the second time, it suggests inspecting the frames."""
     return (await _fails_again(call, evaluation, report) and hint_again(call, evaluation)) or FAILED
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
-    """Return true if a test fails again that failed in the run before, and not in the run before that."""
+    """Return whether a test that failed in the previous run fails again, but passed in the run before."""
     runs = await runs_before(call, evaluation.repl, evaluation.session)
-    before = [told for one, told in runs if one.number < evaluation.number]
+    before = [earlier for one, earlier in runs if one.number < evaluation.number]
     if report.get("fresh") or not before:
         return False
     again = _failed_in(report) & _failed_in(before[0])
@@ -339,10 +341,10 @@ def _failed_in(report: Json) -> set[tuple[str, str]]:
 
 
 async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
-    """Namespace and name of each test that failed in the last run of a session.
+    """Return the namespace and name of each test that failed in the last run of a session.
 
     Raises:
-        RefusedError: there was no run, or it is forgotten.
+        RefusedError: no run is known, or nothing failed.
     """
     runs = await runs_before(call, target.repl.id, target.session.name)
     for _, report in runs[:1]:
@@ -350,20 +352,20 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
         rows += [stopped] if (stopped := report.get("stopped")) and is_named(stopped) else []
         if rows:
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
-    raise refused("no-tests", "no test failed in the last run of this session", hint="run the tests without failed")
+    raise refused("no-tests", "no test failed in the last run of this session", hint="Run the tests without failed.")
 
 
 MAX_RESULTS: Final = 100
-"""The results of one answer: a caller with more failures reads the first ones first."""
+"""Maximum number of results in an answer."""
 MAX_FRAMES: Final = 5
 MOST_WHOLE: Final = 3
-"""Results with all facts: further ones, which mostly fail for the same reason, have the place and the first words."""
+"""Number of results with all details. The others, which usually have the same cause, get one line each."""
 FIRST_CHARACTERS: Final = 100
 MAX_READ_CHARACTERS: Final = 32 * 2**20
 
 
 async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
-    """Return a session's finished runs that still have their reports, the newest first."""
+    """Return the finished runs of a session whose reports are still known, newest first."""
     runs = [
         one
         for one in call.state.evaluations.values()
@@ -374,7 +376,7 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
 
 
 async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
-    """The finished runs of a REPL's sessions that still have their reports, the newest first; none of undone code."""
+    """Return the finished runs of a REPL whose reports are still known, newest first, without runs of undone edits."""
     undone = call.services.ledger.tests.taken_back
     runs = [
         one
@@ -386,32 +388,32 @@ async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
 
 
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
-    """Return the report of a finished run; None if the run gave none, or is forgotten."""
+    """Return the report of a finished run, or None if it has none or is no longer known."""
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
         return None
-    piece = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
-    report: Json = json.loads(piece.text)
+    stored = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
+    report: Json = json.loads(stored.text)
     return report
 
 
 def run_json(
-    report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
+    report: Json, output_text: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
 ) -> dict[str, object]:
-    """Return a test run under the keys of an answer; the output from its end.
+    """Return a test run as answer fields, with the end of its output.
 
-    `whole`: every result, and the tests' times.
+    `whole` includes every result, and the durations of the tests.
     """
     listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
-    output = tail(said, max_bytes // 4).text
+    output = tail(output_text, max_bytes // 4).text
     max_bytes -= json_bytes(output)
-    shown = [
+    rows_to_fit = [
         row_json(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
         for row in listed[: None if whole else MAX_RESULTS]
     ]
     if not (whole or passed):
-        shown = [*shown[:MOST_WHOLE], *map(_in_short, shown[MOST_WHOLE:])]
-    rows, note, _ = fit(shown, max_bytes)
+        rows_to_fit = [*rows_to_fit[:MOST_WHOLE], *map(_in_short, rows_to_fit[MOST_WHOLE:])]
+    rows, note, _ = fit(rows_to_fit, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     counts |= {key: report[key] for key in ("skipped", "xfailed", "xpassed") if key in report}
     if "of" in report:
@@ -423,32 +425,32 @@ def run_json(
         fields["times"] = fit(report.get("times", []), max_bytes // 4)[0]
     if note:
         fields["notes"] = [note.partition(":")[0]]
-    if said:
+    if output_text:
         fields["stdout"] = output
     return fields
 
 
 def row_json(row: Json, workspace: Path) -> dict[str, object]:
-    """Return a result, with the project's frames alone, innermost first."""
+    """Return a result with only the project's frames, innermost first."""
     frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
-    kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
-    return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
+    result = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
+    return {**result, "frames": frames[:MAX_FRAMES]} if frames else result
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return a result by its name, its line and its first words."""
+    """Return a result with its name, line and the first line of its message."""
     actual = str(row.get("actual", "")).partition("\n")[0]
     actual = cut(actual, FIRST_CHARACTERS)
-    kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
-    return {**kept, "actual": actual} if actual else kept
+    short: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
+    return {**short, "actual": actual} if actual else short
 
 
 def is_named(stopped: Json) -> bool:
-    """Whether the REPL knows the test at which it was stopped; while it looked for tests there was none."""
+    """Return whether a stopped run has a current test, which it lacks while it collects tests."""
     return bool(stopped["test"] != UNKNOWN_TEST)
 
 
 def _words(frame: Mapping[str, object], workspace: Path) -> str:
     file = Path(str(frame.get("file")))
-    shown = file.relative_to(workspace) if file.is_relative_to(workspace) else file
-    return f"{shown}:{frame.get('line')} in {frame.get('function')}"
+    displayed = file.relative_to(workspace) if file.is_relative_to(workspace) else file
+    return f"{displayed}:{frame.get('line')} in {frame.get('function')}"

@@ -1,4 +1,4 @@
-"""How a run of Python tests starts, as the row of an answer, and the shell command that repeats it."""
+"""Describe how a run of Python tests starts, and build the shell command that repeats it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from codriver.testing.test_jobs import JobReport
 
 MOST_REPEATED: Final = 50
-"""Tests that a command names."""
+"""Maximum number of tests that a command names."""
 
 
 def start_row(start: StartState, workspace: str) -> dict[str, object]:
-    """Return how the test runs of an interpreter in a directory start."""
+    """Return the answer row about how test runs of an interpreter start in a directory."""
     row: dict[str, object] = {"start": "warm" if start.is_warm else "plain"}
     row |= {"python": start.python} if start.python else {}
     row |= {"directory": start.directory} if start.directory not in ("", workspace) else {}
@@ -28,19 +28,19 @@ def start_row(start: StartState, workspace: str) -> dict[str, object]:
     return row | ({"differences": list(start.differences)} if start.differences else {})
 
 
-def repeat_command(kept: JobReport, workspace: Path) -> str:
-    """Return the shell command that repeats a run as a plain process, with the hash seed of a copied one.
+def repeat_command(job_report: JobReport, workspace: Path) -> str:
+    """Return the shell command that repeats a run in a new process, with the same hash seed.
 
-    Of a run of chosen tests it names those that ran, in their order, and the first ones if they are many.
+    For a run of chosen tests, it names the first `MOST_REPEATED` of those that ran, in order.
     """
-    spec, finished = kept.job.spec, kept.report.finished
-    variables = dict(kept.job.variables)
+    spec, finished = job_report.job.spec, job_report.report.finished
+    variables = dict(job_report.job.variables)
     if finished is not None and finished.hash_seed is not None:
         variables["PYTHONHASHSEED"] = str(finished.hash_seed)
     arguments = list(spec.arguments)
     if spec.chosen is not None:
         names = {*spec.chosen.files, *(one.partition("::")[0] for one in spec.chosen.functions)}
-        ran = dict.fromkeys(one.nodeid for one in kept.report.results)
+        ran = dict.fromkeys(one.nodeid for one in job_report.report.results)
         arguments = [*(one for one in arguments if one not in names), *list(ran)[:MOST_REPEATED]]
     runner = ["manage.py", "test"] if spec.runner == "django" else ["-m", spec.runner]
     command = typed([spec.python, *runner, *arguments])

@@ -144,7 +144,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
         modules = {row.module for row in found[repl.id] if row.kind in EDITED and not row.evaluated}
         name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
         if name in modules or any(name is None and is_of(path, module) for module in modules):
-            notes.append(f"{repl.key} still runs the edited code: load_file {one.shown}")
+            notes.append(f"{repl.key} still runs the edited code: load_file {one.display_path}")
     return tuple(notes)
 
 

@@ -26,7 +26,7 @@ def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[Ed
     for result in results:
         change = result.change
         edit = Edit(who, call.client, call.services.now(), _text(change.before.data), _text(change.after))
-        found.append(call.services.ledger.file_edits.add(change.path, result.shown, edit))
+        found.append(call.services.ledger.file_edits.add(change.path, result.display_path, edit))
     return found
 
 
