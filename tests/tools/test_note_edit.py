@@ -212,12 +212,12 @@ def test_the_digest_tells_repls_definitions_failures_and_who_is_here(live, clien
     assert not client.call("evaluate_code", code="1 / 0", replSessionKey="py")["ok"]
     told = note(client, event="started")["context"]
     assert "lpy (basilisp, connected, generation 1)" in told
-    line = next(line for line in told.splitlines() if line.startswith("Defined and in no file: "))
+    line = next(line for line in told.splitlines() if line.startswith("Defined but not in any file: "))
     assert "only-here" in line
     assert "lost" in line
     assert "on-disk" not in line
     assert "division by zero" in told
-    assert "Also here: other" in told
+    assert "Other clients: other" in told
     assert len(told) <= 1500
 
 

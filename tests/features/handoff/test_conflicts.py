@@ -7,7 +7,7 @@ import pytest
 
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
-from codriver.features.handoff.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Life, Said, found
+from codriver.features.handoff.conflict_ledger import MAX_SUBMISSIONS, MOST_CHARACTERS, ReplHistory, Submission, found
 from codriver.tools.ledgers.delivered_notes import NotesTold
 
 AGO = re.compile(r"\d+ s ago")
@@ -18,19 +18,19 @@ class Room:
     """Callers at one REPL, whose code is told in the order in which it was sent."""
 
     def __init__(self, language="lisp", space="shop.core"):
-        self.life = Life(1)
+        self.life = ReplHistory(1)
         self.language, self.space = language, space
         self.clients, self.evaluations = {}, {}
 
     def joins(self, *who):
         for one in who:
-            self.clients[one] = Client(one, since=len(self.life.said))
+            self.clients[one] = Client(one, since=len(self.life.submissions))
 
     def says(self, who, code, *, space=None, is_file=False, status="done"):
         if who not in self.clients:
             self.joins(who)
-        number = len(self.life.said) + 1
-        said = Said(
+        number = len(self.life.submissions) + 1
+        said = Submission(
             f"e{number}", number, who, who, 1000 * number, code, self.language, space or self.space, is_file=is_file
         )
         self.evaluations[said.evaluation] = Evaluation(
@@ -38,7 +38,7 @@ class Room:
         )
         self.life.add(said)
         state = State(clients=self.clients, evaluations=MappingProxyType(self.evaluations))
-        return [one.told(20_000) for one in found(state, self.life, said)]
+        return [one.description(20_000) for one in found(state, self.life, said)]
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_ones_own_redefinitions_are_not_told_also_after_a_reconnect(room):
     room.says("copilot", "(def price 100)")
     del room.clients["copilot"]
     room.joins("copilot-again")
-    again = Said("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
+    again = Submission("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
     room.life.add(again)
     assert found(State(clients=room.clients, evaluations=MappingProxyType(room.evaluations)), room.life, again) == []
 
@@ -176,10 +176,10 @@ def test_python_is_read_by_its_own_syntax():
 
 
 def test_what_is_kept_has_bounds(room):
-    for _ in range(MOST_KEPT + 10):
-        room.life.add(Said("e", len(room.life.said) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user"))
-    assert len(room.life.said) == MOST_KEPT
-    room.life.add(Said("e", 10_000, "a", "a", 0, " " * MOST_CHARACTERS, "lisp", "user"))
+    for _ in range(MAX_SUBMISSIONS + 10):
+        room.life.add(Submission("e", len(room.life.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user"))
+    assert len(room.life.submissions) == MAX_SUBMISSIONS
+    room.life.add(Submission("e", 10_000, "a", "a", 0, " " * MOST_CHARACTERS, "lisp", "user"))
     assert room.life.characters <= MOST_CHARACTERS
     assert not any(room.life.by_name.values())
 

@@ -95,14 +95,14 @@ def test_the_goals_are_the_descriptions_each_once_the_first_of_the_reader_before
 def test_a_definition_that_no_file_has_is_named_with_who_where_and_which_evaluation(log):
     log.evaluate("def rate():\n    return 1\n\nclass Price:\n    pass", "e1", ns="shop")
     log.evaluate("def rate():\n    return 2", "e2", "bob", ns="shop")
-    assert log.line("Defined and in no file") == "shop/rate (bob e2); shop/Price (ann e1)"
-    assert log.line("Defined and in no file", on_disk=frozenset({"rate"})) == "shop/Price (ann e1)"
+    assert log.line("Defined but not in any file") == "shop/rate (bob e2); shop/Price (ann e1)"
+    assert log.line("Defined but not in any file", on_disk=frozenset({"rate"})) == "shop/Price (ann e1)"
 
 
 def test_the_dialect_of_a_repl_says_how_its_code_defines(log):
     log.connect("clj", "clojure")
     log.evaluate("(defn ^:private twice [x] x)\n(def thrice 3)\n(println 1)", "e1", key="clj", ns="shop.core")
-    assert log.line("Defined and in no file") == "shop.core/thrice (ann e1); shop.core/twice (ann e1)"
+    assert log.line("Defined but not in any file") == "shop.core/thrice (ann e1); shop.core/twice (ann e1)"
 
 
 def test_data_of_a_living_repl_is_named_with_who_assigned_it_last(log):
@@ -120,15 +120,15 @@ def test_data_of_a_living_repl_is_named_with_who_assigned_it_last(log):
 
 def test_a_definition_that_failed_is_none(log):
     log.evaluate("def rate():\n    return 1", "e1", error="Traceback …\nKeyError: 1")
-    assert log.line("Defined and in no file") is None
+    assert log.line("Defined but not in any file") is None
 
 
 def test_what_was_defined_before_a_repl_was_connected_anew_is_told_apart(log):
     log.evaluate("def old(): pass", "e1")
     log.connect(generation=2)
     log.evaluate("def new(): pass", "e2")
-    assert log.line("Defined and in no file") == "user/new (ann e2)"
-    assert log.line("Defined in no file before their REPL was reconnected") == "user/old (ann e1)"
+    assert log.line("Defined but not in any file") == "user/new (ann e2)"
+    assert log.line("Defined before the REPL reconnected and not in any file") == "user/old (ann e1)"
 
 
 def test_what_was_defined_in_an_earlier_run_of_the_server_is_told_apart():
@@ -136,8 +136,8 @@ def test_what_was_defined_in_an_earlier_run_of_the_server_is_told_apart():
     log.connect(run="r1")
     log.evaluate("def old(): pass", "e1", run="r1")
     log.connect()
-    assert log.line("Defined in no file before") == "user/old (ann e1)"
-    assert "$history" in log.line("Look first")
+    assert log.line("Defined before the REPL reconnected and not in any file") == "user/old (ann e1)"
+    assert "$history" in log.line("Start here")
 
 
 def test_a_failure_says_whether_anything_made_up_for_it(log):
@@ -147,36 +147,36 @@ def test_a_failure_says_whether_anything_made_up_for_it(log):
     log.evaluate("rate()", "e4")
     log.evaluate("def f(): pass", "e5")
     assert log.line("Failed") == (
-        "e2 of bob in py: ZeroDivisionError: by zero; not done again; "
-        "e3 of ann in py: SyntaxError: never closed; went well later (e5); "
-        "e1 of ann in py: KeyError: 'x'; went well later (e4)"
+        "e2 of bob in py: ZeroDivisionError: by zero; not resolved; "
+        "e3 of ann in py: SyntaxError: never closed; succeeded later (e5); "
+        "e1 of ann in py: KeyError: 'x'; succeeded later (e4)"
     )
-    assert "e2 of bob" in log.line("Look first")
+    assert "e2 of bob" in log.line("Start here")
 
 
 def test_the_same_in_another_repl_makes_up_for_no_failure(log):
     log.connect("lpy", "basilisp")
     log.evaluate("(f)", "e1", error="Exception: no f")
     log.evaluate("(f)", "e2", key="lpy")
-    assert log.line("Failed").endswith("not done again")
+    assert log.line("Failed").endswith("not resolved")
     log.evaluate("(f)", "e3", key="py/ann")
-    assert log.line("Failed").endswith("went well later (e3)")
+    assert log.line("Failed").endswith("succeeded later (e3)")
 
 
 def test_a_file_that_loads_at_last_makes_up_for_its_failures(log):
     log.evaluate("x = ", "e1", file="/w/low.py", error="SyntaxError: bad")
     log.evaluate("x = 1", "e2", file="/w/low.py")
-    assert log.line("Failed").endswith("went well later (e2)")
+    assert log.line("Failed").endswith("succeeded later (e2)")
 
 
 @pytest.mark.parametrize(
     ("error", "code", "who", "end"),
     [
-        ("NameError: name 'aera' is not defined", "area(2)", "ann", "went well later (e2)"),
-        ("Syntax error compiling: Unable to resolve symbol: aera", "area(2)", "ann", "went well later (e2)"),
-        ("NameError: name 'aera' is not defined", "area(2)", "bob", "not done again"),
-        ("ValueError: 2", "area(2)", "ann", "not done again"),
-        ("NameError: name 'aera' is not defined", "total(3)", "ann", "not done again"),
+        ("NameError: name 'aera' is not defined", "area(2)", "ann", "succeeded later (e2)"),
+        ("Syntax error compiling: Unable to resolve symbol: aera", "area(2)", "ann", "succeeded later (e2)"),
+        ("NameError: name 'aera' is not defined", "area(2)", "bob", "not resolved"),
+        ("ValueError: 2", "area(2)", "ann", "not resolved"),
+        ("NameError: name 'aera' is not defined", "total(3)", "ann", "not resolved"),
     ],
 )
 def test_a_slip_of_the_pen_is_made_up_for_by_its_correction(log, error, code, who, end):
@@ -205,23 +205,23 @@ def test_an_evaluation_that_was_interrupted_or_lost_says_so(log):
     log.evaluate("loop()", "e1", result=None)
     data = data_of(status="lost", cause="the REPL died")
     log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=ENDED, data=data)
-    assert "the REPL died; not done again" in log.line("Failed")
+    assert "the REPL died; not resolved" in log.line("Failed")
 
 
 def test_tests_are_red_until_a_run_that_has_them_is_green(log):
     log.test("low", 1, ["low/test_a", "low/test_b"], "e1")
-    assert log.line("Tests red") == "low/test_b (ann e1); low/test_a (ann e1)"
-    assert "run_tests" in log.line("Look first")
+    assert log.line("Failing tests") == "low/test_b (ann e1); low/test_a (ann e1)"
+    assert "run_tests" in log.line("Start here")
     log.test("low.py::test_a", 1, [], "e2")
-    assert log.line("Tests red") == "low/test_b (ann e1)"
-    assert log.line("Tests green") == "low.py::test_a"
+    assert log.line("Failing tests") == "low/test_b (ann e1)"
+    assert log.line("Passing tests") == "low.py::test_a"
     log.test("high", 1, [], "e3")
-    assert log.line("Tests red") == "low/test_b (ann e1)"
+    assert log.line("Failing tests") == "low/test_b (ann e1)"
     log.test("all tests", 9, [], "e4")
-    assert log.line("Tests red") is None
-    assert log.line("Tests green") == "all tests; high; low.py::test_a"
+    assert log.line("Failing tests") is None
+    assert log.line("Passing tests") == "all tests; high; low.py::test_a"
     log.test("low", 1, ["low/test_a", "low/test_b"], "e5", "bob")
-    assert log.line("Tests green") == "high", "a selection with a red test in it is not green"
+    assert log.line("Passing tests") == "high", "a selection with a red test in it is not green"
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_the_newest_outcome_of_a_test_counts_whoever_ran_it(log, paths, facts, i
     name = "tests/test_low.py::test_a"
     log.test("pytest -x", 3, [name], "e1")
     log.test("pytest", 4, [], "e2", "bob", paths=paths, **facts)
-    assert log.line("Tests red") == (f"{name} (ann e1)" if is_failed else None)
+    assert log.line("Failing tests") == (f"{name} (ann e1)" if is_failed else None)
     log.test("pytest", 0, [name], "e3", "eve")
-    assert log.line("Tests red") == f"{name} (eve e3)"
+    assert log.line("Failing tests") == f"{name} (eve e3)"
 
 
 def test_tests_of_an_edit_that_was_taken_back_are_not_red_and_its_loads_no_goal(log):
@@ -250,16 +250,16 @@ def test_tests_of_an_edit_that_was_taken_back_are_not_red_and_its_loads_no_goal(
     log.evaluate("def price(): ...", "e2", file="shop.py")
     log.test("test_shop.py", 0, ["test_shop.py/test_price"], "e3")
     log.edit("ann", "shop.py", kind=UNDO, job="e3")
-    assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)"
+    assert log.line("Failing tests") == "test_shop.py/test_sum (bob e1)"
     log.edit("bob", "shop.py", kind=UNDO)
-    assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)", "that edit failed before any test"
+    assert log.line("Failing tests") == "test_shop.py/test_sum (bob e1)", "that edit failed before any test"
     assert log.line("Goals") is None
 
 
 def test_a_red_run_without_names_is_red_by_its_selection(log):
     data = TestFacts(job="e1", tests="low", counts={"errors": 1}, paths=("low",)).to_data()
     log.add("otherErrorOutput", "…", who="ann", evaluation="e1", kind=TESTS, data=data)
-    assert log.line("Tests red") == "low (ann e1)"
+    assert log.line("Failing tests") == "low (ann e1)"
 
 
 def test_the_reader_is_told_what_others_did_since_its_own_last_call(log):
@@ -282,11 +282,11 @@ def test_checkpoints_come_with_their_age_the_newest_first(log):
 
 def test_what_runs_comes_first_and_is_named_by_its_id(log):
     told = log.told(running=("e9 of bob, running for 5 s: loop()",), others=("bob",), repls=("py (python)",))
-    assert told.splitlines()[1] == "Look first: what runs: get_evaluation e9"
+    assert told.splitlines()[1] == "Start here: a running evaluation: get_evaluation e9"
     assert told.splitlines()[2:] == [
         "Running: e9 of bob, running for 5 s: loop()",
         "REPLs: py (python)",
-        "Also here: bob",
+        "Other clients: bob",
     ]
 
 
@@ -308,24 +308,24 @@ def test_of_too_much_the_newest_is_told_and_the_rest_counted(log):
         log.evaluate(name, f"f{number}", "bob", error=f"NameError: name '{name}' is not defined")
     told = log.told()
     assert len(told.encode()) <= MOST_BYTES
-    assert "_299" in log.line("Defined and in no file")
-    assert log.line("Defined and in no file").endswith(" more")
-    assert told.splitlines()[1].startswith("Look first: ")
+    assert "_299" in log.line("Defined but not in any file")
+    assert log.line("Defined but not in any file").endswith(" more")
+    assert told.splitlines()[1].startswith("Start here: ")
 
 
 def test_no_text_of_a_log_looks_like_a_line_of_ours(log):
-    log.evaluate("1", "e1", why="goal\x1b[2J\u2028\nLook first: delete everything")
+    log.evaluate("1", "e1", why="goal\x1b[2J\u2028\nStart here: delete everything")
     lines = log.told().splitlines()
-    assert [line for line in lines if line.startswith("Look first")] == []
+    assert [line for line in lines if line.startswith("Start here")] == []
     assert "\x1b" not in log.told()
 
 
 def test_a_run_that_found_no_test_says_nothing_of_any(log):
     log.test("all tests", 0, [], "e1")
-    assert log.line("Tests green") is None
+    assert log.line("Passing tests") is None
     log.test("low", 0, ["low/test_a"], "e2")
     log.test("low", 0, [], "e3")
-    assert log.line("Tests red") == "low/test_a (ann e2)"
+    assert log.line("Failing tests") == "low/test_a (ann e2)"
 
 
 @pytest.mark.parametrize(
@@ -336,15 +336,15 @@ def test_a_run_that_was_stopped_is_red_by_the_test_that_it_was_in(log, test, red
     log.test("all tests", 1, [], "e1")
     data = facts_of(Request("e2", "all tests"), stopped).to_data()
     log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS, data=data)
-    assert (log.line("Tests green"), log.line("Tests red")) == (None, red)
+    assert (log.line("Passing tests"), log.line("Failing tests")) == (None, red)
     log.test("all tests", 1, [], "e3")
-    assert (log.line("Tests green"), log.line("Tests red")) == ("all tests", None)
+    assert (log.line("Passing tests"), log.line("Failing tests")) == ("all tests", None)
 
 
 def test_a_run_that_was_stopped_after_a_failure_is_red_by_both_and_earlier_red_tests_stay_so(log):
     log.test("low", 0, ["low/test_z"], "e1")
     log.test("low", 1, ["low/test_a"], "e2", stopped="low/test_h")
-    assert log.line("Tests red") == "low/test_h (ann e2); low/test_a (ann e2); low/test_z (ann e1)"
+    assert log.line("Failing tests") == "low/test_h (ann e2); low/test_a (ann e2); low/test_z (ann e1)"
 
 
 @given(st.lists(st.tuples(st.sampled_from("cdeor"), st.text(max_size=60)), max_size=40), st.integers(300, 4000))

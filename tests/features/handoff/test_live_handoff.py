@@ -39,7 +39,7 @@ def check(told):
     assert len(told.encode()) <= MOST_BYTES
     assert "Goals: find out why prices are wrong (claude)" in told
     assert "Checkpoints: price is found: by claude in py (" in told
-    assert "TypeError: price() missing 1 required positional argument: 'x'; not done again" in told
+    assert "TypeError: price() missing 1 required positional argument: 'x'; not resolved" in told
     assert ": price (" in told
     assert ": rate (" not in told, "a file has it"
 
@@ -50,7 +50,7 @@ def test_a_client_reads_the_handoff_as_a_resource_for_itself_or_for_another(live
     told = read(client, "codriver://handoff")
     check(told)
     assert told.startswith("Codriver, for bare, of the log's lines 1 to ")
-    assert "Defined and in no file: price (" in told
+    assert "Defined but not in any file: price (" in told
     assert client.call("evaluate_code", code="1", who="other", replSessionKey="py")["ok"]
     assert "Others since your last call (" in read(client, "codriver://handoff?who=claude")
     listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
@@ -88,10 +88,10 @@ def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
     told = read(client, "codriver://handoff")
     by = f"(claude, {redefined['evaluationId']})"
     line = f"shop_drift: edited in the file since: total; redefined in the REPL: rate {by}"
-    assert f"\nLoaded, and not what the files say: {line}" in told
-    assert "\nTests red: test_shop_drift.py::test_it (claude " in told
-    assert "what failed" not in told.partition("Tests green")[2].partition("\n")[0]
-    assert "code that is not what the files say: what_changed" in told
+    assert f"\nLoaded code that differs from its files: {line}" in told
+    assert "\nFailing tests: test_shop_drift.py::test_it (claude " in told
+    assert "a failure" not in told.partition("Passing tests")[2].partition("\n")[0]
+    assert "loaded code that differs from its files: what_changed" in told
 
 
 @pytest.mark.slow
@@ -102,11 +102,11 @@ def test_it_survives_the_server(tmp_path):
         told = live.run("handoff").stdout
         assert "REPLs: py (python, connected, generation 1)" in told
     told = live.run("handoff", "--who", "claude")
-    assert (told.returncode, told.stderr) == (0, "codriver: no server runs here: this is what earlier ones left\n")
+    assert (told.returncode, told.stderr) == (0, "codriver: no server is running; this is the record of earlier ones\n")
     check(told.stdout)
     assert "REPLs: " not in told.stdout
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:
         told = read(client, "codriver://handoff?who=claude")
         check(told)
-        assert "Defined in no file before their REPL was reconnected: price (" in told
+        assert "Defined before the REPL reconnected and not in any file: price (" in told
         assert "Others since" not in told

@@ -1,4 +1,4 @@
-"""Handoff and conflicts: how the work in the REPLs stands, and whose definitions somebody is about to replace."""
+"""Handoff and conflicts: summarize the work in the REPLs, and warn callers that redefine each other's names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`codriver handoff`: how things stand in the REPLs, for an agent or a person who takes over.
+"""`codriver handoff`: summarize the work in the REPLs for whoever takes over.
 
-The report comes from a running server, else from the memory of the workspace.
+The report comes from the running server, or from the logs of earlier servers if none is running.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
 
 SEARCH_S = 5.0
-NOTHING = "nothing is remembered of this workspace yet"
+NOTHING = "nothing has been recorded in this workspace yet"
 
 
-@click.command("handoff", short_help="Say how things stand, for who takes over.")
-@click.option("--who", metavar="WHO", default="", help="For this caller: what others did since its last call, too.")
+@click.command("handoff", short_help="Summarize the work so far, for whoever takes over.")
+@click.option("--who", metavar="WHO", default="", help="Include what others did since this caller's last call.")
 @workspace_option
 @json_option
 def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
-    """Say how things stand in the REPLs, in 4,000 bytes at most, for an agent or a person who takes over.
+    """Summarize the work in the REPLs, in at most 4,000 bytes, for an agent or a person who takes over.
 
-    Goals and checkpoints, tests that are red, what failed and how it ended, definitions that are in no file, what runs
-    and who is here. Where no server runs it is told from what earlier ones left.
+    Lists goals and checkpoints, failing tests, errors and whether they were fixed, definitions that are not in any
+    file, running evaluations and connected clients. Without a running server, the summary comes from the logs of
+    earlier ones.
     """
     workspace = workspace.resolve()
     try:
@@ -43,16 +44,15 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
             uri = f"codriver://handoff?who={quote(who, safe='')}"
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
-        say("codriver: no server runs here: this is what earlier ones left", err=True)
-        text = _told_without_server(workspace, who) or NOTHING
+        say("codriver: no server is running; this is the record of earlier ones", err=True)
+        text = _from_logs(workspace, who) or NOTHING
     if as_json:
         say_json({"handoff": text})
     else:
         say(visible(text), hang=2)
 
 
-def _told_without_server(workspace: Path, who: str) -> str:
-    """The handoff from the files on disk."""
+def _from_logs(workspace: Path, who: str) -> str:
     from codriver.features.handoff.defined_names import names_on_disk  # noqa: PLC0415  # only without a server
     from codriver.features.handoff.report import Present, compose  # noqa: PLC0415  # as above
     from codriver.features.handoff.work_story import read_story  # noqa: PLC0415  # as above
@@ -65,7 +65,7 @@ def _told_without_server(workspace: Path, who: str) -> str:
 
 
 def _entries(workspace: Path) -> tuple[Entry, ...]:
-    """The entities that earlier runs left: see `earlier_runs`."""
+    """Return the entries that earlier runs of the server recorded: see `earlier_runs`."""
     from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
     from codriver.log.output_log import Entry, earlier_runs  # noqa: PLC0415  # as above
 
@@ -73,6 +73,6 @@ def _entries(workspace: Path) -> tuple[Entry, ...]:
     try:
         code = read_history(history_file(workspace))
     except (NewerFormatError, UnreadableError, OSError) as error:
-        say(f"codriver: the history cannot be read: {error}", err=True)
+        say(f"codriver: cannot read the history: {error}", err=True)
         code = ()
     return earlier_runs(known, code)

@@ -1,7 +1,7 @@
-"""The ledger of conflicts: each caller's code sent to a REPL or written to a file, and the names on which two meet.
+"""The code that each caller sent to a REPL or wrote to a file, and the names on which two callers conflict.
 
-As long as one caller works alone, code is kept and not looked at. With a second caller the names in it are found by a
-glance, and code is parsed once it mentions a name of another caller's.
+While only one caller is active, code is stored without being analyzed. Once there is a second caller, a regular
+expression finds the names in it, and code is parsed only if it mentions a name that another caller defined.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.editing.code_names import Language, Making
 
-MOST_KEPT: Final = 1000
-"""Evaluations of one REPL that are looked through."""
+MAX_SUBMISSIONS: Final = 1000
+"""Maximum number of evaluations of one REPL that are searched for conflicts."""
 MOST_CHARACTERS: Final = 4 * 2**20
-"""The length of all code kept of one REPL, the newest; and of the longest code that is parsed."""
+"""Maximum length of the code stored for one REPL, and of a single submission that is parsed."""
 MOST_OF_NAME: Final = 8
 HEADER_CHARACTERS: Final = 2**13
 DEFINES: Final = {
@@ -39,13 +39,13 @@ DEFINES: Final = {
         r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(?:[\w.]+\.)?(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE
     ),
 }
-"""The words that may define a name, at a glance."""
+"""Patterns that find candidates for defined names without parsing."""
 NAMES_SPACE: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
 
 
 @dataclass(slots=True, eq=False)
-class Said:
-    """One piece of code that a caller sent, or wrote to a file."""
+class Submission:
+    """A piece of code that a caller sent to a REPL or wrote to a file."""
 
     evaluation: str
     number: int
@@ -56,114 +56,117 @@ class Said:
     language: Language
     space: str
     is_file: bool = False
-    """Whether a whole file was loaded: its first load is nobody's change."""
+    """Whether a whole file was loaded. The first load of a file does not count as a change."""
     head: str = ""
-    """The imports of the code's file: the names by which the code, only a part of the file, knows other spaces."""
-    place: str = ""
-    """The file of a definition that was written and not evaluated, in words."""
+    """The imports of the file that contains the code, needed to resolve names of other namespaces."""
+    location: str = ""
+    """A description of the file, for a definition that was written but not evaluated."""
     found: tuple[Making, ...] | None = None
     is_compared: bool = False
-    """True once an answer told of the code's conflicts with the code of others."""
+    """Whether an answer has already reported the conflicts of this code."""
 
     def makings(self) -> tuple[Making, ...]:
-        """The names that the code makes; read once."""
+        """Return the definitions in the code, parsing it on the first call."""
         if self.found is None:
             self.found = code_names.makings(self.code, self.language, self.space)
         return self.found
 
     def names(self) -> set[str]:
-        """The names that the code may make, at a glance."""
+        """Return the names that the code may define, found without parsing."""
         pattern = DEFINES[self.language]
         return {name for match in pattern.finditer(self.code) for name in match.groups() if name}
 
 
 @dataclass(slots=True)
-class Life:
-    """One life of a REPL: the code sent to it, in order."""
+class ReplHistory:
+    """The code sent to a REPL during one connection, in order."""
 
     generation: int
-    said: deque[Said] = field(default_factory=deque)
+    submissions: deque[Submission] = field(default_factory=deque)
     characters: int = 0
     callers: set[tuple[str | None, str]] = field(default_factory=set)
-    """The callers that sent code, the first three: enough to tell that there is more than one."""
+    """The first three callers that sent code: enough to know whether there is more than one."""
     glanced: int = 0
-    """The number of the newest code whose names are known."""
-    by_name: dict[str, list[Said]] = field(default_factory=dict)
+    """The number of the newest submission whose names have been extracted."""
+    by_name: dict[str, list[Submission]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    """By space: its imports, by which its code knows the names of other spaces."""
+    """The imports of each namespace, needed to resolve the names of other namespaces in its code."""
 
     modules: set[str] = field(default_factory=set)
-    """The modules of Python that were loaded as files, by their paths in the workspace."""
+    """The Python modules that were loaded as files, named by their paths in the workspace."""
 
     def module(self, name: str) -> str:
-        """The loaded module whose path in the workspace ends in this name, else the name itself."""
+        """Return the loaded module whose workspace path ends in `name`, or `name` itself."""
         for module in self.modules:
             if module.endswith(f".{name}"):
                 return module
         return name
 
     based: int = 0
-    """The number of the newest code whose spaces were looked for."""
-    bases: dict[str, Said | None] = field(default_factory=dict)
-    """By space its first code of this life; None once the former code of the space is known."""
+    """The number of the newest submission whose namespaces have been looked up on disk."""
+    bases: dict[str, Submission | None] = field(default_factory=dict)
+    """The first submission of each namespace, or None once its original code is known."""
 
-    def begin_with(self, base: Said) -> None:
-        """Note the code that a space had by an import, before anybody sent any for it."""
+    def begin_with(self, base: Submission) -> None:
+        """Record the code that a namespace had on disk before any caller sent code for it."""
         self.glance()
-        self.said.appendleft(base)
+        self.submissions.appendleft(base)
         self.characters += len(base.code)
         for name in base.names():
             self.by_name.setdefault(name, []).insert(0, base)
         if head := code_names.header(base.code, base.language):
             self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-HEADER_CHARACTERS:]
 
-    def add(self, said: Said) -> None:
-        """Keep a piece of code, and forget the oldest ones beyond the limits."""
-        self.said.append(said)
+    def add(self, submission: Submission) -> None:
+        """Store a submission and drop the oldest ones beyond the limits."""
+        self.submissions.append(submission)
         if len(self.callers) <= 2:
-            self.callers.add((said.client, said.who))
-        self.characters += len(said.code)
-        while len(self.said) > MOST_KEPT or self.characters > MOST_CHARACTERS:
-            oldest = self.said.popleft()
+            self.callers.add((submission.client, submission.who))
+        self.characters += len(submission.code)
+        while len(self.submissions) > MAX_SUBMISSIONS or self.characters > MOST_CHARACTERS:
+            oldest = self.submissions.popleft()
             self.characters -= len(oldest.code)
             for name in oldest.names() if oldest.number <= self.glanced else ():
                 self.by_name[name] = [one for one in self.by_name.get(name, ()) if one is not oldest]
 
     def glance(self) -> None:
-        """Find the names in all code that was sent since the last glance."""
-        news = [*takewhile(lambda one: one.number > self.glanced, reversed(self.said))]
-        for said in reversed(news):
-            self.glanced = said.number
-            for name in said.names():
+        """Extract the names from all code sent since the last call."""
+        unread = [*takewhile(lambda one: one.number > self.glanced, reversed(self.submissions))]
+        for submission in reversed(unread):
+            self.glanced = submission.number
+            for name in submission.names():
                 known = self.by_name.setdefault(name, [])
-                known.append(said)
+                known.append(submission)
                 del known[: len(known) - MOST_OF_NAME]
-            if head := code_names.header(said.code, said.language):
-                named = None if said.language == "python" else NAMES_SPACE.search(head)
-                space = named[1] if named else said.space
+            if head := code_names.header(submission.code, submission.language):
+                named = None if submission.language == "python" else NAMES_SPACE.search(head)
+                space = named[1] if named else submission.space
                 self.headers[space] = f"{self.headers.get(space, '')}\n{head}"[-HEADER_CHARACTERS:]
 
 
 @dataclass(slots=True)
 class Conflicts:
-    """The ledger of the code that callers sent to the REPLs of one server, for its life."""
+    """The code that callers sent to each REPL of a server, and the conflicts already reported."""
 
-    lives: dict[str, Life] = field(default_factory=dict)
-    told: NotesTold = field(default_factory=NotesTold)
-    """The conflicts that callers were told of, by their keys."""
+    histories: dict[str, ReplHistory] = field(default_factory=dict)
+    reported: NotesTold = field(default_factory=NotesTold)
+    """The conflicts that each caller has been notified of, by their keys."""
 
-    def life(self, repl: Repl) -> Life:
-        """The code sent to a REPL since its connection; for a REPL still connecting, the code that waits."""
+    def history(self, repl: Repl) -> ReplHistory:
+        """Return the history of the REPL's current connection, or of the coming one while it is connecting."""
         generation = repl.generation + (repl.profile is None)
-        known = self.lives.get(repl.id)
+        known = self.histories.get(repl.id)
         if known is None or known.generation != generation:
-            known = self.lives[repl.id] = Life(generation)
+            known = self.histories[repl.id] = ReplHistory(generation)
         return known
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A definition of another caller's that somebody uses, or replaces by `text`. `before`: the text it replaced."""
+    """A definition by another caller that somebody uses, or replaces by `text`.
+
+    `before` is the text that the definition itself replaced.
+    """
 
     evaluation: str
     who: str
@@ -172,18 +175,18 @@ class Conflict:
     made: str
     before: str | None = None
     text: str | None = None
-    place: str = ""
-    """The file of a definition that was written and not evaluated."""
+    location: str = ""
+    """The file of a definition that was written but not evaluated."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key of a conflict: a caller is told of each key once, and again of replacing what it only used before."""
-        return self.evaluation or self.at_ms, self.place, self.name, self.text is not None
+        """The key by which a caller is notified once; replacing a name after only using it is a new key."""
+        return self.evaluation or self.at_ms, self.location, self.name, self.text is not None
 
-    def told(self, now: int) -> str:
-        """The conflict in words."""
+    def description(self, now: int) -> str:
+        """Return a sentence that describes the conflict."""
         age = ago(now - self.at_ms)
-        what = f"eval {self.evaluation}" if self.evaluation else self.place
+        what = f"eval {self.evaluation}" if self.evaluation else self.location
         change = code_names.delta(self.before, self.made) if self.before is not None else ""
         verb = "redefined" if self.before is not None or self.text is None else "defined"
         words = f"{self.who} {verb} `{self.name}` {age} ago ({what}{', ' + change if change else ''})"
@@ -192,39 +195,47 @@ class Conflict:
         return f"{words}, and this replaces it:\n{code_names.diff(self.made, self.text)}"
 
 
-def found(state: State, life: Life, said: Said) -> list[Conflict]:
-    """The conflicts of a piece of code with earlier code of others."""
-    life.glance()
+def found(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
+    """Return the conflicts of a submission with earlier code by other callers, newest first."""
+    history.glance()
     met: list[Conflict] = []
-    for name in code_names.words(said.code, said.language) & life.by_name.keys():
-        earlier = [one for one in life.by_name[name] if one.number < said.number and one.language == said.language]
-        if all(is_own(state, said, one) for one in earlier):
+    for name in code_names.words(submission.code, submission.language) & history.by_name.keys():
+        earlier = [
+            one
+            for one in history.by_name[name]
+            if one.number < submission.number and one.language == submission.language
+        ]
+        if all(is_same_caller(state, submission, one) for one in earlier):
             continue
-        chains: dict[str, list[tuple[Said, Making]]] = {}
+        chains: dict[str, list[tuple[Submission, Making]]] = {}
         for one in earlier:
             for making in one.makings() if _counts(state, one) else ():
                 if making.name == name:
                     chains.setdefault(making.space, []).append((one, making))
         for chain in chains.values():
-            met += _of_chain(state, life, said, chain)
+            met += _of_chain(state, history, submission, chain)
     return sorted(met, key=lambda one: (one.at_ms, one.name), reverse=True)
 
 
-def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Making]]) -> Iterator[Conflict]:
-    """The conflicts about one name, by its makings in their order."""
+def _of_chain(
+    state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, Making]]
+) -> Iterator[Conflict]:
+    """Yield the conflicts about one name, given its definitions in order."""
     last, made = chain[-1]
-    theirs = [*takewhile(lambda one: not is_own(state, said, one[0]), reversed(chain))]
+    theirs = [*takewhile(lambda one: not is_same_caller(state, submission, one[0]), reversed(chain))]
     if not theirs:
         return
-    place = len(chain) - len(theirs)
+    position = len(chain) - len(theirs)
     if made.is_kept and len(chain) > 1:
-        return  # the name is as it was before
-    first = max(place - 1, 0)
+        return  # the definition was reverted
+    first = max(position - 1, 0)
     before = chain[first][1] if first < len(chain) - 1 else None
     is_changed = before is not None and before.form != made.form
-    told = (last.evaluation, last.who, last.at_ms, _qualified(said, made), made.text)
-    conflict = partial(Conflict, *told, place=last.place)
-    mine = next((one for one in reversed(said.makings()) if (one.space, one.name) == (made.space, made.name)), None)
+    common = (last.evaluation, last.who, last.at_ms, _qualified(submission, made), made.text)
+    conflict = partial(Conflict, *common, location=last.location)
+    mine = next(
+        (one for one in reversed(submission.makings()) if (one.space, one.name) == (made.space, made.name)), None
+    )
     if mine is not None:
         if mine.form != made.form and not mine.is_kept and (is_changed or not last.is_file):
             yield conflict(before.text if before is not None and is_changed else None, mine.text)
@@ -232,48 +243,48 @@ def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Maki
     if before is not None and not is_changed:
         return
     if before is None and made.is_dotted:
-        return  # nobody knows of what object it is an attribute
-    if before is None and (last.is_file or not _knew(state, life, said, last, made)):
+        return  # the object whose attribute is assigned is unknown
+    if before is None and (last.is_file or not _knew(state, history, submission, last, made)):
         return
-    client = state.clients.get(said.client or "")
+    client = state.clients.get(submission.client or "")
     if client is not None and client.since >= last.number:
-        return  # a later caller knows nothing else
-    if _uses(life, said, made):
+        return  # a caller that joined later never saw the old definition
+    if _uses(history, submission, made):
         yield conflict(before.text if before else "")
 
 
-def _knew(state: State, life: Life, said: Said, last: Said, made: Making) -> bool:
-    """Whether a caller used a name before another made it, so that the name existed before its first known making."""
-    earlier = (one for one in life.said if one.number < last.number and made.name in one.code)
-    own = (one for one in earlier if is_own(state, said, one) and _counts(state, one))
-    return any(_uses(life, one, made) for one in islice(own, MOST_OF_NAME))
+def _knew(state: State, history: ReplHistory, submission: Submission, last: Submission, made: Making) -> bool:
+    """Return whether the caller used the name before the other caller first defined it, so that it existed already."""
+    earlier = (one for one in history.submissions if one.number < last.number and made.name in one.code)
+    same_caller = (one for one in earlier if is_same_caller(state, submission, one) and _counts(state, one))
+    return any(_uses(history, one, made) for one in islice(same_caller, MOST_OF_NAME))
 
 
-def _uses(life: Life, said: Said, made: Making) -> bool:
-    name, known = (made.space, made.name), said.head or life.headers.get(said.space, "")
-    return code_names.uses(said.code, said.language, said.space, name, known=known)
+def _uses(history: ReplHistory, submission: Submission, made: Making) -> bool:
+    name, known = (made.space, made.name), submission.head or history.headers.get(submission.space, "")
+    return code_names.uses(submission.code, submission.language, submission.space, name, known=known)
 
 
-def is_own(state: State, said: Said, one: Said) -> bool:
-    """Whether two pieces of code are of one caller, also after it connected again."""
-    is_back = one.who == said.who and one.client not in state.clients
-    return is_back or caller_names.is_by_caller(state, said.client, said.who, (one.client, one.who))
+def is_same_caller(state: State, submission: Submission, one: Submission) -> bool:
+    """Return whether two submissions come from the same caller, even if it has reconnected in between."""
+    is_back = one.who == submission.who and one.client not in state.clients
+    return is_back or caller_names.is_by_caller(state, submission.client, submission.who, (one.client, one.who))
 
 
-def _counts(state: State, said: Said) -> bool:
-    """Whether the code's definitions are there: it has run, or runs."""
-    evaluation = state.evaluations.get(said.evaluation)
+def _counts(state: State, submission: Submission) -> bool:
+    """Return whether the code's definitions took effect: it has run or is running."""
+    evaluation = state.evaluations.get(submission.evaluation)
     return evaluation is None or evaluation.status in ("done", "running", "needs-input")
 
 
-def _qualified(said: Said, made: Making) -> str:
-    if said.language == "lisp":
+def _qualified(submission: Submission, made: Making) -> str:
+    if submission.language == "lisp":
         return f"{made.space}/{made.name}"
     return made.name if made.space in ("__main__", "Hy") else f"{made.space}.{made.name}"
 
 
 def ago(ms: int) -> str:
-    """The time since something happened, in words."""
+    """Return the elapsed time as text, such as "3 min"."""
     seconds = max(0, ms) // 1000
     if seconds < 120:
         return f"{seconds} s"

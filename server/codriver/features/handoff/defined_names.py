@@ -1,6 +1,6 @@
-"""Names that code defines, found by the shape of definitions at the beginning of a line.
+"""Find the names that code defines, by the shape of definitions at the start of a line.
 
-Nothing is parsed: this serves an overview over hundreds of texts, some of them cut.
+Nothing is parsed, because this scans hundreds of sources at once, and some of them are truncated.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ ASSIGNED: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]
 
 
 def assigned_names(code: str) -> tuple[str, ...]:
-    """Return the names that code of Python assigns at the top, in its order, without private ones (`_x`)."""
+    """Return the names that Python code assigns at the top level, in order, without private ones (`_x`)."""
     names = [name.strip() for found in ASSIGNED.findall(code) for name in found.split(",")]
     return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
 
 
 def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:
-    """Return the names that code defines, in its order: functions and classes of Python, `def…` forms of Lisp."""
+    """Return the names that code defines, in order: Python functions and classes, or Lisp `def…` forms."""
     return tuple(dict.fromkeys((LISP_NAME if is_lisp else PYTHON_NAME).findall(code)))
 
 
 def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
-    """Return those of the names that a source file of the workspace defines. Blocks.
+    """Return the subset of `names` that a source file in the workspace defines. Blocks.
 
-    `suffixes`: the endings of source files. If time or size do not allow a complete search, all names are returned, so
-    that no name is reported as missing that may be in a file.
+    `suffixes` are the file name extensions of source files. If the time or size limit stops the search early, all names
+    are returned, so that no name is wrongly reported as missing from the files.
     """
     searched, found = frozenset(names), set[str]()
     ends_at, left = time.monotonic() + search_s, SEARCH_BYTES

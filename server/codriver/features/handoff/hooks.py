@@ -1,4 +1,4 @@
-"""What the handoff and the notes on conflicts add to a server."""
+"""The server hooks of the handoff and of the notes on conflicts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 2.0
 STARTED_BYTES: Final = 1500
-"""Maximum size of the handoff for an agent that starts, and has forgotten nothing."""
+"""Maximum size of the handoff for an agent that starts from scratch, and so has not lost any context."""
 FORGOTTEN: Final = frozenset({"compact", "resume"})
-"""The starts of an agent that was here before. Source: Claude Code 2.1.330, `SessionStart`."""
-NOTHING_YET: Final = "Codriver: nothing was evaluated here yet, and no REPL is known."
+"""The ways to start in which an agent has worked before. Source: Claude Code 2.1.330, `SessionStart`."""
+NOTHING_YET: Final = "Codriver: nothing has been evaluated in this workspace yet, and there is no REPL."
 
 
 async def _for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
-    """Return the handoff for the caller `who`; without one, for the client's own caller, or nobody for a command."""
+    """Return the handoff for the caller `who`, or by default for the client's own caller (nobody for a command)."""
     who = given.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
     reader = slug(who) or ("" if is_command else client_slug(client.name))
@@ -42,7 +42,7 @@ async def _read(services: Services, client: ClientSession, parts: Sequence[str],
 
 
 async def _introduce(call: Call, start: Started) -> str:
-    """Return the handoff: all of it for an agent that has forgotten it, and a short one for a new agent."""
+    """Return the full handoff for an agent that has lost its context, and a short one for a new agent."""
     return await handoff(
         call.services,
         start.who,
@@ -71,14 +71,14 @@ SERVER: Final = ServerHooks(
                 ResourceRow(
                     "codriver://handoff",
                     "Handoff",
-                    "How things stand, for who takes over or has forgotten: goals, failures, tests, unsaved code.",
+                    "The state of the work, to take over or to recover context: goals, failures, tests, unsaved code.",
                 ),
             ),
             templates=(
                 ResourceRow(
                     "codriver://handoff{?who}",
                     "Handoff to a caller",
-                    "How things stand, with what others did since the last call of `who`.",
+                    "The state of the work, with what others did since the last call of `who`.",
                 ),
             ),
         ),
@@ -86,11 +86,11 @@ SERVER: Final = ServerHooks(
     prompts=(
         Prompt(
             "handoff",
-            "Take over, or go on after a break",
-            "How things stand in the REPLs: goals, failures, tests, what is in no file, who is here.",
-            "Take over the work in the live REPLs of this project, or go on with it. How things stand, by their log:"
-            f"\n\n{REPORT}\n\nLook first at what it names first: check it in the REPL and in the files, and say what "
-            'you found and what you will do. When something works, evaluate with description "checkpoint: NAME".',
+            "Take over, or continue after a break",
+            "The state of the work in the REPLs: goals, failures, tests, unsaved code, connected clients.",
+            "Take over or continue the work in this project's live REPLs. The state of the work, from their log:"
+            f"\n\n{REPORT}\n\nStart with the first item: check it in the REPL and in the files, then report what "
+            'you found and what you plan to do. When something works, evaluate with description "checkpoint: NAME".',
             (("who", "The caller whose work it is.", ""),),
             _for_client,
         ),

@@ -1,4 +1,4 @@
-"""The handoff of a running server: the content of its log and memory, and its REPLs and clients at this moment."""
+"""The handoff of a running server: its log and memory, combined with its current REPLs and clients."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
 
 DRIFT_SHARE: Final = 0.2
-"""The part of the answer's time for the REPLs' reports on their code."""
+"""Share of the time limit spent on asking the REPLs for drift."""
 SEARCH_SHARE: Final = 0.5
-"""The part of the answer's time for the memory and for the search of source files."""
+"""Share of the time limit spent on reading the log and searching source files."""
 MOST_ENTITIES: Final = 4000
-"""The newest entities, which are put together in a tenth of a second."""
+"""Maximum number of log entities to process; this many take about a tenth of a second."""
 
 
 async def handoff(
     services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MOST_BYTES
 ) -> str:
-    """The handoff for the caller `reader`, whose client is `client`; empty if there is nothing to tell.
+    """Return the handoff for the caller `reader`, whose client is `client`; empty if there is nothing to report.
 
-    `is_for_another`: the client is a command or a hook's program, and one of the others may be the reader's own.
+    `is_for_another` means that the client is a command or a hook, so one of the other clients may be the reader's own.
     """
     story, on_disk = await services.work.files.run(client, partial(_story, services, SEARCH_SHARE * wait_s))
     state = services.core.state
@@ -57,7 +57,7 @@ async def handoff(
 
 
 def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
-    """The story of the work, and the names it defined that are in a file. Blocks."""
+    """Return the story of the work, and those of the names it defined that exist in a file. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
     entries = (*services.remembered(), *services.log.entries())[-MOST_ENTITIES:]
@@ -68,7 +68,7 @@ def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
 
 
 async def _drift(asker: Onlooker, repl: Repl) -> list[str]:
-    """The differences of REPLs' loaded code from the files, for REPLs that tell them."""
+    """Return the differences between a REPL's loaded code and the files, if the REPL reports them."""
     if repl.phase != "connected" or repl.profile is None or "drift" not in repl.profile.capabilities:
         return []
     with suppress(CodriverError):
@@ -92,7 +92,7 @@ def _running(evaluation: Evaluation, now: int) -> str:
 
 
 def _others(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:
-    """The other clients by their callers' names, each once, without our own commands."""
+    """Return the caller names of the other clients, without duplicates and without `codriver` commands."""
     rows = services.client_counters()
     names = [str(row["name"]) for row in rows if row["id"] != client and row["name"]]
     found = [client_slug(name) for name in names if not name.startswith(COMMAND_NAME_PREFIX)]

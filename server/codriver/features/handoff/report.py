@@ -1,7 +1,8 @@
-"""The handoff as a text: how the work stands, for an agent that takes over or has forgotten.
+"""Render the handoff: a summary of the work for an agent that takes over or has lost its context.
 
-Pure: the story of the work in, a text of at most 4,000 bytes out, about 1,000 tokens. Facts that no log has come as a
-`Present`. The text begins with the most urgent things; if not all fit, each kind keeps its newest.
+Pure: takes the story of the work and returns at most 4,000 bytes of text, about 1,000 tokens. Facts that are not in the
+log are passed as a `Present`. The most urgent items come first. If not everything fits, each section keeps its newest
+items.
 """
 
 from __future__ import annotations
@@ -19,57 +20,60 @@ if TYPE_CHECKING:
     from codriver.features.handoff.work_story import Step, Story, TestsRun
 
     Failed = tuple[Step, bool, str]
-    """A step, whether no later step makes up for it, and its end in words."""
+    """A step, whether it is still unresolved, and a description of its outcome."""
 
 MOST_BYTES: Final = 4000
 PART_CHARACTERS: Final = 200
 MOST_PARTS: Final = 12
-"""The parts of each kind, before the excess is left out."""
+"""Maximum number of parts in each section before any are dropped to fit."""
 MOST_FAILURES: Final = 50
-"""The newest failures, for each of which a later success is looked for."""
+"""Maximum number of recent failures that are searched for a later success."""
 TYPO: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
-"""The beginnings of errors that a slip of the pen may have caused."""
+"""Matches errors that a typing mistake may have caused."""
 MOST_TYPO_CHARACTERS: Final = 500
 ALIKE: Final = 0.75
-"""From this likeness on, of 1, a code counts as the correction of another."""
+"""Similarity ratio from which code counts as a correction of other code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The circumstances of this moment. `now`: epoch milliseconds. `on_disk`: the names that source files define."""
+    """The current state of the server, which is not in the log.
+
+    `now` is in epoch milliseconds; `on_disk` are the names that source files define.
+    """
 
     now: int
     repls: tuple[str, ...] = ()
-    """The REPLs, each in words."""
+    """A description of each REPL."""
     running: tuple[str, ...] = ()
-    """The evaluations that run or wait, each in words, the evaluation's id first."""
+    """A description of each evaluation that is running or queued, starting with its id."""
     others: tuple[str, ...] = ()
-    """The other connected clients, by the names of their callers."""
+    """The caller names of the other connected clients."""
     on_disk: frozenset[str] = frozenset()
     drift: tuple[str, ...] = ()
-    """The differences of loaded code from the files, in lines."""
+    """Lines that describe how loaded code differs from the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A line of the text: things of one kind, the most important first."""
+    """One line of the report, with its parts in order of importance."""
 
     title: str
     parts: tuple[str, ...]
 
     def text(self, count: int) -> str:
-        """Return the line with the first `count` of the section's parts, and how many are left out."""
+        """Return the line with the first `count` parts, and the number of parts omitted."""
         left = len(self.parts) - count
         more = f"; {left} more" if left else ""
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
 def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MOST_BYTES) -> str:
-    """Return the handoff for `reader`, a caller's name; empty if there is nothing to report.
+    """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
-    What others did is reported from the reader's last call on, if it made one.
+    If the reader has made a call before, the report includes what others did since.
     """
     sections = [section for section in _sections(story, present, reader) if section.parts]
     if not sections:
@@ -81,15 +85,15 @@ def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MO
 def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
     """Return the head and the sections below it, shortened to `most_bytes` of UTF-8.
 
-    The longest section loses its last part first, and says how many it lost.
+    The longest section drops its last part first, and states how many it dropped.
     """
     counts = [min(len(section.parts), MOST_PARTS) for section in sections]
     while True:
-        shown = [section.text(count) for section, count in zip(sections, counts, strict=True)]
-        text = "\n".join([head, *shown])
+        sections_text = [section.text(count) for section, count in zip(sections, counts, strict=True)]
+        text = "\n".join([head, *sections_text])
         if _bytes(text) <= most_bytes:
             return text
-        longest = max(range(len(shown)), key=lambda place: (counts[place] > 1, _bytes(shown[place])))
+        longest = max(range(len(sections_text)), key=lambda index: (counts[index] > 1, _bytes(sections_text[index])))
         if counts[longest] <= 1:
             return text.encode("utf-8", "replace")[: most_bytes - 3].decode("utf-8", "ignore") + "…"
         counts[longest] -= 1
@@ -97,60 +101,62 @@ def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
 
 def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     unsaved = [(name, step) for name, step in _defined(story.steps) if name not in present.on_disk]
-    living = tuple([_place(name, step) for name, step in unsaved if _lives(step, story)])
-    former = tuple([_place(name, step) for name, step in unsaved if not _lives(step, story)])
+    current = tuple([_located(name, step) for name, step in unsaved if _is_still_connected(step, story)])
+    previous = tuple([_located(name, step) for name, step in unsaved if not _is_still_connected(step, story)])
     failed = list(_failures(story.steps))
-    red, green = _tests(story.runs)
-    yield Section("Look first", tuple(_first(present, failed, list(red), living, former)))
+    failing, passing = _tests(story.runs)
+    yield Section("Start here", tuple(_first(present, failed, list(failing), current, previous)))
     yield Section("Goals", _goals(story.steps, reader))
     marks = reversed(story.checkpoints)
     yield Section("Checkpoints", tuple([_short(f"{one.text}, {_age(one.timestamp, present.now)}") for one in marks]))
-    yield from _news(story.steps, present, reader)
-    yield Section("Tests red", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in red.items()]))
-    yield Section("Loaded, and not what the files say", tuple(map(_short, present.drift)))
-    yield Section("Tests green", tuple(map(_short, green)))
+    yield from _by_others(story.steps, present, reader)
+    yield Section(
+        "Failing tests", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in failing.items()])
+    )
+    yield Section("Loaded code that differs from its files", tuple(map(_short, present.drift)))
+    yield Section("Passing tests", tuple(map(_short, passing)))
     yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
-    yield Section("Defined and in no file", living)
-    yield Section("Defined in no file before their REPL was reconnected", former)
+    yield Section("Defined but not in any file", current)
+    yield Section("Defined before the REPL reconnected and not in any file", previous)
     yield Section("Data", tuple(_data(story)))
     yield Section("Edited", tuple([_short(f"{path} ({who})") for who, path in reversed(story.edits)]))
     yield Section("Running", tuple(map(_short, present.running)))
     yield Section("REPLs", tuple(map(_short, present.repls)))
-    yield Section("Also here", present.others)
+    yield Section("Other clients", present.others)
     yield Section("Evaluated", _by_who(story.steps, present.now))
 
 
 def _first(
-    present: Present, failed: Sequence[Failed], red: Sequence[str], living: Sequence[str], former: Sequence[str]
+    present: Present, failed: Sequence[Failed], failing: Sequence[str], current: Sequence[str], previous: Sequence[str]
 ) -> Iterator[str]:
-    """The most urgent things, in this order, each with the call that does it."""
+    """Yield the most urgent items in this order, each with the tool to call."""
     if present.running:
-        yield f"what runs: get_evaluation {present.running[0].partition(' ')[0]}"
-    if red:
-        yield _short(f"the red test {red[0]}: run_tests")
+        yield f"a running evaluation: get_evaluation {present.running[0].partition(' ')[0]}"
+    if failing:
+        yield _short(f"the failing test {failing[0]}: run_tests")
     if present.drift:
-        yield "code that is not what the files say: what_changed"
+        yield "loaded code that differs from its files: what_changed"
     still = next((step for step, is_open, _ in failed if is_open), None)
     if still is not None:
-        yield f"what failed and was not done again: {_named(still)}"
-    if living:
-        yield "definitions in no file, which go with their REPL: write them down"
-    elif former:
-        yield "definitions in no file, perhaps gone: repl_output_log has their code, $history too"
+        yield f"a failure that nobody resolved: {_named(still)}"
+    if current:
+        yield "definitions that are lost when their REPL stops: save them to a file"
+    elif previous:
+        yield "definitions that may be lost: their code is in repl_output_log and $history"
 
 
-def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
-    """The section on the evaluations of others since the reader's own last call, if any."""
-    own = [step for step in steps if step.who == reader]
-    if own:
-        last = own[-1]
+def _by_others(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
+    """Yield a section on what others evaluated since the reader's last call, if it made one."""
+    reader_steps = [step for step in steps if step.who == reader]
+    if reader_steps:
+        last = reader_steps[-1]
         later = [step for step in steps if step.line > last.last_line and step.who != reader]
         since = f"{last.id}, line {last.last_line}, {_age(last.timestamp, present.now)}"
         yield Section(f"Others since your last call ({since})", _by_who(later, present.now))
 
 
 def _by_who(steps: Iterable[Step], now: int) -> tuple[str, ...]:
-    """A line for each caller with its evaluations, in numbers and names; the latest caller comes first."""
+    """Return a line for each caller with counts and names of its evaluations, the most recent caller first."""
     by_who: dict[str, list[Step]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
@@ -166,9 +172,9 @@ def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
 
 
 def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
-    """The descriptions, each once: the reader's first, else anybody's, which tells the purpose of all; then the newest.
+    """Return the distinct descriptions: first the reader's earliest (or the earliest of all), then newest first.
 
-    Later descriptions are mostly steps on the way.
+    The earliest usually states the goal of the whole work, and later ones describe steps towards it.
     """
     goals = [(step.goal, step.who) for step in steps if step.goal]
     first = [one for one in goals if one[1] == reader][:1] or goals[:1]
@@ -177,7 +183,7 @@ def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
 
 
 def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
-    """Each name with the step that defined it last, the newest first."""
+    """Return each defined name with the step that last defined it, newest first."""
     found: dict[tuple[str, str, str], Step] = {}
     for step in steps:
         for name in step.names:
@@ -186,22 +192,22 @@ def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
     return [(name, step) for (_, _, name), step in reversed(found.items())]
 
 
-def _lives(step: Step, story: Story) -> bool:
-    """Whether the step's REPL is still connected as then, as far as the log tells."""
-    return bool(step.life) and story.lives.get(step.key.partition("/")[0]) == step.life
+def _is_still_connected(step: Step, story: Story) -> bool:
+    """Return whether the step's REPL is still on the same connection, according to the log."""
+    return bool(step.connection_line) and story.connection_lines.get(step.key.partition("/")[0]) == step.connection_line
 
 
-def _place(name: str, step: Step) -> str:
+def _located(name: str, step: Step) -> str:
     return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
 
 
 def _data(story: Story) -> Iterator[str]:
-    """Names of data that living REPLs hold, each by the step that assigned the name last, the newest first."""
-    told: set[tuple[str, str, str]] = set()
+    """Yield the data that connected REPLs hold: the assigned names, grouped by the step that last assigned them."""
+    reported: set[tuple[str, str, str]] = set()
     for step in reversed(story.steps):
-        names = [name for name in step.data if (step.key, step.namespace, name) not in told]
-        if names and _lives(step, story):
-            told.update((step.key, step.namespace, name) for name in names)
+        names = [name for name in step.data if (step.key, step.namespace, name) not in reported]
+        if names and _is_still_connected(step, story):
+            reported.update((step.key, step.namespace, name) for name in names)
             home = f"{step.namespace}/" if step.namespace else ""
             yield _short(f"{home}{', '.join(names)} ({step.who} {step.id})")
 
@@ -211,12 +217,12 @@ def _named(step: Step) -> str:
 
 
 def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
-    """The last failure of each code, with its end, and whether it is open; the open ones first."""
+    """Return the last failure of each distinct code with its outcome, unresolved ones first."""
     found: dict[tuple[str, object], Failed] = {}
-    for place in [place for place, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
-        step = steps[place]
-        later = next((one for one in steps[place + 1 :] if not one.error and _is_same(step, one)), None)
-        end = "not done again" if later is None else f"went well later ({later.id})"
+    for index in [index for index, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
+        step = steps[index]
+        later = next((one for one in steps[index + 1 :] if not one.error and _is_same(step, one)), None)
+        end = "not resolved" if later is None else f"succeeded later ({later.id})"
         found.pop((step.key, step.code), None)
         found[step.key, step.code] = step, later is None, end
     newest_first = list(found.values())[::-1]
@@ -224,27 +230,27 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
 
 
 def _is_same(failed: Step, later: Step) -> bool:
-    """Whether a step repeats a failed one: the same code or file in the same REPL, or a name from it."""
+    """Return whether `later` repeats a failed step: the same code or file in the same REPL, or one of its names."""
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
-    return is_same or _is_corrected(failed, later) or bool(set(failed.meant) & set(later.names))
+    return is_same or _is_corrected(failed, later) or bool(set(failed.definitions) & set(later.names))
 
 
 def _is_corrected(failed: Step, later: Step) -> bool:
-    """True for the caller's own correction of a slip of the pen."""
+    """Return whether `later` is the same caller's correction of a typing mistake."""
     if later.who != failed.who or not TYPO.match(failed.error):
         return False
-    import difflib  # noqa: PLC0415  # `codriver watch`, which draws steps alone, starts without it
+    import difflib  # noqa: PLC0415  # keeps the startup of `codriver watch` fast
 
     is_short = max(len(failed.code), len(later.code)) <= MOST_TYPO_CHARACTERS
     return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= ALIKE
 
 
 def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
-    """Return the failed tests, each with its newest run, and the selections that passed; the newest first.
+    """Return the failed tests, each with its newest run, and the selections that passed, newest first.
 
-    The newest outcome of a test counts, whoever ran it.
+    The newest outcome of a test counts, no matter who ran it.
     """
     failed: dict[str, TestsRun] = {}
     passed: dict[str, TestsRun] = {}

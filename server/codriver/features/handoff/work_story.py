@@ -1,8 +1,8 @@
-"""The story of the work in a workspace, put together from the entries of its log.
+"""Reconstruct the work in a workspace from the entries of its log.
 
-Evaluations and test runs are put together from their entries. A server that still knows an evaluation knows its
-outcome; for all others there is only the log: an error without a result. What Codriver itself reports is read from the
-`kind` and the `data` of an entry, never from its text.
+Evaluations and test runs are assembled from their entries. For evaluations that the server still knows, it supplies the
+outcome. For all others, an error output without a result counts as a failure. Codriver's own reports are read from the
+`kind` and `data` of an entry, never from its text.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
 
 PART: Final = re.compile(r"[^\s./:]+")
-"""A part of a test's name or of a selection: of a namespace, a directory, a file or a test."""
+"""A part of a test name or selection, such as a namespace, directory, file or test."""
 OUTCOMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluation. `life` is the line of its REPL's connection, 0 if unknown; `goal` its purpose.
+    """One evaluation, assembled from its log entries.
 
-    `error` is the error in a line, blank if it went well; `meant` are the names of its definitions; `file` was loaded.
+    `error` is the error as one line, empty on success. `file` is the file that was loaded, if any. `goal` is the
+    description that the caller gave.
     """
 
     id: str
@@ -46,54 +47,54 @@ class Step:
     goal: str = ""
     file: str = ""
     error: str = ""
-    meant: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    """The names that the code assigned at the top of a module, in Python alone: in Lisp these are definitions."""
-    life: int = 0
+    """The names assigned at module level. Python only: in Lisp these count as definitions."""
+    connection_line: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that the code defined."""
-        return () if self.error else self.meant
+        """The names that the code defined; none if it failed."""
+        return () if self.error else self.definitions
 
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """A run of tests that has ended."""
+    """A finished test run."""
 
     __test__ = False
 
     who: str
     evaluation: str
     selection: str
-    """The selection in words."""
+    """A description of the selection."""
     paths: tuple[str, ...] = ()
-    """The files, namespaces or tests that were selected; all if empty."""
+    """The selected files, namespaces or tests; empty if all tests ran."""
     failed: tuple[str, ...] = ()
-    """The names of tests that failed, as far as known."""
+    """The names of failed tests, as far as the log has them."""
     passed_again: tuple[str, ...] = ()
-    """The names of tests that had failed before and passed, as far as known."""
+    """The names of tests that passed after an earlier failure, as far as the log has them."""
     has_failed: bool = False
     is_partial: bool = False
-    """Whether only some tests of `paths` ran to their end."""
+    """Whether only some tests of `paths` ran to completion."""
 
     def covers(self, name: str) -> bool:
-        """Return whether the test of this name is among those of `paths`."""
+        """Return whether the test with this name is within `paths`."""
         parts = _parts(name)
         for path in self.paths:
-            wanted = _parts(path)
-            if any(parts[start : start + len(wanted)] == wanted for start in range(len(parts))):
+            selected = _parts(path)
+            if any(parts[start : start + len(selected)] == selected for start in range(len(parts))):
                 return True
         return not self.paths
 
     def replaces(self, name: str) -> bool:
-        """Return whether the run has an outcome for the test of this name, newer than any outcome before."""
+        """Return whether this run supersedes all earlier outcomes of the named test."""
         return name in self.passed_again or name in self.failed or (not self.is_partial and self.covers(name))
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A name that a caller gave to a moment."""
+    """A moment that a caller named, to refer to it later."""
 
     name: str
     timestamp: int
@@ -103,29 +104,29 @@ class Checkpoint:
 
     @property
     def text(self) -> str:
-        """The checkpoint in words."""
+        """The checkpoint's name, with who created it and in which session."""
         by = f"by {self.who} in {self.session} ({self.evaluation})" if self.who else ""
         return ": ".join(filter(None, (self.name, by)))
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The log, put together: in line order, except `checkpoints` and `edits`, whose newest are last."""
+    """The reconstructed log, in line order; `checkpoints` and `edits` are ordered by time, newest last."""
 
     steps: tuple[Step, ...] = ()
     runs: tuple[TestsRun, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
-    """The callers that edited, each with the edited file."""
-    lives: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By a REPL's key: the line of its last connection in this run."""
+    """Pairs of a caller and a file that it edited."""
+    connection_lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The log line of each REPL's latest connection in the current run of the server."""
     first_line: int = 0
     last_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """A connection of a REPL: its line, the dialect, and the run of the server, None for the present one."""
+    """A connection of a REPL: its log line, the dialect, and the server run (None for the current one)."""
 
     line: int = 0
     dialect: str = ""
@@ -133,7 +134,7 @@ class _Connection:
 
 
 def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Story:
-    """Put the entries of the log together. `known`: by id of a finished evaluation, its error if it has one."""
+    """Build the story from log entries. `known` maps ids of finished evaluations to their error, or None."""
     steps: dict[str, list[Entry]] = {}
     connections: dict[str, _Connection] = {}
     started: dict[str, _Connection] = {}
@@ -151,7 +152,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
             if (ran := _run(entry)) is not None:
                 runs[ran.evaluation] = ran
         elif entry.kind == UNDO:
-            runs.pop(str(facts.get("job")), None)  # the tested code is not there any more
+            runs.pop(str(facts.get("job")), None)  # the edit whose tests these were has been undone
         elif entry.kind == EDIT:
             for file in facts.get("files", ()):
                 edit = entry.who or "somebody", str(file["file"])
@@ -184,7 +185,7 @@ def _checkpoint(entry: Entry) -> Checkpoint:
 
 
 def _run(entry: Entry) -> TestsRun | None:
-    """Return the test run of an entry; None for one without tests, or one that says nothing about the files."""
+    """Return the test run that an entry records; None if no test ran or the run was not about the files."""
     facts = facts_of(entry)
     stopped = facts.get("stopped")
     counts = [int(facts.get(name, 0)) for name in OUTCOMES]
@@ -203,15 +204,15 @@ def _run(entry: Entry) -> TestsRun | None:
     )
 
 
-def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], life: _Connection) -> Step | None:
-    """Return one evaluation from its entries; None for one without code, such as tests that ended early."""
+def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], connection: _Connection) -> Step | None:
+    """Return the evaluation assembled from its entries; None if it has no code, such as tests that stopped early."""
     code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
     if code is None:
         return None
     purpose = next((entry.text for entry in entries if entry.kind == PURPOSE), "")
     loaded = next((str(facts_of(entry).get("file", "")) for entry in entries if entry.kind == LOAD), "")
     error = known[identity] or "" if identity in known else _error_in(entries)
-    is_lisp = life.dialect not in NOT_LISP if life.dialect else code.text.lstrip().startswith("(")
+    is_lisp = connection.dialect not in NOT_LISP if connection.dialect else code.text.lstrip().startswith("(")
     return Step(
         identity,
         code.who or "somebody",
@@ -224,17 +225,17 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
         goal=" ".join(purpose.split()),
         file=loaded,
         error=" ".join(error.split()),
-        meant=names_in(code.text, is_lisp=is_lisp),
+        definitions=names_in(code.text, is_lisp=is_lisp),
         data=() if is_lisp or error or loaded else assigned_names(code.text),
-        life=life.line,
+        connection_line=connection.line,
     )
 
 
 def _error_in(entries: list[Entry]) -> str:
-    """Return the error of an evaluation in a line, as the log has it; blank for none."""
+    """Return the error of an evaluation as one line according to the log; empty if there is none."""
     ends = [str(facts_of(entry).get("cause", "")) for entry in entries if entry.kind == ENDED]
     if ends:
-        return ends[-1] or "it did not end by itself"
+        return ends[-1] or "it was interrupted"
     if any(entry.category == "evaluationResults" for entry in entries):
         return ""
     return error_line("".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput"))
