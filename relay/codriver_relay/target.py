@@ -256,7 +256,7 @@ def is_listener_trusted(connection: socket.socket, folder: Folder | None) -> boo
 
 PROJECT_FILES = (
     "codriver.toml", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "deps.edn",
-    "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "squint.edn", "build.boot", "package.json",
+    "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "build.boot", "package.json",
 )  # fmt: skip
 """Files that make a folder a workspace. Source: `codriver.repls.kinds`, project_marks."""
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - compared, not written to

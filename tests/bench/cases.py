@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 KINDS = frozenset({
-    "python", "lisp", "jvm", "leiningen", "tools.nrepl", "basilisp", "hy", "nbb", "squint", "bb", "clojure",
+    "python", "lisp", "jvm", "leiningen", "tools.nrepl", "basilisp", "hy", "nbb", "bb", "clojure",
     "ipykernel", "xpython", "bash", "deno", "ir", "memory",
 })  # fmt: skip
 OF_SUPPORT = ("live", "client", "other")

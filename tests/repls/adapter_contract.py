@@ -163,11 +163,6 @@ WORDS = {
         late='(print-later 0.1 "late")',
         kill="(exit)",
     ),
-    "squint": Words(
-        **{**JS, "unknown_type": "ReferenceError"},
-        long='(.repeat "x" 1000000)',
-        kill="(js/process.kill js/process.pid 9)",
-    ),
 }
 
 

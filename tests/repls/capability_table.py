@@ -31,7 +31,6 @@ TITLES = {
     "basilisp": "Basilisp",
     "hy": "hy-nrepl",
     "nbb": "nbb",
-    "squint": "squint",
     "ipykernel": "ipykernel",
     "xpython": "xeus-python",
     "ir": "IRkernel",

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path):
     words = WORDS[name]
-    lispy = name in {*ON_THE_JVM, "lisp", "basilisp", "nbb", "squint"}
+    lispy = name in {*ON_THE_JVM, "lisp", "basilisp", "nbb"}
     lines = ["(ns loaded.place)"] if lispy else []
     lines += [words.define.format("loaded", 41), words.add]
     file = tmp_path / "loaded.txt"
@@ -36,8 +36,6 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
 
 
 async def test_symbols_are_known_with_their_documentation(name):
-    if name == "squint":
-        pytest.skip("squint looks up what the user defined, and forgets its documentation")
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
         symbol = await opened.ask(Lookup(WORDS[name].known))
@@ -54,9 +52,6 @@ async def test_a_symbol_that_does_not_resolve_is_none(name):
 async def test_completions_begin_with_what_was_typed(name):
     async with adapter(name) as (opened, _):
         needs(opened, "complete")
-        if name == "squint":
-            assert await opened.ask(Complete("ma")) == ()
-            return
         found = [one.candidate for one in await opened.ask(Complete(WORDS[name].begun))]
         assert WORDS[name].completed in found
 
@@ -68,10 +63,6 @@ async def completed(opened, prefix, namespace):
 QUALIFIED = {
     "jvm": ("(ns shop (:require [clojure.string :as str]))", {"str/jo": "str/join", "Math/ab": "Math/abs"}),
     "nbb": ("(ns shop (:require [clojure.string :as str]))", {"str/jo": "str/join", "js/parseF": "js/parseFloat"}),
-    "squint": (
-        '(ns shop (:require [clojure.string :as str] ["fs" :as fs]))',
-        {"str/jo": "str/join", "fs/readFileS": "fs/readFileSync", "js/Mat": "js/Math"},
-    ),
     "basilisp": (
         "(ns shop (:require [basilisp.string :as str]) (:import os [collections :as coll]))",
         {"str/jo": "str/join", "os/getc": "os/getcwd", "coll/Cou": "coll/Counter", "python/le": "python/len"},
@@ -85,8 +76,8 @@ QUALIFIED["lisp"] = QUALIFIED["basilisp"]
 async def test_completions_are_found_in_the_namespace_that_is_named(name):
     home, expected = QUALIFIED[name]
     async with adapter(name) as (opened, _):
-        private = [] if name == "squint" else ["(defn- hidden-one [] 0)"]
-        await evaluate(opened, evaluation("(ns orders)", "(defn total-sum! [] 1)", "(def stock 2)", *private))
+        private = "(defn- hidden-one [] 0)"
+        await evaluate(opened, evaluation("(ns orders)", "(defn total-sum! [] 1)", "(def stock 2)", private))
         assert {"orders/total-sum!", "orders/stock"} <= await completed(opened, "orders/", "orders")
         ending = await evaluate(opened, evaluation(home))
         assert ending.status == "done"

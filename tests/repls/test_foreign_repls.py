@@ -10,7 +10,7 @@ from codriver.core import state as states
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 
-NAMES = ("python", "lisp", "jvm", "basilisp", "hy", "nbb", "squint")
+NAMES = ("python", "lisp", "jvm", "basilisp", "hy", "nbb")
 CODE = {"python": "1 + 1", "hy": "(+ 1 1)"}
 
 

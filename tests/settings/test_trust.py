@@ -378,11 +378,11 @@ def test_init_accepts_what_it_leaves(workspace):
 
 
 def test_init_accepts_the_command_line_that_it_writes_itself(workspace):
-    (workspace / "package.json").write_text('{"dependencies": {"squint-cljs": "1"}}')
+    (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     (workspace / "node_modules" / ".bin").mkdir(parents=True)
-    (workspace / "node_modules" / ".bin" / "squint").write_text("")
+    (workspace / "node_modules" / ".bin" / "nbb").write_text("")
     run("init", "--client", "claude-code", cwd=workspace)
-    assert load(workspace, environ={}).settings.repl == ("squint nrepl-server",)
+    assert load(workspace, environ={}).settings.repl == ("nbb",)
 
 
 def test_init_accepts_nothing_that_was_there_before_and_grants_something(workspace):

@@ -321,9 +321,7 @@ def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path
     assert "in line 3" in check.text
 
 
-@pytest.mark.parametrize(
-    "dialect", ["clojure", "babashka", "clojurescript", "nbb", "squint", "basilisp", "hy", "python"]
-)
+@pytest.mark.parametrize("dialect", ["clojure", "babashka", "clojurescript", "nbb", "basilisp", "hy", "python"])
 def test_what_would_provide_a_capability_can_be_done_in_that_language(dialect):
     for capability in set(CAPABILITIES) - {"evaluate", "load-file"}:
         line = missing(capability, dialect)

@@ -41,7 +41,7 @@ def write(workspace, files):
         (workspace / name).write_text(text)
 
 
-SQUINT = '{"dependencies": {"squint-cljs": "1"}}'
+NBB = '{"dependencies": {"nbb": "1"}}'
 GROUPS = '[dependency-groups]\ndev = ["basilisp", {include-group = "x"}]'
 
 
@@ -54,7 +54,6 @@ GROUPS = '[dependency-groups]\ndev = ["basilisp", {include-group = "x"}]'
         ({"shadow-cljs.edn": "{}", "deps.edn": "{}"}, "shadow-cljs", "shadow-cljs.edn"),
         ({"nbb.edn": "{}"}, "nbb", "nbb.edn"),
         ({"package.json": '{"devDependencies": {"nbb": "1"}}'}, "nbb", "package.json requires nbb"),
-        ({"package.json": SQUINT}, "squint nrepl-server", "package.json requires squint-cljs"),
         ({"pyproject.toml": '[project]\ndependencies = ["Basilisp>=0.5"]'}, "lisp", "pyproject.toml requires basilisp"),
         ({"pyproject.toml": '[project.optional-dependencies]\nx = ["hy"]'}, "python", "pyproject.toml"),
         ({"pyproject.toml": '[tool.poetry.dependencies]\nhy = "1"'}, "hy", "pyproject.toml requires hy"),
@@ -201,9 +200,9 @@ def test_no_repl_is_written_where_its_program_is_missing_or_it_was_not_wanted(in
 
 
 def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
-    write(workspace, {"package.json": SQUINT, "node_modules/.bin/squint": ""})
+    write(workspace, {"package.json": NBB, "node_modules/.bin/nbb": ""})
     init(clients=["zed"])
-    assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["squint nrepl-server"]}
+    assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["nbb"]}
 
 
 @pytest.mark.parametrize("before", ["", "# mine\nwatch = true\n", 'toolset = "default"\nwatch = true\n', "[other]\n"])

@@ -32,7 +32,7 @@ SHAPES_OF_A_CHECKOUT = (
     ("link to a secret", "link to /dev/zero", "link to /dev/ptmx", "link in /proc"),
     ("presence", "project", "all"), ("ZIP_BZIP2", "ZIP_LZMA", "ZIP_DEFLATED"), ("127.0.0.1", "0.0.0.0", "localhost"),
 )  # fmt: skip
-APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb", "squint")
+APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb")
 """REPLs whose application shows itself by the same seam, or which tell the page of their tests."""
 PYTHONS = (("python3.9", "python3.10"), ("python3.11", "python3.12", "python3.13"))
 """Those between the oldest and Codriver's own, and those from then on."""

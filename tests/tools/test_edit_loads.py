@@ -284,18 +284,6 @@ def test_code_evaluated_after_a_load_is_in_no_file(live, client, greet):
     assert "greet" not in str(second["error"].get("file"))
 
 
-def test_a_renamed_name_is_gone_in_squint(tmp_path):
-    address = repl("squint").endpoint
-    with serving(tmp_path, "--nrepl", f"x={address}", "--repl", "none") as live, live.client() as client:
-        live.ending = "cljs"
-        until(lambda: "load_file" in client.tools(), "the REPL's tools")
-        write(live, "sums", "(ns shop.sums)\n(defn total-of? [xs] (reduce + xs))\n(defn one [] (total-of? [1]))\n")
-        assert client.call("load_file", filePath="src/shop/sums.cljs")["ok"]
-        assert edit(client, live, {"type": "rename", "oldName": "total-of?", "newName": "sum-of"}, name="sums")["ok"]
-        assert evaluate(client, "(js/Object.keys js/globalThis.shop.sums)") == '["one" "sum_of"]'
-        assert evaluate(client, "(shop.sums/one)") == "1"
-
-
 @pytest.mark.parametrize("key", ["py", "py-2"])
 def test_the_session_that_loads_an_edit_can_be_named(tmp_path, key):
     # The same command twice would be one REPL; this one is another to the server.

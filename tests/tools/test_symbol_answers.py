@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import real_repls
 from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
@@ -359,12 +360,11 @@ def test_hy_tells_the_names_of_modules_and_of_the_session(tmp_path):
         assert any(line.startswith("dumps(obj, ") for line in lines(client, "r", "json"))
 
 
-def test_a_repl_that_cannot_search_says_so(tmp_path):
-    with (
-        serving(tmp_path, "--nrepl", f"r={repl('squint').endpoint}", "--repl", "none") as live,
-        live.client() as client,
-    ):
+def test_a_repl_of_an_unknown_dialect_evaluates_and_refuses_to_search(tmp_path):
+    options = ("--nrepl", f"r={repl(real_repls.UNKNOWN).endpoint}", "--repl", "none")
+    with serving(tmp_path, *options) as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+        assert client.call("evaluate_code", code="(+ 1 2)")["result"] == "3"
         answer = ask(client, symbol="*map*")
         assert answer["reason"] == "capability-missing"
         assert answer["hint"]

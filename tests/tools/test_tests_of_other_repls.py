@@ -1,4 +1,4 @@
-"""Tests run in REPLs that are no worker of ours: on the JVM, in nbb, squint and Hy."""
+"""Tests run in REPLs that are no worker of ours: on the JVM, in nbb and Hy."""
 
 import pytest
 from live_server import serving, until
@@ -19,24 +19,9 @@ NBB = """(ns shop.orders-test
   (throw (js/Error. "oops")))
 (deftest later (async done (js/setTimeout (fn [] (is (= 1 3)) (done)) 30)))
 """
-SQUINT = """(ns shop.orders-test (:require [clojure.test :refer [deftest is testing use-fixtures]]))
-(def log (atom []))
-(use-fixtures :each (fn [f] (swap! log conj "each") (f)))
-(deftest good (is (= 1 1)))
-(deftest bad
-  (testing "ctx"
-    (is (= 1 2) "msg")))
-(deftest broken
-  (throw (js/Error. "oops")))
-(deftest ^:async later
-  (js-await (js/Promise. (fn [done] (js/setTimeout done 30))))
-  (is (= 1 3)))
-"""
-TEXTS = {"nbb": NBB, "squint": SQUINT}
+TEXTS = {"nbb": NBB}
 ENDLESS = {
     "nbb": "(ns endless (:require [cljs.test :refer [deftest async]])) (deftest never (async done nil))",
-    "squint": """(ns endless (:require [clojure.test :refer [deftest]]))
-(deftest ^:async never (js-await (js/Promise. (fn [_] nil))))""",
 }
 UNREAD = """(ns shop.unread-test)
 (throw (js/Error. "never read"))
@@ -113,7 +98,7 @@ def test_fixtures_run_around_the_tests_of_their_namespace(script, client):
     client.call("evaluate_code", code="(reset! shop.orders-test/log [])")
     assert ask(client, namespace="shop.orders-test", test="good")["ok"]
     seen = client.call("evaluate_code", code="@shop.orders-test/log")["result"]
-    assert seen == {"nbb": "[:open :each :close]", "squint": '["each"]'}[script.name]
+    assert seen == "[:open :each :close]"
 
 
 def test_one_test_is_run_and_an_unknown_one_is_refused(client):
@@ -140,17 +125,13 @@ def test_a_test_that_never_ends_is_given_up_and_the_next_run_is_sound(script, cl
         assert (answer["ok"], answer["reason"]) == (False, "timed-out")
         assert ask(client, namespace="shop.orders-test", test="good")["ok"]
     finally:  # the REPL is others' too, who run all its tests
-        client.call("evaluate_code", code=ENDED.format({"nbb": "cljs", "squint": "clojure"}[script.name]))
+        client.call("evaluate_code", code=ENDED.format("cljs"))
 
 
 def test_what_people_run_themselves_reports_to_them_afterwards(script, client):
     assert ask(client, namespace="shop.orders-test", test="good")["ok"]
-    if script.name == "nbb":
-        shown = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
-        assert "FAIL in (bad)" in shown["stdout"]
-    else:
-        reporter = client.call("evaluate_code", code="codriver-tests/*current-reporter*")
-        assert reporter["result"] == '"cljs.test/default"'
+    shown = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
+    assert "FAIL in (bad)" in shown["stdout"]
 
 
 HY = """(import pytest unittest)

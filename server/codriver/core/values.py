@@ -72,7 +72,7 @@ class Profile:
     """The abilities of a connected REPL, from `describe` and probes, never from its name."""
 
     dialect: str = "unknown"
-    """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb`, `squint` or `unknown`."""
+    """`clojure`, `clojurescript`, `babashka`, `basilisp`, `python`, `hy`, `nbb` or `unknown`."""
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     capabilities: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     """The capabilities by name. A capability that is no key is not available."""

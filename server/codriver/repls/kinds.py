@@ -41,7 +41,7 @@ class Kind:
     protocol: str = field(default=NREPL, kw_only=True)
     """The protocol: the word of a connector in `codriver.app.wiring`."""
     words: tuple[str, ...] = ()
-    """The words for the kind after `--repl`, the usual one first. Without any, `setting` is its command line."""
+    """The words for the kind after `--repl`, the usual one first."""
 
     # Files
     suffixes: tuple[str, ...] = ()
@@ -73,14 +73,13 @@ class Kind:
     """Whether its first start may fetch dependencies or compile."""
     notes: tuple[str, ...] = ()
     """Sentences for the person who starts the REPL."""
-    setting: str = ""
     by_hand: str = ""
     """The command by which a user starts the REPL."""
 
     @property
     def repl(self) -> str:
         """Return the text for the setting `repl`."""
-        return self.words[0] if self.words else self.setting
+        return self.words[0]
 
 
 _NREPL_PORT: Final = (".nrepl-port",)
@@ -136,12 +135,6 @@ KINDS: tuple[Kind, ...] = (
         install="run `npm install nbb`", arguments=("nrepl-server",), by_hand="npx nbb nrepl-server",
     ),
     Kind(
-        "squint", "squint", "squint",
-        suffixes=(".cljs", ".cljc"), needed_packages=(("package.json", "squint-cljs"),),
-        port_files=_NREPL_PORT, programs=("squint",),
-        install="run `npm install squint-cljs`", setting="squint nrepl-server", by_hand="npx squint nrepl-server",
-    ),
-    Kind(
         "Basilisp", "lpy", "basilisp", ("lisp",),
         suffixes=(".lpy", ".cljc"), telling_suffixes=(".lpy",), needed_packages=(("pyproject.toml", "basilisp"),),
         install="run `pip install 'basilisp>=0.5.1,<0.6'`",
@@ -183,7 +176,7 @@ OTHER_PROJECT_FILES: Final = (
 )  # fmt: skip
 """Files of projects in languages without a kind here."""
 
-_OTHER_MARKS: Final = ("squint.edn", "build.boot")
+_OTHER_MARKS: Final = ("build.boot",)
 """Files of projects whose REPL may run, but is not started by `init`."""
 
 

@@ -261,7 +261,7 @@ def test_a_document_that_never_holds_is_not_given():
 
 
 def test_what_a_dialect_has_no_document_for_is_refused_with_the_way_on():
-    for form, dialect in (("notebook", "clojure"), ("test", "hy"), ("test", "squint")):
+    for form, dialect in (("notebook", "clojure"), ("test", "hy")):
         with pytest.raises(FormatUnknownError, match="--format script"):
             write_document((), lambda _page: (), form, dialect)
     for form in ("test", "script", "comment", "notebook"):

@@ -471,12 +471,6 @@ UNDER_WAY = {
 (defn wait [done] (if (fs/existsSync "GO") (done) (js/setTimeout #(wait done) 10)))
 (deftest z (async done (wait done)))
 """,
-    "squint": """(ns steps-test (:require [clojure.test :refer [deftest is]] ["fs" :as fs]))
-(deftest a (is (= 1 1)))
-(deftest b (throw (js/Error. "no")))
-(defn wait [done] (if (fs/existsSync "GO") (done) (js/setTimeout (fn [] (wait done)) 10)))
-(deftest ^:async z (js-await (js/Promise. wait)))
-""",
     "ipykernel": """import pathlib, time
 def test_a(): pass
 def test_b(): raise ValueError("no")
@@ -513,7 +507,7 @@ def test_a_run_of_tests_tells_how_far_it_is_and_where_it_is_red(tmp_path, name):
             if name == "ipykernel":  # a failure in the test itself has its line
                 assert red["line"] == 3
             else:
-                assert red.get("frames") or name in ("nbb", "squint")  # whose errors have none
+                assert red.get("frames") or name == "nbb"  # whose errors have none
             (tmp_path / "go").touch()
             client.answer(begun)
             events.row(id=row["id"], tests=3, red=row["red"])

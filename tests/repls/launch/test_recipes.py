@@ -176,8 +176,8 @@ def test_any_command_line_is_taken_with_its_program_where_that_was_found(place):
     mine = install(Path(environ["PATH"]), "mine")
     made = recipe("mine --port 'a b'", workspace, environ)
     assert made.command == (str(mine), "--port", "a b")
-    own = install(workspace / "node_modules/.bin", "squint")
-    assert recipe("squint nrepl-server", workspace, environ).command == (str(own), "nrepl-server")
+    own = install(workspace / "node_modules/.bin", "other")
+    assert recipe("other nrepl-server", workspace, environ).command == (str(own), "nrepl-server")
     assert made.port_file == workspace / ".nrepl-port"
 
 

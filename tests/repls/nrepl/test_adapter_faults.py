@@ -15,7 +15,6 @@ from scripted_nrepl import CLOSE, OPS, scripted
 
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
-from codriver.repls import dialects
 from codriver.repls.contract.adapter import (
     CapabilityMissingError,
     EvaluationFailedError,
@@ -666,21 +665,3 @@ async def test_no_error_is_no_stack():
     answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         assert await opened.ask(LastError()) is None
-
-
-@pytest.mark.parametrize("has_library", [True, False])
-async def test_a_squint_without_a_test_library_says_what_would_bring_it(has_library):
-    facts = dialects.SQUINT.as_json(str(dialects.SQUINT.facts))
-    failing = [{"err": "no such package"}, {"status": ["eval-error"]}, DONE]
-    requiring = [{"value": "nil"}, DONE] if has_library else failing
-    answers = {
-        ("eval", facts): [{"value": json.dumps('{"root":"/p","pid":1}')}, DONE],
-        ("eval", dialects.SQUINT.confirm["test"]): requiring,
-    }
-    async with adapter(answers, ops=("clone", "describe", "eval", "load-file", "lookup")) as (opened, _, _):
-        assert opened.profile.dialect == "squint"
-        assert ("test" in opened.profile.capabilities) is has_library
-        if not has_library:
-            with pytest.raises(CapabilityMissingError) as caught:
-                await opened.run_tests(None, None)
-            assert "update squint-cljs" in caught.value.hint

@@ -119,11 +119,6 @@ def test_nbbs_map_is_read():
     assert parts(error) == ("Error", "x", "execution", None, 1, 15)
 
 
-def test_squints_words_are_read():
-    error = read_failure(SentFailure("foo is not defined\n", "ReferenceError: foo is not defined"), dialects.SQUINT)
-    assert (error.type, error.message) == ("ReferenceError", "foo is not defined")
-
-
 @pytest.mark.parametrize("word", ["namespace-not-found", "unknown-session", "no-code", "unknown-op"])
 def test_a_status_that_says_what_is_wrong_is_the_type(word):
     assert read_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word

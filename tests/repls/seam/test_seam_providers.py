@@ -93,8 +93,8 @@ def test_code_that_may_bring_an_application_is_known_by_its_words(two, code, may
 
 
 def test_a_dialect_without_a_provider_is_asked_nothing():
-    assert seam_providers.question("squint") is None
-    assert not seam_providers.may_bring("squint", "(require '[codriver.seam])")
+    assert seam_providers.question("unknown") is None
+    assert not seam_providers.may_bring("unknown", "(require '[codriver.seam])")
 
 
 def test_a_long_sensitive_text_is_looked_for_in_pieces_of_one_length():

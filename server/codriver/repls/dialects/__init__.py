@@ -147,31 +147,6 @@ NBB: Final = Dialect(
     ),
 )
 
-SQUINT: Final = Dialect(
-    "squint",
-    counts_lines=False,
-    json="(js/JSON.stringify VALUE)",
-    facts="{:root (js/process.cwd) :pid js/process.pid}",
-    ask=Programs(
-        {
-            "test-unloaded": program("squint/test_unloaded.cljs"),
-            "test": _test("squint/test.cljs", _IN_JAVASCRIPT),
-            "test-rest": program("squint/test_rest.cljs"),
-            "test-partial": program("squint/test_partial.cljs"),
-            "complete-in": program("squint/objects.cljs", BODY=program("squint/complete_in.cljs")),
-        }
-    ),
-    before={"test": "(require '[clojure.test :as codriver-tests])"},
-    confirm={"test": "(require '[clojure.test :as codriver-tests])"},
-    namespace_by="none",
-    unsafe_bytes=16_000,
-    keeps_apart="none",
-    notes=(
-        "squint cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
-        "squint prints to the output of its own process: what code prints is seen only when codriver started it",
-    ),
-)
-
 _ASK_BASILISP: Final = Programs(
     {
         "lookup": program("basilisp/lookup.lpy"),

@@ -70,8 +70,6 @@ class Dialect:
     """Code that calls the function of the text `FORM`, compiled once and kept as `NAME`, with `ARGUMENTS`."""
     keeps: frozenset[str] = frozenset()
     """The capabilities whose expressions are kept in this way, since compiling takes longer than running them."""
-    confirm: Mapping[str, str] = field(default_factory=dict)
-    """By capability, code that runs only if the server has the requirements of `ask`; evaluated once, at first."""
     tooling: tuple[str, ...] = ()
     """Parts of file or class names whose stack frames are not the user's."""
     unsafe_bytes: int | None = None
@@ -367,7 +365,6 @@ REMOVALS: Final[dict[str, Code]] = {
     "nbb": _REMOVE,
     "basilisp": program("basilisp/remove.lpy"),
     "hy": '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)',
-    "squint": program("squint/objects.cljs", BODY=program("squint/remove.cljs")),
 }
 
 

@@ -1,7 +1,7 @@
 """Failures as servers tell them, with their stack traces, read into one shape.
 
 Clojure sends the class of the error in one line and the message below; the Python family sends whole tracebacks; nbb
-prints a map, squint `Type: message`; Codriver's worker sends separate parts. Unreadable failures are kept as they came.
+prints a map; Codriver's worker sends separate parts. Unreadable failures are kept as they came.
 The JVM's stack traces are told by cider-nrepl or by our own question. Clojure reports the root cause, as its own prompt
 does; the errors thrown around it are the links of its chain, nearest first. Wrappers that only tell the place of a
 throw are left out.

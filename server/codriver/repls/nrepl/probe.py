@@ -85,10 +85,6 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "clojure": BY_CIDER,
     "unknown": BY_CIDER,
     "python": {"macroexpand": "Python has no macros"},
-    "squint": {
-        "test": "update squint-cljs, which brings clojure.test along today, or run the tests in a shell",
-        "drift": "load_file what may have changed: squint has JavaScript's objects, which name no file",
-    },
     "nbb": {
         "drift": "load_file what may have changed: codriver does not compare nbb's definitions; "
         "symbol_info tells the file and line that one is from"
@@ -222,10 +218,8 @@ async def probe(
     process_id = await _process_id(connection, dialect, facts)
     limits, keeps_limits = await _probe_print_limits(connection, dialect, opened, ops)
     isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
-    lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
     support |= {one.name: Capability(op) for one in added if (op := next((op for op in one.ops if op in ops), None))}
-    support = {name: how for name, how in support.items() if name not in lacking}
     outside, application = read_outside(answer), read_application(answer)
     notes = (
         *dialect.notes,
@@ -277,9 +271,9 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
     elif "interrupt" in ops:
         likely = (dialects.CLOJURE, dialects.HY, dialects.CLOJURESCRIPT)
     elif "lookup" in ops:
-        likely = (dialects.NBB, dialects.SQUINT, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
+        likely = (dialects.NBB, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
     else:
-        likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB, dialects.SQUINT)
+        likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB)
     asked: Sequence[Dialect] = likely
     for _ in range(2):
         silent: list[tuple[Dialect, OpTimedOutError]] = []

@@ -328,7 +328,6 @@ SUFFIXES: Final = {
     "babashka": (".clj", ".cljc", ".bb"),
     "basilisp": (".lpy", ".cljc"),
     "nbb": (".cljs", ".cljc"),
-    "squint": (".cljs", ".cljc"),
 }
 FOLDERS: Final = ("test", "tests", "src/test/clojure", "src/test")
 """Folders in which projects keep tests, from the workspace."""

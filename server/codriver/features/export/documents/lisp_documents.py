@@ -39,7 +39,7 @@ FRAMEWORKS: Final = {
     "nbb": Framework("cljs.test", "js/Error", names_classes=False),
     "clojurescript": Framework("cljs.test", "js/Error", names_classes=False),
 }
-"""The test libraries by dialect. Hy and squint have none that would understand these files."""
+"""The test libraries by dialect. Hy has none that would understand these files."""
 
 USER: Final = "user"
 LONG: Final = 2000
