@@ -150,7 +150,7 @@ def test_a_definition_at_any_depth_is_seen(text, name, is_within):
 def taken(*texts, **how):
     ledger = Ledger()
     for number, text in enumerate(texts):
-        ledger.take(Evaluated(number, f"e-{number}", "ann", number * 1000, text, "shop", **how))
+        ledger.record(Evaluated(number, f"e-{number}", "ann", number * 1000, text, "shop", **how))
     return ledger
 
 

@@ -200,7 +200,7 @@ async def test_events_that_left_unseen_are_a_gap_to_who_waits_for_them():
     answer = await logs.awaited(ERRORS, since=line)
     assert (answer["gap"], answer["notes"]) == (
         True,
-        ["lines 2 to 6 have left $app: rows made of them may be missing"],
+        ["lines 2 to 6 were evicted from $app: rows based on them may be missing"],
     )
     assert not (await logs.awaited(ERRORS, since=answer["lastLine"], timeoutMs=0))["gap"]
 

@@ -131,9 +131,7 @@ def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limi
         assert answer["cut"] == "rows"
         assert answer["count"] == len(answer["result"]) > 10
         assert answer["result"][-1]["line"] == answer["lastLine"]
-        assert any(
-            note.startswith(f"{100 - answer['count']} rows before these are left out") for note in answer["notes"]
-        )
+        assert any(note.startswith(f"{100 - answer['count']} earlier rows are omitted") for note in answer["notes"])
         more, length = asked(client, "repl_output_log", limit=100)
         assert BUDGET < length <= LIMITS["unknown"]
         assert more["count"] > answer["count"]

@@ -102,7 +102,7 @@ def test_a_part_of_a_value_that_is_too_much_for_an_answer(client):
     answer = evaluate(client, "{'k': ['x' * 900] * 100}")
     asked = {"evaluationId": answer["evaluationId"], "path": ["k"]}
     whole = client.call("get_evaluation", **asked)
-    assert [note for note in whole["notes"] if "the first " in note and "ask with a smaller length" in note]
+    assert [note for note in whole["notes"] if "the first " in note and "pass a smaller length" in note]
     some = client.call("get_evaluation", **asked, length=3)
     assert some["result"].count("x" * 900) == 3
     assert not any("the first " in note for note in some["notes"])

@@ -77,7 +77,7 @@ def test_the_rows_of_the_log_and_their_texts(client):
     for number in range(60):
         evaluate(client, f'(println (str "row {number} " (repeat "x" 100)))')
     least = client.call("repl_output_log")
-    assert "name a limit for more of them" in note_of(least, "rows before these are left out")
+    assert "pass a limit to get more rows" in note_of(least, "earlier rows are omitted")
     assert client.call("repl_output_log", limit=100)["count"] > least["count"]
     evaluate(client, f"(println {json.dumps(LINES)})")
     short = client.call("repl_output_log", limit=2)

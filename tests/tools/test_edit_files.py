@@ -241,7 +241,7 @@ def test_a_renaming_in_hy_says_which_scopes_are_known(client, live):
     edit = {"type": "rename", "filePath": "scoped.hy", "oldName": "x", "newName": "w"}
     [file] = client.call("edit_files", edits=[edit])["files"]
     assert path.read_text() == "(setv w 1)\n(defn f [x] x)\n(print w.y)\n"
-    assert file["note"].startswith("Hy: of scopes, fn, defn, defmacro and let are known")
+    assert file["note"].startswith("Hy: only fn, defn, defmacro and let count as scopes")
 
 
 def test_an_edit_of_type_undo_takes_back_the_last_batch(client, greet):

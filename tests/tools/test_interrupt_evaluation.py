@@ -43,7 +43,7 @@ def test_an_interrupt_asked_for_keeps_it_too_and_says_who_asked(client):
     assert "stopper" not in str(ended), "it knows"
     assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
     told = client.call("get_evaluation", evaluationId=began["evaluationId"], detail=False)
-    assert "it was interrupted: stopper asked for it with interrupt_evaluation" in told["notes"]
+    assert "it was interrupted: stopper called interrupt_evaluation" in told["notes"]
 
 
 READS = {
@@ -197,7 +197,7 @@ def test_what_another_client_ended_says_who_it_was(live, client):
     with live.client(name="Ada Reviewer") as other:
         assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"
     answer = gone.answer(call)["result"]["structuredContent"]
-    assert "it was interrupted: ada-reviewer asked for it with interrupt_evaluation" in answer["notes"]
+    assert "it was interrupted: ada-reviewer called interrupt_evaluation" in answer["notes"]
     gone.close()
 
 

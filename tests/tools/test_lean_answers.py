@@ -50,7 +50,7 @@ def test_of_what_went_well_the_result_is_left():
         (Reader("ann", "py"), {}, {"generation", "ns"}),
         (Reader("ann", None, seen=Seen(2, "user")), {}, {"sessionKey"}),
         (Reader("ann", "py", namespace="user"), {}, {"generation"}),
-        (Reader("ann", "py", seen=Seen(2, "user"), asks_status=True), {}, {"status"}),
+        (Reader("ann", "py", seen=Seen(2, "user"), requests_status=True), {}, {"status"}),
         (Reader("ann", "py", evaluation="ab12-7", seen=Seen(2, "user")), {"notes": ["a note"]}, {"notes"}),
     ],
 )

@@ -45,7 +45,7 @@ class World:
         number, who = self.drift.number, how.pop("who", "ann")
         how.setdefault("is_whole", bool(file))
         space = how.pop("space", "shop")
-        self.drift.ledger.take(Evaluated(number, f"e-{number}", who, 0, text, space, file, **how))
+        self.drift.ledger.record(Evaluated(number, f"e-{number}", who, 0, text, space, file, **how))
 
     def load(self, **how):
         self.log(self.text, FILE, **how)

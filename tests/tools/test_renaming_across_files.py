@@ -52,7 +52,7 @@ def test_a_name_that_the_file_does_not_define_is_renamed_and_that_is_said(client
     edit = {"type": "rename", "filePath": "src/shop/uses.clj", "oldName": "price", "newName": "cost"}
     [row] = client.call("edit_files", edits=[edit])["files"]
     [done] = row["edits"]
-    assert done["note"] == "this file does not define that name: only its uses here were renamed"
+    assert done["note"] == "this file does not define that name, so only its uses in this file were renamed"
     assert file.read_text().count("cost") == 2
     [row] = client.call("edit_files", edits=[{**edit, "oldName": "sum", "newName": "total"}])["files"]
     assert "note" not in row["edits"][0]

@@ -31,7 +31,7 @@ def test_a_restart_forgets_and_raises_the_generation(tmp_path):
         assert client.call("evaluate_code", code="kept")["error"]["class"] == "NameError"
         assert client.call("evaluate_code", code="import os; os.getpid()")["result"] != first["result"]
         said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
-        assert any("tester asked for it" in text for text in said)
+        assert any("tester called restart_repl" in text for text in said)
 
 
 def test_a_restart_is_told_by_the_generation(tmp_path):
@@ -72,7 +72,7 @@ def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
         # Two windows of one agent's product have the same name.
         ask(other, replSessionKey="py", timeoutMs=60_000)
-        note = "py was restarted since your last answer (bare asked for it): what was defined in it is gone"
+        note = "py was restarted since your last answer (bare called restart_repl): what was defined in it is gone"
         assert evaluated(client, "kept") == [note]
         looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
         assert (looked["generation"], restart_notes(looked)) == (1, [])

@@ -137,7 +137,7 @@ def test_a_time_of_day_is_the_last_one_that_has_passed(text):
 
 def test_cells_need_a_notebook(client):
     refused = about(client, "cells")
-    assert (refused["reason"], refused["hint"]) == ("bad-arguments", "give its path as file")
+    assert (refused["reason"], refused["hint"]) == ("bad-arguments", "Pass its path as file.")
 
 
 def test_threads_and_variables_of_a_repl_that_cannot_tell_are_refused_by_name(client):
@@ -154,6 +154,6 @@ def test_an_evaluation_that_is_not_named_is_the_callers_newest(client, other):
 
 def test_input_goes_to_the_callers_only_code_that_waits_for_some(client):
     refused = client.call("send_input", text="7")
-    assert (refused["reason"], refused["message"]) == ("bad-arguments", "no code of yours waits for input")
+    assert (refused["reason"], refused["message"]) == ("bad-arguments", "none of your evaluations waits for input")
     client.call("evaluate_code", code="(read-line)")
     assert client.call("send_input", text="7")["result"] == '"7"'

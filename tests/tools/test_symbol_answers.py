@@ -155,7 +155,7 @@ def test_nothing_that_matches_is_an_empty_list(client):
     for key in ("py", "lpy"):
         assert lines(client, key, "*no-such-name-anywhere*") == []
         notes = ask(client, symbol="*no-such-name-anywhere*", replSessionKey=key)["notes"]
-        assert notes == ["nothing that is loaded matches: load or import it first"]
+        assert notes == ["no loaded name matches: load or import the code first"]
 
 
 def test_asking_for_names_runs_no_code_of_the_users(client):

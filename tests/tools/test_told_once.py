@@ -231,7 +231,7 @@ def test_a_query_says_what_has_left_the_log(tmp_path):
         told = client.call("repl_output_log", query=every_line)
         [note] = told["notes"]
         gone = told["firstLine"] - 1
-        assert note.endswith(f"up to line {gone} have left the log: $history has their code")
+        assert note.endswith(f"up to line {gone} were evicted from the log; $history has their code")
         assert client.call("repl_output_log", since=gone - 1)["notes"] == [note]
         assert "notes" not in client.call("repl_output_log", since=gone)
         assert "notes" not in client.call("repl_output_log")

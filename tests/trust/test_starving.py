@@ -137,7 +137,7 @@ def test_a_wait_whose_turn_does_not_come_says_where_to_go_on(live, victim):
         told = [answer["notes"][-1] for answer in answers(hungry, waits)]
         crowded = [note for note in told if "all waits share one budget" in note]
         assert crowded
-        assert all("to go on, since: 0" in note for note in crowded)
+        assert all("to continue, pass since: 0" in note for note in crowded)
 
 
 # Texts

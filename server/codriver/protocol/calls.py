@@ -129,16 +129,16 @@ class Caller:
         self._tell_of_log(client)
         if client.accepts_forms and not is_stateless:
             self.questions.consider(client, tool)
-        text = self.text_of(given.fields, shows_told=given.shows_told)
+        text = self.text_of(given.fields, shows_sensitive=given.shows_sensitive)
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
         return Answered(text, given.images, given.ok, given.handed_out)
 
-    def text_of(self, fields: Json, *, shows_told: bool = False) -> str:
+    def text_of(self, fields: Json, *, shows_sensitive: bool = False) -> str:
         """Return fields as JSON, without secrets, for everything that leaves the server for a reader."""
         text = as_json(fields)
         if self.redactor.may_find(text):
-            text = as_json(self.redactor.redact_json(fields, shows_sensitive=shows_told))
+            text = as_json(self.redactor.redact_json(fields, shows_sensitive=shows_sensitive))
         return text
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:

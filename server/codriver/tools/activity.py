@@ -1,4 +1,4 @@
-"""`activity`: who did what in this workspace, newest first: code, edits with diffs, test runs, failures, output."""
+"""`activity`: what callers did in this workspace, newest first: code, edits with diffs, test runs, failures, output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Kind = Literal["code", "edits", "tests", "failures", "output"]
 
 CODE_CHARACTERS: Final = 300
-"""Maximum length of the code of one row, of its result and of its error; get_evaluation has the whole of each."""
+"""Maximum length of a row's code, result and error. `get_evaluation` returns them in full."""
 OUTPUT_CHARACTERS: Final = 400
 DIFF_CHARACTERS: Final = 1500
 """Maximum length of the diff of one file in a row."""
@@ -38,11 +38,11 @@ UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
 CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 EVENTS: Final[Mapping[str, str]] = MappingProxyType({EDIT: "edit", UNDO: "undo", TESTS: "tests"})
-"""The kinds of log entries that are events of their own, with the name of each here."""
-NOT_SHOWN: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
-"""Facts of test runs that rows leave out."""
+"""Names of the kinds of log entries that are events of their own."""
+OMITTED: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
+"""Details of test runs that rows omit."""
 HUMANS: Final = frozenset({"human", HUMAN})
-"""The callers that are people: by a client of their own, and in a notebook past this server."""
+"""Callers that are people: those with a client of their own, and those in a notebook outside this server."""
 
 
 class ActivityArguments(Arguments):
@@ -73,31 +73,31 @@ class Event:
     errors: list[str] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
     failure: str = ""
-    """How the evaluation failed, as far as this server still knows."""
+    """How the evaluation failed, if this server still knows it."""
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_failure(self) -> bool:
-        """Return whether an error ended the code, or a test failed."""
-        is_red = bool(self.facts.get("failed") or self.facts.get("errors"))
-        return is_red or bool(self.failure) or (bool(self.errors) and not self.results)
+        """Return whether code failed with an error, or a test failed."""
+        has_failures = bool(self.facts.get("failed") or self.facts.get("errors"))
+        return has_failures or bool(self.failure) or (bool(self.errors) and not self.results)
 
-    def texts(self) -> Iterable[str]:
-        """Return all text of the event, for a search."""
+    def all_text(self) -> Iterable[str]:
+        """Return all text of the event, to be searched."""
         yield from (self.code, self.file, self.failure, *self.results, *self.errors, *self.output)
         for row in self.facts.get("files", ()):
             yield from (row.get("file", ""), row.get("diff", ""))
         yield from map(str, self.facts.get("failures", ()))
 
     def names_file(self, name: str) -> bool:
-        """Return whether the event is about a file of this path, or of a path that ends in it."""
+        """Return whether the event is about a file with this path, or with a path that ends in it."""
         files = [self.file, *(row.get("file", "") for row in self.facts.get("files", ()))]
-        wanted = f"/{name.removeprefix('./').lstrip('/')}"
-        return any(f"/{file}".endswith(wanted) for file in files if file)
+        suffix = f"/{name.removeprefix('./').lstrip('/')}"
+        return any(f"/{file}".endswith(suffix) for file in files if file)
 
     def row(self, now_ms: int) -> dict[str, object]:
         """Return the event as a row of an answer."""
-        row: dict[str, object] = {"at": shown_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
+        row: dict[str, object] = {"at": display_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
         if self.code:
             row["code"] = cut(self.code, CODE_CHARACTERS)
         row |= {"file": self.file or None, "session": self.session or None, "evaluationId": self.evaluation or None}
@@ -119,7 +119,7 @@ class Event:
 
 
 async def activity(call: Call, arguments: ActivityArguments) -> Answer:
-    """Return what happened, newest first. Nothing is evaluated."""
+    """Return the events that the arguments select, newest first. Nothing is evaluated."""
     now_ms = call.services.now()
     since_ms = None if arguments.since is None else moment(arguments.since, now_ms)
     read = partial(_entries, call, since_ms)
@@ -143,7 +143,7 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
 
 
 def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
-    """Return the entries of this server, after those of earlier ones if the first entry here is not old enough."""
+    """Return this server's log entries, preceded by those of earlier servers if its own do not go back far enough."""
     log = call.services.log
     entries = log.entries()
     if entries and since_ms is not None and entries[0].timestamp <= since_ms:
@@ -152,13 +152,13 @@ def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
 
 
 def events_of(entries: Iterable[Entry]) -> list[Event]:
-    """Return the events that the entries tell of, in line order: the entries of one evaluation are one event."""
+    """Return the events described by log entries, in line order. All entries of an evaluation are one event."""
     events: list[Event] = []
     evaluations: dict[tuple[str | None, str], Event] = {}
     for entry in entries:
         kind = EVENTS.get(entry.kind or "")
         if kind is not None:
-            known = {name: fact for name, fact in facts_of(entry).items() if name not in NOT_SHOWN}
+            known = {name: fact for name, fact in facts_of(entry).items() if name not in OMITTED}
             evaluation = str(known.pop("job", entry.evaluation or ""))
             events.append(Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known))
             continue
@@ -172,10 +172,10 @@ def events_of(entries: Iterable[Entry]) -> list[Event]:
             continue
         named = (entry.run, entry.evaluation)
         if named not in evaluations:
-            begun = Event("code", entry.timestamp, entry.line, entry.who or "", evaluation=entry.evaluation)
-            begun.session = entry.session_key or ""
-            evaluations[named] = begun
-            events.append(begun)
+            started = Event("code", entry.timestamp, entry.line, entry.who or "", evaluation=entry.evaluation)
+            started.session = entry.session_key or ""
+            evaluations[named] = started
+            events.append(started)
         _add(evaluations[named], entry)
     return events
 
@@ -210,33 +210,33 @@ def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, s
         return False
     if arguments.file is not None and not event.names_file(arguments.file):
         return False
-    return arguments.text is None or any(arguments.text in text for text in event.texts())
+    return arguments.text is None or any(arguments.text in text for text in event.all_text())
 
 
 def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
     evaluation = call.state.evaluations.get(event.evaluation)
-    own = event.who == who if evaluation is None else is_own(call, who, evaluation)
+    is_of_caller = event.who == who if evaluation is None else belongs_to(call, who, evaluation)
     match by:
         case "me":
-            return own
+            return is_of_caller
         case "others":
-            return bool(event.who) and not own
+            return bool(event.who) and not is_of_caller
         case "human":
             return event.who in HUMANS
         case _:
             return event.who == by
 
 
-def is_own(call: Call, who: str, evaluation: Evaluation) -> bool:
-    """Return whether an evaluation is the caller's own, also one from before it connected again."""
+def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:
+    """Return whether an evaluation belongs to the caller, even if the caller has reconnected since."""
     is_back = evaluation.who == who and evaluation.client not in call.state.clients
     return is_back or call.is_own(evaluation, who)
 
 
 def moment(text: str, now_ms: int) -> int:
-    """Return the time, in epoch milliseconds, that `text` names: `20m`, `2h`, `09:30`, `today`, `yesterday`.
+    """Return the time named by `text` in epoch milliseconds, such as `20m`, `2h`, `09:30`, `today` or `yesterday`.
 
-    A clock time is the last one that has passed, in the server's time zone.
+    A clock time is the most recent one in the server's time zone.
 
     Raises:
         RefusedError: the text names no time.
@@ -253,8 +253,8 @@ def moment(text: str, now_ms: int) -> int:
         if hours > 23 or minutes > 59 or seconds > 59:
             raise refused(
                 "bad-arguments",
-                f"{text!r} is no time that since can name",
-                hint='write how long ago, as "20m", "2h" or "1d", or a time of day, as "09:30", or "today"',
+                f"since cannot be {text!r}",
+                hint='Give a duration such as "20m", "2h" or "1d", a time of day such as "09:30", or "today".',
             )
         days = 0
     at = time.mktime((today.tm_year, today.tm_mon, today.tm_mday - days, hours, minutes, seconds, 0, 0, -1))
@@ -262,8 +262,8 @@ def moment(text: str, now_ms: int) -> int:
     return at_ms if at_ms <= now_ms else at_ms - UNITS_S["d"] * 1000
 
 
-def shown_time(at_ms: int, now_ms: int) -> str:
-    """Return a time of today as `14:02:11`, an earlier one with its date, in the server's time zone."""
+def display_time(at_ms: int, now_ms: int) -> str:
+    """Format a time of today as `14:02:11`, and an earlier one with its date, in the server's time zone."""
     at, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
     is_today = (at.tm_year, at.tm_yday) == (now.tm_year, now.tm_yday)
     return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", at)
@@ -279,4 +279,4 @@ ACTIVITY: Final = Tool(
     read_only=True,
     idempotent=True,
 )
-"""Listed to nobody: `status` offers it."""
+"""Not listed to clients: `status` calls it."""

@@ -26,13 +26,13 @@ class BalanceArguments(Arguments):
 
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
-    """Return the text with the brackets that its indentation asks for."""
+    """Return the text with the closing brackets that its indentation implies."""
     balanced = await call.services.work.editing.run(call.client, partial(balance, arguments.text))
     if balanced.error is not None:
         raise refused(
             "unbalanced",
             f"the brackets cannot be balanced by indentation: {balanced.error.message}",
-            hint="correct it by hand at the line and column of error",
+            hint="Correct the text at the line and column of error.",
             details={
                 "error": {
                     "message": balanced.error.message,

@@ -1,4 +1,4 @@
-"""The evaluation that a call without an id means."""
+"""Choose the evaluation that a call refers to if it gives no id."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-def own_evaluation(call: Call, evaluation_id: str | None, who: str | None, *, is_waiting: bool = False) -> Evaluation:
-    """Return the evaluation of the given id, otherwise the caller's newest, or its only one that waits for input.
+def evaluation_of_caller(
+    call: Call, evaluation_id: str | None, who: str | None, *, is_waiting: bool = False
+) -> Evaluation:
+    """Return the evaluation with the given id, or the caller's newest, or its only one that waits for input.
 
     Raises:
         RefusedError: there is no such evaluation, or several wait for input.
@@ -21,14 +23,16 @@ def own_evaluation(call: Call, evaluation_id: str | None, who: str | None, *, is
     if evaluation_id is not None:
         return evaluation_of(call.state, evaluation_id)
     caller = call.who(who)
-    own = [one for one in call.state.evaluations.values() if call.is_own(one, caller)]
+    candidates = [one for one in call.state.evaluations.values() if call.is_own(one, caller)]
     if is_waiting:
-        own = [one for one in own if one.status == "needs-input"]
-    if not own or (is_waiting and len(own) > 1):
-        what = "code of yours waits for input" if is_waiting else "evaluation of yours is known"
+        candidates = [one for one in candidates if one.status == "needs-input"]
+    if not candidates or (is_waiting and len(candidates) > 1):
+        what = "of your evaluations waits for input" if is_waiting else "evaluation of yours is known"
         raise refused(
             "bad-arguments",
-            f"several evaluations of yours wait for input: {', '.join(one.id for one in own)}" if own else f"no {what}",
-            hint='give evaluationId; status with about: "jobs" lists them',
+            f"several evaluations of yours wait for input: {', '.join(one.id for one in candidates)}"
+            if candidates
+            else f"{'none' if is_waiting else 'no'} {what}",
+            hint='Pass evaluationId. status with about: "jobs" lists the ids.',
         )
-    return own[-1]
+    return candidates[-1]

@@ -30,8 +30,8 @@ class CompleteArguments(Arguments):
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     """Return names that begin with a prefix."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    question = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
-    found = await call.services.repls.adapter(target.repl.id).ask(question)
+    query = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
+    found = await call.services.repls.adapter(target.repl.id).ask(query)
     rows = []
     for completion in found[: arguments.limit or COMPLETIONS]:
         row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}

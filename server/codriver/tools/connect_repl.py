@@ -1,7 +1,7 @@
-"""`connect_repl`: a REPL that listens on this machine becomes a session.
+"""`connect_repl`: connect to a REPL that listens on this machine.
 
-Only a loopback address whose listener belongs to the server's own user is accepted. Any other one is for the human to
-name, in the settings or on the command line.
+Only loopback addresses whose listener belongs to the server's user are accepted. Other addresses have to be configured
+by a human, in the settings or on the command line.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 ADDRESS: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")
 MOST_PORT: Final = 65_535
 CONNECT_S: Final = 2.0
-"""How long a listener of this machine may take to accept."""
-BY_HUMAN: Final = "ask your human to start the server with --nrepl HOST:PORT, or to put nrepl in the settings"
+"""Time limit for a local listener to accept a connection, in seconds."""
+BY_HUMAN: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
 
 
 class ConnectArguments(Arguments):
@@ -43,7 +43,7 @@ class ConnectArguments(Arguments):
 
 
 async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
-    """Connect to a REPL, and wait until its session can be used."""
+    """Connect to a REPL, and wait until its session is ready."""
     address = loopback_address(arguments.address)
     known = _at(call, address)
     if known is None or known.phase != "connected":
@@ -63,27 +63,30 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
             call.dispatch(ReplForgotten(known.id))
         raise refused(
             "repl-unreachable",
-            f"no session was made for {address}: {note or 'it did not answer in time'}",
-            hint="check that an nREPL server listens there, and call again",
+            f"could not connect to {address}: {note or 'it did not answer in time'}",
+            hint="Check that an nREPL server listens at this address, and call again.",
         )
     target = resolve(call.state, known.key)
     fields: dict[str, object] = {"sessionKey": target.key, "dialect": known.dialect}
-    notes = [f"name it with replSessionKey {target.key!r}", *(known.profile.notes if known.profile else ())]
+    notes = [
+        f"to use this session, pass replSessionKey {target.key!r}",
+        *(known.profile.notes if known.profile else ()),
+    ]
     return Answer({**fields, "notes": notes})
 
 
 def loopback_address(text: str) -> str:
-    """Return `HOST:PORT` for an address of this machine.
+    """Return `HOST:PORT` for an address on this machine.
 
     Raises:
-        RefusedError: the text is no address, or one of another machine.
+        RefusedError: the text is not an address, or belongs to another machine.
     """
     found = ADDRESS.fullmatch(text.strip())
     if found is None or not 0 < int(found["port"]) <= MOST_PORT:
         raise refused(
             "bad-arguments",
-            f"{text!r} is no address of an nREPL on this machine",
-            hint=f'give "localhost:PORT"; for another machine, {BY_HUMAN}',
+            f"{text!r} is not the address of an nREPL server on this machine",
+            hint=f'Pass "localhost:PORT". For another machine, {BY_HUMAN}.',
         )
     host = found["host"] or "127.0.0.1"
     return f"{'127.0.0.1' if host == 'localhost' else host}:{int(found['port'])}"
@@ -95,7 +98,7 @@ def _at(call: Call, address: str) -> Repl | None:
 
 
 def _objection(address: str) -> str | None:
-    """Return why nothing may be sent to an address; None for a listener of this user. Blocks."""
+    """Return why nothing may be sent to an address, or None if its listener belongs to this user. Blocks."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
@@ -105,7 +108,7 @@ def _objection(address: str) -> str | None:
                 listener = None
             return objection_to_listener(listener, None)
     except OSError as error:
-        return f"nothing listens there ({error.strerror or error})"
+        return f"nothing listens at this address ({error.strerror or error})"
 
 
 TOOL = Tool(

@@ -1,4 +1,4 @@
-"""One edit of `edit_files` as an argument, with what each type of edit takes."""
+"""Arguments that describe one edit of `edit_files`, and the fields that each type of edit accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARS = 8 * 2**20
 UNDO: Final = "undo"
-"""The type of edit that takes back the caller's last batch."""
+"""Type of the edit that reverts the caller's last batch."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line", "cell"})),
@@ -35,7 +35,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
     "undo": (frozenset(), frozenset()),
 }
-"""By type of edit: its required fields, and its optional ones, beside its type and its file."""
+"""Required and optional fields by type of edit, in addition to the type and the file."""
 
 OF_ANY: Final = (
     "Without type: oldText becomes newText. By type: replace_def (name, code), insert_def (code, side of name), "
@@ -49,7 +49,7 @@ OF_LISP: Final = (
 
 
 class EditArguments(Given):
-    """One edit of `edit_files`; what each type takes is for clients to read in its schema."""
+    """One edit of `edit_files`. Clients read in its schema what each type accepts."""
 
     model_config = ConfigDict(json_schema_extra={"description": OF_ANY + OF_LISP})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
@@ -64,7 +64,7 @@ class EditArguments(Given):
     )
 
     file_path: str = Field("", json_schema_extra=unsaid_default)
-    """The file; only `undo` needs none."""
+    """The file. Required, except for `undo`."""
     type: Annotated[
         Literal[
             "text",
@@ -79,13 +79,13 @@ class EditArguments(Given):
             "insert_def",
             "undo",
         ],
-        WithJsonSchema({"type": "string"}),  # the description names them all
+        WithJsonSchema({"type": "string"}),  # the description lists them
     ] = Field("text", json_schema_extra=unsaid_default)
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
     cell: CellName | None = Field(None, json_schema_extra={UNLISTED: True})
-    """A notebook's cell, by id or index; listed with its cells."""
+    """Cell of a notebook, by id or index. `list_cells` mentions this argument."""
     line: int | None = None
     target_line_text: str | None = None
     code: str | None = None
@@ -105,21 +105,21 @@ class EditArguments(Given):
         if self.type != UNDO and not self.file_path:
             lacking.insert(0, "file_path")
         names = {name: field.alias or name for name, field in type(self).model_fields.items()}
-        problems = [] if self.files in (None, "all") else ["files is all, or left out for this file alone"]
+        errors = [] if self.files in (None, "all") else ['files must be "all"; omit it to change only this file']
         if self.side is not None and self.name is None and self.type == "insert_def":
-            problems.append("side is that of the definition name")
+            errors.append("side requires name, the definition next to which code is inserted")
         if self.side == "in" and self.type == "move":
-            problems.append("move takes side before or after")
+            errors.append("side of move must be before or after")
         if lacking:
-            problems.append(f"{self.type} needs {', '.join(names[name] for name in lacking)}")
+            errors.append(f"{self.type} needs {', '.join(names[name] for name in lacking)}")
         if strange:
-            problems.append(f"{self.type} does not take {', '.join(names[name] for name in strange)}")
-        if problems:
-            raise ValueError("; ".join(problems))
+            errors.append(f"{self.type} does not accept {', '.join(names[name] for name in strange)}")
+        if errors:
+            raise ValueError("; ".join(errors))
         return self
 
     def to_edit(self) -> FileEdit | Create:
-        """Return the edit in the editor's form. The type `undo` has none."""
+        """Convert the arguments to an edit of the editor. The type `undo` has none."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
             case "text":
@@ -140,6 +140,6 @@ class EditArguments(Given):
             case "insert_def":
                 return InsertDef(self.name, self.code or "", self.side or "after", self.line)
             case "undo":
-                raise AssertionError("an edit is taken back by the editor, which has kept it")
+                raise AssertionError("undo has no edit: the editor reverts the batch that it recorded")
             case "rename":
                 return Rename(self.old_text or "", self.new_text or "", None if self.line is None else target)

@@ -1,4 +1,4 @@
-"""`edit_files`: change files by text, forms of Lisp, or definitions of Python."""
+"""`edit_files`: edit files by text, by forms of Lisp, or by definitions of Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MAX_EDITS = 200
 MAX_TESTS = 20
 TESTED = frozenset({"tests"})
-"""The fields of an answer whose tests passed."""
+"""Fields of an answer about tests that passed."""
 
 LISP_ALONE: Final = ("line", "targetLineText", "toLine", "toLineText")
 DESCRIPTION: Final = (
@@ -63,40 +63,42 @@ class EditFilesArguments(Evaluating):
     )
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the tests after this time.")
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """The session that loads the files."""
+    """Key of the session that loads the files."""
 
     @property
     def is_undo(self) -> bool:
-        """Whether the call takes back an edit instead of making one."""
+        """Whether the call reverts an edit instead of making one."""
         return self.edits[0].type == UNDO
 
     @model_validator(mode="after")
     def _check_undo(self) -> Self:
         if any(edit.type == UNDO for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
-            raise ValueError("undo stands alone: it takes back your last edit_files, with all of its files")
+            raise ValueError(
+                "undo cannot be combined with other edits: it reverts your last edit_files with all its files"
+            )
         return self
 
 
 async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
-    """Do a batch of edits, load the changes if asked to, and tell the outcome."""
+    """Apply a batch of edits, load and test the changes if requested, and describe the outcome."""
     services = call.services
     settings = services.live.settings
-    who, began_ms = call.who(arguments.who), services.now()
+    who, started_ms = call.who(arguments.who), services.now()
     step = "load" if arguments.load else "test"
     if (arguments.load or arguments.test) and (
         obstacle := switched_off(evaluate_code.TOOL, settings, by=f"edit_files with {step}")
     ):
         raise obstacle
-    wanted: list[Wanted] = []
+    requests: list[Wanted] = []
     edit: Callable[[], Awaitable[Outcome]]
     if arguments.is_undo:
-        edit = partial(_take_back, call, arguments)
+        edit = partial(_revert, call, arguments)
     else:
-        wanted = [Wanted(one.file_path, one.to_edit(), is_everywhere=one.files == "all") for one in arguments.edits]
+        requests = [Wanted(one.file_path, one.to_edit(), is_everywhere=one.files == "all") for one in arguments.edits]
         edit = partial(
             services.editor.edit,
             caller_of_batch(call, arguments.who),
-            wanted,
+            requests,
             limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
             allow_outside=settings.allow_edits_outside_workspace,
             guard=partial(_why_not_now, services, who),
@@ -105,61 +107,62 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if not (arguments.load or arguments.test) or arguments.dry_run:
         outcome = await edit()
         if not arguments.dry_run:
-            services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
-        rows, fields = await _describe(call, arguments, wanted, outcome)
+            services.ledger.acts.add(started_ms, (one.change for one in outcome.files))
+        rows, fields = await _describe(call, arguments, requests, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
     steps = LiveSteps(
-        call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores, loads=arguments.load,
+        call, who, arguments, arguments.test, partial(_gone, requests=requests), restores=restores,
+        loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
     await steps.check(one.file_path for one in arguments.edits if one.file_path)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
-    ended = await act.run(partial(unwatched, call, edit))
+    result = await act.run(partial(unwatched, call, edit))
     if "reason" not in steps.fields:
         steps.fields |= steps.unserved
     failed = "reason" in steps.fields
-    if ended.put_back is not None:
+    if result.put_back is not None:
         job = str(steps.fields.get("evaluationId", ""))
-        red = f" tests ({job})" if job else ""
-        files, left = ended.outcome.files, set(ended.put_back.files)
+        failed_tests = f" tests ({job})" if job else ""
+        files, left = result.outcome.files, set(result.put_back.files)
         record_edits(call, arguments.who, "edited", [one for one in files if one.display_path in left])
         record_edits(
             call,
             arguments.who,
-            f"took back what failed{red} in",
+            f"reverted what failed{failed_tests} in",
             [one for one in files if one.display_path not in left],
             facts.UNDO,
             job,
         )
         rows = [{"filePath": one.display_path, "applied": one.display_path in left} for one in files]
-        return Answer({"files": rows, "count": len(rows), **steps.fields, **put_back_fields(ended.put_back)}, ok=False)
-    services.ledger.acts.add(began_ms, (one.change for one in ended.outcome.files))
-    rows, fields = await _describe(call, arguments, wanted, ended.outcome)
-    for place, row in enumerate(rows):
-        row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
+        return Answer({"files": rows, "count": len(rows), **steps.fields, **put_back_fields(result.put_back)}, ok=False)
+    services.ledger.acts.add(started_ms, (one.change for one in result.outcome.files))
+    rows, fields = await _describe(call, arguments, requests, result.outcome)
+    for index, row in enumerate(rows):
+        row.update(_of_load(steps.rows.get(index, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
     handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 
-async def _take_back(call: Call, arguments: EditFilesArguments) -> Outcome:
-    """Take back the caller's last batch, which has to include the named file."""
+async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
+    """Revert the caller's last batch, which has to include the named file."""
     caller = caller_of_batch(call, arguments.who)
     outcome, _ = await call.services.editor.undo(caller, arguments.edits[0].file_path or None)
     return outcome
 
 
-async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) -> Outcome:
-    """The outcome that edits within the workspace would have; nothing is written.
+async def dry_edit(call: Call, given_who: str | None, requests: Sequence[Wanted]) -> Outcome:
+    """Return the outcome that edits within the workspace would have, without writing anything.
 
     Raises:
-        RefusedError: the edits cannot be done.
+        RefusedError: the edits cannot be applied.
     """
     services = call.services
     settings = services.live.settings
     return await services.editor.edit(
         caller_of_batch(call, given_who),
-        wanted,
+        requests,
         limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=False,
         guard=partial(why_not, services.workspace, settings),
@@ -168,26 +171,26 @@ async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) 
 
 
 async def _describe(
-    call: Call, arguments: EditFilesArguments, wanted: Sequence[Wanted], outcome: Outcome
+    call: Call, arguments: EditFilesArguments, requests: Sequence[Wanted], outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """The rows of an answer and its fields, with the findings of linters, after the log was told."""
+    """Record the edits in the log, and return rows and fields for the answer, with findings of linters."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = edit_rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
-    _add_elsewhere(rows, wanted, outcome.elsewhere)
+    _add_uses_in_other_files(rows, requests, outcome.elsewhere)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
         fields["dryRun"] = True
         return rows, fields
     changes = [result.change for result in outcome.files]
-    texts = {change.path: change.after for change in changes if change.after is not None}
-    diagnostics = await lint(call.services.workspace, texts)
+    contents = {change.path: change.after for change in changes if change.after is not None}
+    diagnostics = await lint(call.services.workspace, contents)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     if arguments.is_undo:
-        record_edits(call, arguments.who, "took back the edits of", outcome.files, facts.UNDO)
+        record_edits(call, arguments.who, "reverted the edits of", outcome.files, facts.UNDO)
     else:
         record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)
-    found = call.services.ledger.tests.take_differences(who)
+    found = call.services.ledger.tests.pop_differences(who)
     of_features = await notes_of_edits(call, edited_files(call, who, outcome.files))
     if notes := [*call.services.editor.take_untold(), *found, *of_features]:
         fields["notes"] = notes
@@ -195,7 +198,7 @@ async def _describe(
 
 
 def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
-    """The answer's fields on a file's load: after tests passed, only notes on deviations from the request."""
+    """Return the answer fields about the load of a file. If tests passed, only notes remain."""
     load = row.get("load")
     if is_tested and isinstance(load, dict):
         return {"load": {"notes": load["notes"]}} if load.get("notes") else {}
@@ -212,38 +215,38 @@ def _add_diagnostics(
             row["diagnostics"] = diagnostics.rows[result.change.path]
 
 
-def _add_elsewhere(
-    rows: Sequence[dict[str, object]], wanted: Sequence[Wanted], elsewhere: Mapping[int, Elsewhere]
+def _add_uses_in_other_files(
+    rows: Sequence[dict[str, object]], requests: Sequence[Wanted], other_uses: Mapping[int, Elsewhere]
 ) -> None:
-    """Add to each renaming of one file the places where other files use the name, once."""
-    left = {index: found.told() for index, found in elsewhere.items() if not wanted[index].is_everywhere}
+    """Add to each renaming in one file the lines of other files that use the name, once."""
+    left = {index: found.told() for index, found in other_uses.items() if not requests[index].is_everywhere}
     for row in rows:
         edits = row.get("edits")
         for edit in edits if isinstance(edits, list) else []:
             edit.update(left.pop(edit["index"], {}))
 
 
-def _gone(outcome: Outcome, wanted: Sequence[Wanted]) -> dict[int, list[Gone]]:
-    """The names that renamings took away, by the place of the file that defined them."""
+def _gone(outcome: Outcome, requests: Sequence[Wanted]) -> dict[int, list[Gone]]:
+    """Return the names that renamings removed, by the index of the file that defined them."""
     gone: dict[int, list[Gone]] = {}
-    for place, result in enumerate(outcome.files):
+    for file_index, result in enumerate(outcome.files):
         for index in result.done:
-            edit, found = wanted[index].edit, outcome.elsewhere.get(index)
+            edit, found = requests[index].edit, outcome.elsewhere.get(index)
             if found is not None and found.name is not None and found.name.namespace is not None:
                 names = [Gone(old, found.name.namespace) for old in found.name.changes]
-                gone.setdefault(place, []).extend(names)
+                gone.setdefault(file_index, []).extend(names)
             elif result.change.path.suffix == HY and isinstance(edit, Rename) and edit.target is None:
-                gone.setdefault(place, []).append(Gone(edit.old, ""))
+                gone.setdefault(file_index, []).append(Gone(edit.old, ""))
     return gone
 
 
 def _without_lisp(tool: Tool) -> Tool:
-    """The tool as listed in a workspace without Lisp; it takes the same arguments."""
+    """Return the tool as listed in a workspace without Lisp. It accepts the same arguments."""
     plain = replace(tool, description=DESCRIPTION.format(" too (Order.total, RATE)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]
-    kept = {name: one for name, one in edit["properties"].items() if name not in LISP_ALONE}
-    edits = {**named["edits"], "items": {**edit, "description": OF_ANY, "properties": kept}}
+    properties = {name: one for name, one in edit["properties"].items() if name not in LISP_ALONE}
+    edits = {**named["edits"], "items": {**edit, "description": OF_ANY, "properties": properties}}
     object.__setattr__(plain, "schema", {**tool.schema, "properties": {**named, "edits": edits}})
     return plain
 
@@ -266,9 +269,9 @@ TOOL: Final = replace(_WHOLE, elsewhere=_without_lisp(_WHOLE))
 
 
 def _why_not_now(services: Services, who: str, change: Change) -> str:
-    """The reason why a caller must not make a change; empty for none. Waits for servers."""
+    """Return the reason why a caller must not make a change, or an empty string. Waits for servers."""
     before, path = change.before.data, change.path
     is_notebook = path.suffix == NOTEBOOK and before is not None
     if is_notebook and services.ledger.notebooks.is_stale(who, path, digest_of(before or b"")):
-        return "it changed since you read it: list_cells shows its cells as they are now"
+        return "it changed since you read it; list_cells returns its present cells"
     return why_not(services.workspace, services.live.settings, change)

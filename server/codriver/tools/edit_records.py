@@ -1,4 +1,4 @@
-"""Whose batch of edits it is, and its record in the log."""
+"""Determine the caller of a batch of edits, and record the batch in the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def caller_of_batch(call: Call, who: str | None) -> str:
-    """The caller whose batch it is: by the name that it gave, now or before, else by this connection."""
+    """Return the caller of a batch: the name that it gave in this or an earlier call, or else its connection."""
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
     if who is None and caller_names.name_of(call.state, call.client, call.conversation) is None:
         return unnamed
@@ -27,7 +27,7 @@ def caller_of_batch(call: Call, who: str | None) -> str:
 def record_edits(
     call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = facts.EDIT, job: str = ""
 ) -> None:
-    """Record in the log who changed which files. `job`: the test run for which an edit was taken back."""
+    """Record in the log which files a caller changed. `job` is the test run for which an edit was reverted."""
     if results:
         who = call.who(given)
         for one in results:

@@ -1,4 +1,4 @@
-"""Rows that describe the edits of files."""
+"""Answer rows about edited files."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ if TYPE_CHECKING:
     from codriver_lisp.edit import Done
 
 MAX_DIFF_CHARS = 12_000
-"""The characters of all diffs of an answer together: as many as an agent reads at one go."""
+"""Maximum characters of all diffs in an answer, about as much as an agent reads at once."""
 MAX_LEFT_LINES = 10
-"""Lines that an answer names of the places that a renaming left, for each reason."""
+"""Maximum number of lines named for occurrences that a renaming left unchanged, for each reason."""
 HY_NOTE = (
-    "Hy: of scopes, fn, defn, defmacro and let are known; names bound by setv, for, with, except or a comprehension "
-    "count as the module's, and are renamed with it"
+    "Hy: only fn, defn, defmacro and let count as scopes. Names bound by setv, for, with, except or a comprehension "
+    "count as names of the module and are renamed with it."
 )
 
 TEXT = "text"
-"""The type of edit whose reader gave both the old and the new text."""
-OWN_TEXT = frozenset({TEXT, "append", "create", "replace_def", "insert_def"})
-"""The types of edits that write what their caller sent, outside of Lisp, where brackets and places are adapted."""
+"""Type of an edit whose caller sent both the old and the new text."""
+SENT_UNCHANGED = frozenset({TEXT, "append", "create", "replace_def", "insert_def"})
+"""Types of edits that write exactly what the caller sent. In Lisp, brackets and positions are adapted."""
 
 
 def edit_rows(
     files: Sequence[FileResult], edits: Sequence[EditArguments], *, applied: bool, is_whole: bool = True
 ) -> list[dict[str, object]]:
-    """One row a file; unless `is_whole`, without differences that only repeat the reader's own edits."""
+    """Return one row for each file.
+
+    Unless `is_whole`, diffs that only repeat the caller's edits are omitted.
+    """
     rows: list[dict[str, object]] = []
     left = MAX_DIFF_CHARS
     for result in files:
@@ -60,7 +63,7 @@ def edit_rows(
 
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
-    """Return true of a file whose only differences are text that its reader sent."""
+    """Return whether the only changes of a file are the text that its caller sent."""
     if len(result.done) == 1 and result.change.path.suffix in SUFFIXES:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:
@@ -68,12 +71,12 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
         if sent.strip() and change.after is not None and sent.strip() in change.after:
             rest = change.after.replace(sent.strip(), b"", 1)
             return rest.split() == (change.before.data or b"").split()
-    own = {TEXT} if result.change.path.suffix in SUFFIXES else OWN_TEXT
-    return bool(result.done) and all(edits[index].type in own for index in result.done)
+    types = {TEXT} if result.change.path.suffix in SUFFIXES else SENT_UNCHANGED
+    return bool(result.done) and all(edits[index].type in types for index in result.done)
 
 
 def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
-    """Return the row of one edit: its place, and its changes."""
+    """Return the row of one edit: its position and its effect."""
     row: dict[str, object] = {
         "index": index,
         "type": kind,
@@ -82,7 +85,7 @@ def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
         "changes": done.changes,
     }
     if done.is_of_undefined:
-        row["note"] = "this file does not define that name: only its uses here were renamed"
+        row["note"] = "this file does not define that name, so only its uses in this file were renamed"
     if done.left:
         row["left"] = [
             {"why": why, "count": len(lines), "lines": sorted(set(lines))[:MAX_LEFT_LINES]}

@@ -43,7 +43,7 @@ class EvaluateArguments(Evaluating):
     frame: int | None = Field(
         None, ge=0, description="Run in a frame of the last error or failed test: 0 is its place."
     )
-    """The frame of the last failure in which the code is evaluated."""
+    """Number of the frame of the last failure in which the code is evaluated."""
     repl_session_key: str | None = Field(
         None, description="The session, for any tool. Default: the one you used last, or the running application."
     )
@@ -54,31 +54,31 @@ class EvaluateArguments(Evaluating):
     )
     on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: end the code instead.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether an interrupt may end the REPL. The answer about an interrupt that did not help names this argument."""
+    """Whether an interrupt may end the REPL. The answer to an interrupt that had no effect mentions this argument."""
     isolate: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether the code runs in a namespace of the caller's own; modules and their state are shared all the same."""
+    """Whether the code runs in a namespace of its own. Modules and their state are still shared."""
     background: bool = Field(default=False, description="Return at once; the session stays free for other code.")
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
-    """An answer that leaves images out names this argument."""
+    """Maximum number of images. An answer that omits images mentions this argument."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
     max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS, json_schema_extra={UNLISTED: True})
-    """The printed depth of a value. An answer that cuts one says how to have it."""
+    """Maximum printed depth of a value. An answer that truncates a value mentions how to read the rest."""
 
 
 BACKGROUND_MS: Final = 100
-"""The wait for code in the background: a result within it is told at once."""
+"""Time to wait for code in the background, in ms. A result within it is returned at once."""
 
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
-    """Evaluate, wait, and tell the evaluation's standing."""
+    """Evaluate code, wait for it, and return its result or state."""
     who, core = call.who(arguments.who), call.services.core
     if arguments.frame is not None:
         run = last_failed_run(call, who, arguments.repl_session_key)
         if run is not None:
             return await _evaluate_in_test(call, who, run, arguments)
     state = core.state
-    target = chosen(call, arguments.repl_session_key, who)  # a wrong key is told before the code is checked
+    target = chosen(call, arguments.repl_session_key, who)  # a wrong key is reported before the code is checked
     repl, readers = target.repl, meant(state, arguments.repl_session_key, target)
     lisp = speaks_lisp(readers)
     if lisp:
@@ -86,7 +86,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     forms = await readable_forms(call, readers, arguments.code, lisp=lisp)
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
-    if core.state is not state:  # the check took a while
+    if core.state is not state:  # the state may have changed during the check
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
@@ -113,16 +113,16 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
     if lisp:
         await look_at_load(call, repl, arguments.code)
-    own = target.key if arguments.repl_session_key is None and not arguments.isolate else None
+    key_in_use = target.key if arguments.repl_session_key is None and not arguments.isolate else None
     notes = notes_of_choice(call, current, target)
     images = arguments.max_images
-    answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=own)
+    answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=key_in_use)
     return answer if call.added is None else await completed(call, answer, current.id)
 
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
-    """Evaluate in a frame of a failed test, whose process is kept, and wait."""
-    extras_of(call, None)  # features refuse what a frame of a test cannot do
+    """Evaluate code in a frame of a failed test, whose process was retained, and wait for it."""
+    extras_of(call, None)  # features refuse arguments that a frame of a test does not support
     code, frame = arguments.code, arguments.frame or 0
     identity = begin_in_frame(call, who, run, code, frame, arguments.description)
     timeout_ms = _timeout_ms(call, arguments)
@@ -137,7 +137,7 @@ def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
 
 
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
-    """The session in the REPL of `target` for the code: one beside running code, one of its own, or the lane."""
+    """Return the session of `target`'s REPL for the code: a parallel one, an isolated one, or the caller's lane."""
     if arguments.background:
         return await in_background(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:
@@ -146,7 +146,7 @@ async def _session(call: Call, target: Target, who: str, arguments: EvaluateArgu
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
-    # If the client went away now, the evaluation that it wanted ended would run on. Each step has a time limit.
+    # If the client disconnected now, the evaluation would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
@@ -157,7 +157,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     fields = {
         **answer.fields,
         "reason": "timed-out",
-        "hint": "read notes for the state of the session; evaluate less at once, or with a longer timeoutMs",
+        "hint": "See notes for the state of the session. Evaluate less code at once, or pass a longer timeoutMs.",
     }
     return replace(answer, fields=fields, ok=False)
 

@@ -1,4 +1,4 @@
-"""`get_evaluation`: report an evaluation or a test run, or a part of one."""
+"""`get_evaluation`: return an evaluation or a test run, or a part of it."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from codriver.tools.calls.arguments import UNLISTED, Schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.hooks import completed
 from codriver.tools.calls.tool import Tool
-from codriver.tools.chosen_evaluations import own_evaluation
+from codriver.tools.chosen_evaluations import evaluation_of_caller
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-def _value_not_kept(evaluation: str, why: str) -> RefusedError:
-    """Return the value of an evaluation, or the wanted part of it, cannot be had."""
+def _unavailable_value(evaluation: str, why: str) -> RefusedError:
+    """Return the refusal of a value that is no longer available, or of a part that does not exist."""
     return refused(
         "forgotten",
-        f"no such part of the value of evaluation {evaluation}: {why}",
-        hint="evaluate the part that is wanted; maxLength and maxDepth say how much of a value is printed",
+        f"this part of the value of evaluation {evaluation} is not available: {why}",
+        hint="Evaluate an expression for the part. maxLength and maxDepth limit how much of a value is printed.",
     )
 
 
 PARTS: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
-"""The values of `part` that the base reads; features read more."""
+"""Values of `part` that are always available. Features add others."""
 
 
 def _listed_part(schema: Schema) -> None:
-    """List the values that `part` can have, and no default."""
+    """List the possible values of `part` in the schema, without the default."""
     unsaid_default(schema)
     schema["pattern"] = PARTS
 
 
 def _no_such_part(call: Call, part: str) -> RefusedError:
     known = ["result", "stdout", "stderr", "stacks", "image-N", *call.services.hooks.parts]
-    return refused("bad-arguments", f"an evaluation has no part {part!r}", hint=f"its parts are {', '.join(known)}")
+    return refused("bad-arguments", f"an evaluation has no part {part!r}", hint=f"Its parts are {', '.join(known)}.")
 
 
 class GetArguments(Evaluating):
     """Arguments of `get_evaluation`."""
 
-    asks_status: ClassVar[bool] = True
+    requests_status: ClassVar[bool] = True
 
     evaluation_id: str | None = Field(None, description="Default: your newest.")
     wait_ms: int = Field(0, ge=0, le=600_000)
@@ -66,17 +66,17 @@ class GetArguments(Evaluating):
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1, description="Only lines that match.")
     diff_with: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """Another evaluation, to compare its text or recorded calls with."""
+    """Id of another evaluation whose text or recorded calls to compare with."""
     path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")
     depth: int | None = Field(None, ge=1, le=1000, json_schema_extra={UNLISTED: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """For a run of tests: see `run_tests`."""
+    """For a test run: see `run_tests`."""
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
-    """Return the standing of an evaluation, after waiting for it if asked to."""
-    current = own_evaluation(call, arguments.evaluation_id, arguments.who)
+    """Return an evaluation, after waiting for it if requested."""
+    current = evaluation_of_caller(call, arguments.evaluation_id, arguments.who)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
@@ -91,10 +91,10 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
     if arguments.part == "stacks" and current.status in OCCUPYING and not current.is_job:
         return await _stacks_now(call, current, arguments, max_bytes)
-    asked = await _asked_part(call, current.id, arguments, max_bytes)
-    if asked is not None:
+    selected = await _requested_part(call, current.id, arguments, max_bytes)
+    if selected is not None:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
-        return Answer({**about, "status": current.status, **asked})
+        return Answer({**about, "status": current.status, **selected})
     if current.kind == "run-tests":
         return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images)
@@ -102,15 +102,17 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
 
 
 def _counts_elements(call: Call, current: Evaluation, arguments: GetArguments) -> bool:
-    """Return whether `from` and `length` count the elements of a cut collection, which its REPL still has."""
+    """Return whether `from` and `length` count elements of a truncated collection that its REPL still has."""
     is_ranged = arguments.start is not None or arguments.length is not None
     if arguments.part != "result" or not is_ranged or arguments.grep is not None or arguments.diff_with is not None:
         return False
-    return any(is_kept for _, is_kept in _transcript(call, current.id).cuts.values())
+    return any(is_available for _, is_available in _transcript(call, current.id).cuts.values())
 
 
-async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:
-    """Return the wanted part of the evaluation's text; None if the whole was requested."""
+async def _requested_part(
+    call: Call, evaluation: str, arguments: GetArguments, max_bytes: int
+) -> dict[str, object] | None:
+    """Return the requested part of the evaluation's text, or None if the whole evaluation was requested."""
     ranged = arguments.start is not None or arguments.length is not None or arguments.part != "result"
     if not ranged and arguments.grep is None and arguments.diff_with is None:
         return None
@@ -122,16 +124,16 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
         return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
     start, length = arguments.start or 0, arguments.length
     part = cast("Part", arguments.part)
-    asked = partial(excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
-    return await read(asked, transcript)
+    read_part = partial(excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
+    return await read(read_part, transcript)
 
 
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
-    """Return a part of a value that printing cut, told by the REPL that keeps the value."""
+    """Return a part of a truncated value, read from the REPL that retains it."""
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
-        raise _value_not_kept(current.id, "its REPL was restarted since, or is gone")
+        raise _unavailable_value(current.id, "its REPL has been restarted or has ended")
     limits = PrintLimits(
         arguments.length or settings.max_length,
         arguments.depth or settings.max_depth,
@@ -141,26 +143,26 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     )
     start = arguments.start or 0
     part = ValuePart(tuple(arguments.path or ()), start, limits)
-    told = await call.services.repls.adapter(repl.id).read_value(current.id, part)
-    if isinstance(told, str):
-        raise _value_not_kept(current.id, told)
-    fields: dict[str, object] = {"evaluationId": current.id, "status": current.status, "result": told.text}
-    if told.cut:
-        fields["notes"] = [f"cut: {told.cut}"]
-    if told.truncated:
-        fields["notes"] = [f"the first {max_bytes} bytes: ask with a smaller length or depth"]
+    description = await call.services.repls.adapter(repl.id).read_value(current.id, part)
+    if isinstance(description, str):
+        raise _unavailable_value(current.id, description)
+    fields: dict[str, object] = {"evaluationId": current.id, "status": current.status, "result": description.text}
+    if description.cut:
+        fields["notes"] = [f"cut: {description.cut}"]
+    if description.truncated:
+        fields["notes"] = [f"only the first {max_bytes} bytes: pass a smaller length or depth"]
     return Answer(fields)
 
 
 async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
-    """Return the present stacks of the threads and tasks of an evaluation's REPL, which is not disturbed.
+    """Return the current stacks of the threads and tasks of the REPL, without disturbing it.
 
     Raises:
-        CapabilityMissingError: the REPL cannot tell while code runs.
+        CapabilityMissingError: the REPL cannot report stacks while code runs.
     """
     dump = await call.services.repls.stacks(current)
     if dump is None:
-        raise CapabilityMissingError("stacks", "this REPL does not tell its stacks while code runs")
+        raise CapabilityMissingError("stacks", "this REPL cannot report its stacks while code runs")
     start = arguments.start or 0
     text = head(dump.whole[start : start + (arguments.length or max_bytes)], max_bytes).text
     about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
@@ -173,8 +175,8 @@ def _transcript(call: Call, evaluation: str) -> Transcript:
     if transcript is None:
         raise refused(
             "forgotten",
-            f"what evaluation {evaluation} said is forgotten: too much was evaluated since",
-            hint="the newest of it may still be in repl_output_log",
+            f"the output of evaluation {evaluation} was discarded, because too much has been evaluated since",
+            hint="Its newest lines may still be in repl_output_log.",
         )
     return transcript
 

@@ -1,4 +1,4 @@
-"""Edits that must not be made: of open notebooks, and of files that would run code or grant something."""
+"""Refuse edits of open notebooks, and of files that would run code or grant permissions."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
 
 NOTEBOOK: Final = ".ipynb"
-ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
+NEEDS_HUMAN: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
 
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:
-    """Return the reason why a change must not be made; empty for none.
+    """Return the reason why a change must not be made, or an empty string.
 
     Waits for servers that may have a notebook open.
     """
     path, name = change.path, plain_name(change.path.name)
     is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
-        return "where evaluation is switched off, files of Python and Lisp alone are edited"
+        return "only files of Python and Lisp can be edited while evaluation is switched off"
     if path.suffix == NOTEBOOK and change.before.data is not None and (where := find_open_notebook(path)):
-        return f"it is open in {where}, whose copy would not have the edit: ask your human to close it there"
+        return f"it is open in {where}, whose copy would lack the edit; ask your human to close it in that program"
     if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
         return ""
     reason = guard_reason(workspace, change)
-    return f"{reason}: {ASK}" if reason else ""
+    return f"{reason}: {NEEDS_HUMAN}" if reason else ""
 
 
 def find_open_notebook(path: Path) -> str | None:
-    """Return the Jupyter Server in which a notebook is open, in words; None if it is open in none.
+    """Return a name for the Jupyter Server in which a notebook is open, or None.
 
     Waits for servers.
     """

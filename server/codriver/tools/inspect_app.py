@@ -1,8 +1,7 @@
-"""`inspect_app`, `change_app`, `watch_app`: the application in a REPL, as its seam tells.
+"""`inspect_app`, `change_app` and `watch_app`: inspect and control the application in a REPL through its seam.
 
-`inspect_app` tells the application's state, acts and failures, and changes nothing; `change_app` gives it an event, an
-earlier state or another one, as an evaluation; `watch_app` has its events pushed into the log's source `$app` until
-somebody ends that.
+`inspect_app` reads the application's state, events and failures. `change_app` sends it an event or sets its state, as
+an evaluation. `watch_app` streams its events into the log's source `$app` until the stream is stopped.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.seam_providers import Provider
     from codriver.tools.calls.call import Call
 
-    Told = Mapping[str, Any]
+    SeamAnswer = Mapping[str, Any]
 
 
 SEAM: Final = "seam"
 NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
-"""An empty list may mean that nobody observes, as after giving a seam to a running application."""
-ANEW: Final = "the app started anew, as session %s: its former epochs, events and subscriptions are gone"
+"""Explains an empty list. Nothing may observe the application, if it got its seam while it was running."""
+RESTARTED: Final = "the app was restarted, as session %s: its previous epochs, events and subscriptions are gone"
 
 
 class InspectArguments(Arguments):
@@ -68,46 +67,48 @@ class InspectArguments(Arguments):
 
 
 async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
-    """Return the seam's answer, in lines."""
-    shows_told = arguments.include_sensitive
-    if shows_told and not call.services.live.settings.allow_sensitive_reads:
+    """Return the seam's answer, formatted as lines."""
+    shows_sensitive = arguments.include_sensitive
+    if shows_sensitive and not call.services.live.settings.allow_sensitive_reads:
         raise switched_off_by("includeSensitive", "allow_sensitive_reads", call.services.live.settings)
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
-    asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
-    answer = await call.services.repls.adapter(repl.id).ask_seam(
-        arguments.what, json.dumps({**asked, "maxChars": most})
+    query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
+    text = await call.services.repls.adapter(repl.id).ask_seam(arguments.what, json.dumps({**query, "maxChars": most}))
+    seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
+    seam_answer = _unanswered(arguments, seam_answer) or seam_answer
+    given = (
+        Answer(_answer_fields(call, arguments.what, seam_answer, most))
+        if seam_answer["ok"]
+        else refused(call, seam_answer)
     )
-    told = read_told(call, answer, shows_told=shows_told)
-    told = _unanswered(arguments, told) or told
-    given = Answer(_shown(call, arguments.what, told, most)) if told["ok"] else refused(call, told)
-    return with_news_of_app(call, repl, replace(given, shows_told=shows_told))
+    return with_restart_note(call, repl, replace(given, shows_sensitive=shows_sensitive))
 
 
-def with_news_of_app(call: Call, repl: Repl, given: Answer) -> Answer:
-    """An answer about an application, with a note if this client's last one was about another process."""
+def with_restart_note(call: Call, repl: Repl, given: Answer) -> Answer:
+    """Add a note to an answer if the client's last answer was about another process of the application."""
     now = call.state.repls.get(repl.id)
     seam = now.profile.seam if now is not None and now.profile is not None else None
-    if not call.services.told.apps.is_another(call.client, repl.id, seam):
+    if not call.services.delivered.apps.is_another(call.client, repl.id, seam):
         return given
     before = given.fields.get("notes", ())
-    notes = [*(before if isinstance(before, list | tuple) else ()), ANEW % seam]
+    notes = [*(before if isinstance(before, list | tuple) else ()), RESTARTED % seam]
     return replace(given, fields={**given.fields, "notes": notes})
 
 
-def _unanswered(arguments: InspectArguments, told: Told) -> Told | None:
-    """The refusal for a seam that told all epochs instead of those that changed a part, as it knows no better."""
-    if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in told.get("epochs", [])):
+def _unanswered(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer | None:
+    """Return a refusal if a seam ignored `path` and returned all epochs, as older seams do."""
+    if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
         return None
-    hint = "this seam does not tell which epochs changed a part: ask for epochs, then for the diff of one by epochId"
+    hint = "This seam cannot select epochs by path. List epochs without path, then request the diff of one by epochId."
     return {"ok": False, "reason": "band-missing", "hint": hint}
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
-    """The named REPL; without a name the only one with an application that shows itself, else the only one.
+    """Return the REPL with the given key, or else the only REPL with a seam, or else the only REPL.
 
     Raises:
-        RefusedError: as `resolve` says.
+        RefusedError: no REPL matches, or several do.
     """
     if key is None:
         able = [repl for repl in call.state.repls.values() if repl.profile and repl.profile.seam]
@@ -116,66 +117,66 @@ def app_repl(call: Call, key: str | None) -> Repl:
     return resolve(call.state, key).repl
 
 
-def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
-    """The answer of a seam, without secrets: a part of it may be cut, and half of a secret would not be recognised.
+def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> SeamAnswer:
+    """Parse the answer of a seam and redact its secrets, before truncation could make a secret unrecognisable.
 
-    With `shows_sensitive`, texts that the application calls sensitive stay.
+    With `shows_sensitive`, text that the application marked as sensitive is not redacted.
     """
-    told = call.services.transcripts.cleared(json.loads(text), shows_sensitive=shows_told)
-    assert isinstance(told, dict)  # noqa: S101  # the seam's contract
-    return told
+    answer = call.services.transcripts.cleared(json.loads(text), shows_sensitive=shows_sensitive)
+    assert isinstance(answer, dict)  # noqa: S101  # the seam's contract
+    return answer
 
 
-def refused(call: Call, told: Told) -> Answer:
-    """Return the answer for a seam's refusal."""
-    reason = told.get("reason") if told.get("reason") in SEAM_REASONS else "accessor-failed"
-    at = {"at": near(told["at"], call.services.workspace)} if "at" in told else {}
-    return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason, **at}, ok=False)
+def refused(call: Call, answer: SeamAnswer) -> Answer:
+    """Return the answer about a refusal by the seam."""
+    reason = answer.get("reason") if answer.get("reason") in SEAM_REASONS else "accessor-failed"
+    at = {"at": near(answer["at"], call.services.workspace)} if "at" in answer else {}
+    return Answer({**{key: value for key, value in answer.items() if key != "ok"}, "reason": reason, **at}, ok=False)
 
 
-def _shown(call: Call, what: str, told: Told, most: int) -> dict[str, object]:
-    """Return the answer's fields: lines for many rows of a kind."""
+def _answer_fields(call: Call, what: str, answer: SeamAnswer, most: int) -> dict[str, object]:
+    """Return the answer fields, with lines in place of rows."""
     hidden = ("ok", *_ABOUT) if what == "health" else ("ok", *_ROWS)
-    fields = {key: value for key, value in told.items() if key not in hidden and value not in (0, "", [])}
+    fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
     if what == "state":
         if "total" in fields:
-            after = told["from"] + len(told["value"])
-            more = f"; from {after} tells more" if after < told["total"] else ""
-            fields["notes"] = [f"{len(told['value'])} of {told['total']} characters{more}"]
+            after = answer["from"] + len(answer["value"])
+            more = f"; from: {after} continues" if after < answer["total"] else ""
+            fields["notes"] = [f"{len(answer['value'])} of {answer['total']} characters{more}"]
             del fields["total"]
         return fields
     if what not in _LINES:
         return fields
     key, line_of = _LINES[what]
-    rows = told[key].items() if isinstance(told[key], dict) else told[key]
+    rows = answer[key].items() if isinstance(answer[key], dict) else answer[key]
     lines = [line_of(row) for row in rows]
     if what in _PLACED:
         lines = [near(line, call.services.workspace) for line in lines]
-    kept, note, omitted = fit(lines, most, newest=True)
-    # Facts on all of them stand behind the lines.
-    shown: dict[str, object] = {"lines": kept, "count": len(kept)}
-    shown |= {name: value for name, value in fields.items() if name != "count"}
-    if shown.get("total") == len(kept):
-        del shown["total"]
-    if what in _OF_EVENTS and told.get("lastId") == 0:
-        shown["notes"] = [NO_EVENTS]
+    fitted, note, omitted = fit(lines, most, newest=True)
+    # Fields about all rows follow the lines.
+    result_fields: dict[str, object] = {"lines": fitted, "count": len(fitted)}
+    result_fields |= {name: value for name, value in fields.items() if name != "count"}
+    if result_fields.get("total") == len(fitted):
+        del result_fields["total"]
+    if what in _OF_EVENTS and answer.get("lastId") == 0:
+        result_fields["notes"] = [NO_EVENTS]
     if note or omitted:
-        shown["notes"] = [note or f"{omitted} older lines are left out: filter, or ask for fewer"]
-    return shown
+        result_fields["notes"] = [note or f"{omitted} older lines are omitted: filter them, or pass a smaller limit"]
+    return result_fields
 
 
-def change_line(row: Told) -> str:
-    """Return a change of the state in one line."""
+def change_line(row: SeamAnswer) -> str:
+    """Format a change of the state as one line."""
     before, after = row.get("before"), row.get("after")
     return f"{row['op']} {row['path']}: " + " -> ".join([text for text in (before, after) if text is not None])
 
 
-def _epoch_line(row: Told) -> str:
+def _epoch_line(row: SeamAnswer) -> str:
     by = "" if row["origin"] == "app" else f" by={row['origin']}"
     at = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
     cause = f" d{row['dispatchId']}" if row.get("dispatchId") else ""
-    took = f" {row['ms']:.3g}ms" if row.get("ms") is not None else ""
-    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{took} {at}{by}"
+    duration = f" {row['ms']:.3g}ms" if row.get("ms") is not None else ""
+    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{duration} {at}{by}"
     changes = row.get("changes", [])
     return line + " ".join([f" {change_line(one)}" for one in changes[:1]]) + _and_more(len(changes) - 1)
 
@@ -184,13 +185,13 @@ def _and_more(count: int) -> str:
     return f" and {count} more" if count > 0 else ""
 
 
-def _handler_line(row: Told) -> str:
+def _handler_line(row: SeamAnswer) -> str:
     doc = f": {row['doc']}" if row.get("doc") else ""
-    place = f" {row['file']}:{row['line']}" if row.get("file") else ""
-    return f"{row['kind']} {row['id']}{place}{doc}"
+    location = f" {row['file']}:{row['line']}" if row.get("file") else ""
+    return f"{row['kind']} {row['id']}{location}{doc}"
 
 
-def _machine_line(row: tuple[str, Told]) -> str:
+def _machine_line(row: tuple[str, SeamAnswer]) -> str:
     return f"{row[0]}: {row[1]['state']}"
 
 
@@ -206,18 +207,18 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""By the kind of question: the place of the rows in the seam's answer, and the function for a row's line."""
+"""The field of the seam's answer that has the rows, and the function that formats a row, by kind of query."""
 _ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
-"""The fields of health for programs: equal in every answer to an agent, or of no use to it."""
+"""Fields of `health` that agents do not need."""
 _OF_EVENTS: Final = frozenset({"trace", "issues"})
 _PLACED: Final = _OF_EVENTS | {"handlers"}
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
-OURS: Final = "codriver"
-"""The provider of the seam that Codriver's worker has."""
+WORKER_PROVIDER: Final = "codriver"
+"""Provider name of the seam in Codriver's worker."""
 OUT: Final = frozenset({"result", "values"})
-"""The fields of an evaluation that those of the seam's answer replace."""
+"""Fields of an evaluation that the seam's answer replaces."""
 
 
 class ChangeArguments(Evaluating):
@@ -234,7 +235,7 @@ class ChangeArguments(Evaluating):
 
 
 async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
-    """Ask the seam for the change, wait, and tell the outcome."""
+    """Evaluate the change in the application, wait for it, and return the seam's answer."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
     if lacking := seam_providers.refusal(_provider(repl), arguments.what):
@@ -250,54 +251,56 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     described = await describe(call, current, arguments)
     if current.status != "done":
         return described
-    told = read_told(call, await _value(call, current, target.repl, arguments.what))
+    seam_answer = parse_answer(call, await _value(call, current, target.repl, arguments.what))
     about = {key: value for key, value in described.fields.items() if key not in OUT}
-    if not told["ok"]:
-        answer = refused(call, told)
-        return with_news_of_app(call, repl, replace(described, fields={**answer.fields, **about}, ok=False))
-    return with_news_of_app(call, repl, replace(described, fields={**_shown_of_change(told, budget(call)), **about}))
+    if not seam_answer["ok"]:
+        answer = refused(call, seam_answer)
+        return with_restart_note(call, repl, replace(described, fields={**answer.fields, **about}, ok=False))
+    return with_restart_note(
+        call, repl, replace(described, fields={**_change_fields(seam_answer, budget(call)), **about})
+    )
 
 
 def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:
     identity = evaluation_queue.next_id(call.state)
     given = {"event", "sync", "epoch_id", "value", "frame"}
-    asked = arguments.model_dump(by_alias=True, exclude_defaults=True, include=given)
+    query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=given)
     origin = {"who": who, "evaluation": identity}
     provider, dialect = _provider(target.repl), target.repl.dialect
-    code = seam_providers.form(provider, dialect, arguments.what, asked, origin)
+    code = seam_providers.form(provider, dialect, arguments.what, query, origin)
     what = arguments.event or arguments.epoch_id or ""
-    said = f"{arguments.what} {what}".strip()
-    return Request(identity, code, target.session.name, description=said, default_limits=NO_LIMITS)
+    summary = f"{arguments.what} {what}".strip()
+    return Request(identity, code, target.session.name, description=summary, default_limits=NO_LIMITS)
 
 
 def _provider(repl: Repl) -> Provider:
-    """Return the seam's provider in a REPL, in whose language its code is written."""
+    """Return the provider of the seam in a REPL, which determines the language of its code."""
     support = repl.profile.capabilities.get(SEAM) if repl.profile else None
-    return seam_providers.provider_of(support.op if support and support.adapted else OURS, repl.dialect)
+    return seam_providers.provider_of(support.op if support and support.adapted else WORKER_PROVIDER, repl.dialect)
 
 
 async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
-    """Return the text that the seam answered: the only value of the evaluation, printed as a string."""
+    """Return the seam's answer: the only value of the evaluation, a printed string."""
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # it has just ended
-    [place] = transcript.values()[-1:]
-    printed = await read(lambda: transcript.result.read(place.start, place.stop).text, transcript)
+    [location] = transcript.values()[-1:]
+    printed = await read(lambda: transcript.result.read(location.start, location.stop).text, transcript)
     return seam_providers.answer(_provider(repl), accessor, seam_providers.unquoted(repl.dialect, printed))
 
 
-def _shown_of_change(told: Mapping[str, Any], most: int) -> dict[str, object]:
-    """Return the seam's answer with the changes in lines."""
-    fields = {key: value for key, value in told.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
-    if "changes" in told:
-        lines, note, omitted = fit([change_line(row) for row in told["changes"]], most)
-        fields |= {"changes": lines, "count": len(told["changes"])}
+def _change_fields(answer: Mapping[str, Any], most: int) -> dict[str, object]:
+    """Return the seam's answer with changes formatted as lines."""
+    fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
+    if "changes" in answer:
+        lines, note, omitted = fit([change_line(row) for row in answer["changes"]], most)
+        fields |= {"changes": lines, "count": len(answer["changes"])}
         if note or omitted:
             fields["omitted"] = omitted
     return fields
 
 
 QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
-"""The query by which `wait_for` waits for events; for a topic other than `trace`, for those of its op-type."""
+"""Query with which `wait_for` waits for events, limited to one op-type unless the topic is `trace`."""
 
 
 class WatchArguments(Arguments):
@@ -312,64 +315,64 @@ class WatchArguments(Arguments):
 
 
 async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
-    """Begin a stream, end one, or list those that there are."""
+    """Start or stop a stream of events, or list the streams."""
     if arguments.stop is not None:
         return await _stop(call, arguments.stop)
     repl = app_repl(call, arguments.repl_session_key)
     if arguments.topic is None:
         return await _list(call, repl)
     who, since = call.who(arguments.who), call.services.log.next_line - 1
-    asked = {"topic": arguments.topic, "filter": arguments.filter or {}, "who": who}
-    told = await _ask(call, repl.id, "subscribe", asked)
-    if not told["ok"]:
-        return refused(call, told)
-    stream = AppStream(str(told["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
+    query = {"topic": arguments.topic, "filter": arguments.filter or {}, "who": who}
+    answer = await _query_seam(call, repl.id, "subscribe", query)
+    if not answer["ok"]:
+        return refused(call, answer)
+    stream = AppStream(str(answer["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.dispatch(AppStreamStarted(stream))
     kind = app_streams.OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
-    captured = {"lines": [near(_captured(told["capture"]), call.services.workspace)]} if "capture" in told else {}
-    begun = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
-    return with_news_of_app(call, repl, begun)
+    captured = {"lines": [near(_captured(answer["capture"]), call.services.workspace)]} if "capture" in answer else {}
+    started = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+    return with_restart_note(call, repl, started)
 
 
-def _captured(told: Mapping[str, Any]) -> str:
-    """A capture at its begin, in a line: the function with its place, the way of listening, and the parts not told."""
-    untold = f"; not told: {told['untold']}" if told.get("untold") else ""
-    return f"{told['of']} at {told['at']}, {told['how']}, until {told['hits']} hits{untold}"
+def _captured(answer: Mapping[str, Any]) -> str:
+    """Format a new capture as one line: its function, location, mechanism, and the parts that it does not record."""
+    untold = f"; not told: {answer['untold']}" if answer.get("untold") else ""
+    return f"{answer['of']} at {answer['at']}, {answer['how']}, until {answer['hits']} hits{untold}"
 
 
 async def _stop(call: Call, identity: str) -> Answer:
-    """End a stream, whoever started it."""
+    """Stop a stream, whoever started it."""
     found = [stream for stream in app_streams.active_app_streams(call.state) if stream.id == identity]
     existed = False
     for stream in found:
-        told = await _ask(call, stream.repl, "unsubscribe", {"subId": stream.id})
-        existed = existed or bool(told.get("existed"))
+        answer = await _query_seam(call, stream.repl, "unsubscribe", {"subId": stream.id})
+        existed = existed or bool(answer.get("existed"))
         call.dispatch(AppStreamStopped(stream))
     return Answer({"subId": identity, "existed": existed})
 
 
 async def _list(call: Call, repl: Repl) -> Answer:
-    """Return the streams of an application that this server has, in lines."""
-    told = await _ask(call, repl.id, "subscriptions", {})
-    if not told["ok"]:
-        return refused(call, told)
-    rows = {row["id"]: row for row in told["subs"]}
-    own = [one for one in app_streams.active_app_streams(call.state) if one.repl == repl.id and one.id in rows]
-    return Answer({"lines": [_line(one, rows[one.id]) for one in own], "count": len(own)})
+    """Return the streams of an application as lines."""
+    answer = await _query_seam(call, repl.id, "subscriptions", {})
+    if not answer["ok"]:
+        return refused(call, answer)
+    rows = {row["id"]: row for row in answer["subs"]}
+    of_repl = [one for one in app_streams.active_app_streams(call.state) if one.repl == repl.id and one.id in rows]
+    return Answer({"lines": [_line(one, rows[one.id]) for one in of_repl], "count": len(of_repl)})
 
 
 def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
-    asked = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
-    told = f"{stream.id} {stream.topic}{asked} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    query = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
+    answer = f"{stream.id} {stream.topic}{query} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
     capture = row.get("capture", {})
     failing = [one for one in (row, capture) if "failed" in one]
-    told += "".join([f", {one['failed']} conditions failed: {one['why']}" for one in failing])
-    return told + (f"; {capture['replaced']}" if "replaced" in capture else "")
+    answer += "".join([f", {one['failed']} conditions failed: {one['why']}" for one in failing])
+    return answer + (f"; {capture['replaced']}" if "replaced" in capture else "")
 
 
-async def _ask(call: Call, repl: str, accessor: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    return read_told(call, await call.services.repls.adapter(repl).ask_seam(accessor, json.dumps(asked)))
+async def _query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, Any]) -> Mapping[str, Any]:
+    return parse_answer(call, await call.services.repls.adapter(repl).ask_seam(accessor, json.dumps(query)))
 
 
 TOOLS = (

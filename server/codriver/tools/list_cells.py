@@ -1,4 +1,4 @@
-"""`list_cells`: a notebook's cells, a line each, or the source of one."""
+"""`list_cells`: list a notebook's cells, one line each, or return the source of one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MOST_BYTES = 64 * 2**20
-"""The bytes of a notebook to look at, with its pictures."""
+"""Maximum size of a notebook in bytes, including its images."""
 CELLS = "cells"
-"""The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
+"""Capability of a REPL that records the outputs of notebook cells, such as a Jupyter kernel."""
 LINE_BYTES = 8
-"""The least bytes of a cell's line in an answer: `"0 code",`."""
-SHOWN_CHARACTERS = 80
-"""The characters shown of a cell's first line."""
+"""Minimum size of a cell's line in an answer: `"0 code",`."""
+FIRST_LINE_CHARACTERS = 80
+"""Maximum characters of a cell's first line."""
 CellName = Annotated[
     str,
     BeforeValidator(lambda given: str(given) if type(given) is int else given),
@@ -52,7 +52,7 @@ class CellsArguments(Arguments):
 
 
 async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
-    """Tell the cells of a notebook from an index on, as many as an answer holds, and the session of its own kernel."""
+    """Return the cells of a notebook from an index on, as many as fit, and the session of its kernel."""
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
@@ -61,42 +61,46 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     if arguments.cell is not None:
         return _source(notebook.cell(arguments.cell), arguments.start, most_bytes)
     left = notebook.cells[arguments.start :]
-    lines = [_line(cell) for cell in left[: most_bytes // LINE_BYTES]]  # of a hundred thousand cells nobody sees more
-    shown, _, _ = fit(lines, most_bytes)
-    omitted = len(left) - len(shown)
-    fields: dict[str, object] = {"cells": shown, "count": len(notebook.cells)}
+    lines = [
+        _line(cell) for cell in left[: most_bytes // LINE_BYTES]
+    ]  # formatting more would be wasted, since they cannot fit
+    fitting, _, _ = fit(lines, most_bytes)
+    omitted = len(left) - len(fitting)
+    fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
     if notebook.kernel:
         fields["kernelspec"] = notebook.kernel
     repl = kernel_of(call.state, path, workspace)
     if repl is not None:
         fields["sessionKey"] = repl.key
-    notes = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"] if omitted else []
+    notes = [f"{omitted} more: list_cells with from {arguments.start + len(fitting)}"] if omitted else []
     if CELLS not in call.state.capabilities():
         notes.append(f"run_cell needs a kernel: {to_have_kernel(call.state)}")
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
 def _source(cell: Cell, start: int, most_bytes: int) -> Answer:
-    """Return the source of one cell from a line on, as much as an answer holds."""
+    """Return the source of a cell from a line on, as much as fits."""
     lines = cell.source.splitlines(keepends=True)[start:]
-    shown: list[str] = []
+    fitting: list[str] = []
     size = 0
     for line in lines:
         size += len(json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        if shown and size > most_bytes:
+        if fitting and size > most_bytes:
             break
-        shown.append(line)
-    source, is_cut = "".join(shown), False
-    if len(shown) == 1 and size > most_bytes:
+        fitting.append(line)
+    source, is_cut = "".join(fitting), False
+    if len(fitting) == 1 and size > most_bytes:
         source, is_cut = cut(source, most_bytes // 4), True
     fields: dict[str, object] = {"cells": [_line(cell)], "source": source}
-    notes = [f"{len(lines) - len(shown)} more lines: from {start + len(shown)}"] if len(shown) < len(lines) else []
+    notes = (
+        [f"{len(lines) - len(fitting)} more lines: from {start + len(fitting)}"] if len(fitting) < len(lines) else []
+    )
     notes += ["the line is longer than an answer"] if is_cut else []
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
 def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
-    """Return the connected kernel of a notebook; None for a notebook without a kernel, or with several."""
+    """Return the connected kernel of a notebook, or None if it has no kernel or several."""
     path = notebook.resolve()
     found = [
         repl
@@ -107,22 +111,25 @@ def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
 
 
 def _line(cell: Cell) -> str:
-    """A cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`: its index from 0, its id, its count."""
+    """Format a cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
+
+    The numbers are its index from 0, its id and its execution count.
+    """
     first, *more = cell.source.strip("\n").splitlines() or [""]
-    shown = cut(first, SHOWN_CHARACTERS)
+    fitting = cut(first, FIRST_LINE_CHARACTERS)
     rest = f" (+{len(more)} line{'s' * (len(more) > 1)})" if more else ""
     count = "" if cell.execution_count is None else f" [{cell.execution_count}]"
     outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""
     error = ", error" if cell.has_error else ""
     about = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))
-    return f"{about}{count} {shown}{rest}{outputs}{error}".rstrip()
+    return f"{about}{count} {fitting}{rest}{outputs}{error}".rstrip()
 
 
 def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
-    """The path that `given` means, of the workspace unless the user allows others, its stamp, and the notebook there.
+    """Return the path, stamp and content of a notebook. Files outside of the workspace need `allow_outside`.
 
     Raises:
-        RefusedError: the file is no notebook, or not to be read.
+        RefusedError: the file is not a notebook, or must not be read.
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)

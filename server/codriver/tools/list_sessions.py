@@ -1,4 +1,4 @@
-"""`list_sessions`: the REPL sessions, with what each can do."""
+"""`list_sessions`: list the REPL sessions and their capabilities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.caller_slugs import client_slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.tool import Tool
-from codriver.tools.inspect_app import SEAM, read_told
+from codriver.tools.inspect_app import SEAM, parse_answer
 from codriver.tools.session_rows import running_evaluation, running_field, session_row
 
 if TYPE_CHECKING:
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.tools.calls.call import Call
 
-LOOK_S: Final = 1.0
-"""The wait for a REPL that is asked for an application."""
+SEAM_TIMEOUT_S: Final = 1.0
+"""Time limit for asking a REPL about its application, in seconds."""
 
 
 class NoArguments(Arguments):
-    """The arguments of a tool that takes none."""
+    """Arguments of a tool that has none."""
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
-    """Return every REPL session, with the abilities of its REPL."""
+    """Return every REPL session with the capabilities of its REPL."""
     who = call.who(arguments.who)
     seams = await _seams(call)
     rows: list[dict[str, object]] = []
     state, names = call.state, call.services.repls.capability_names
     is_lean = not traits_of(call.client_name).wants_detail
     for repl in state.repls.values():
-        own = (call.client, who)
+        caller = (call.client, who)
         for session in repl.sessions.values():
             if session.lane is None:
-                lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
+                lanes = _lanes(state, repl, caller) if session.name == MAIN_SESSION else []
                 row = session_row(state, repl, session, names) | ({"lanes": lanes} if lanes else {})
                 row = _lean(state, repl, row, who) if is_lean else row
                 is_of_app = session.name == MAIN_SESSION and repl.id in seams
@@ -53,16 +53,15 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     for add in call.services.hooks.sessions:
         rows = await add(call, rows)
     starts = [start_row(one, state.lifecycle.workspace) for one in call.services.tests.start_states()]
-    # A model has no use for the row of a server that starts every run as everybody expects.
-    shown = starts if not is_lean or any("python" in one for one in starts) else []
-    return Answer({"sessions": rows, "count": len(rows)} | ({"testRuns": shown} if shown else {}))
+    # Agents need this row only if test runs start in an unusual way.
+    listed = starts if not is_lean or any("python" in one for one in starts) else []
+    return Answer({"sessions": rows, "count": len(rows)} | ({"testRuns": listed} if listed else {}))
 
 
 def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
-    """A row for a model: the capabilities without their means; a refusal gives the reason why another is missing.
+    """Shorten a row for agents: omit details of capabilities, but keep the reason why one is missing.
 
-    For a REPL that Codriver started in this workspace the place and the capabilities are left out, as the tools are
-    listed, and so are those of the only REPL.
+    The path and the capabilities are omitted for the only REPL, and for one that Codriver started in this workspace.
     """
     known = {"missing", "lastActivity", "isolation"}
     if len(state.repls) == 1:
@@ -86,45 +85,45 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
 
 
 async def _seams(call: Call) -> dict[str, dict[str, object]]:
-    """Return the application that shows itself in each REPL, in short, by REPL.
+    """Return a summary of the application in each REPL, by REPL id.
 
-    All REPLs are asked: an application may have started to show itself, with no evaluation of ours.
+    Every REPL is queried, because an application may have installed its seam without an evaluation.
     """
     found = {}
     for repl in call.state.repls.values():
         if repl.phase == "connected" and repl.profile is not None:
-            with suppress(CodriverError), anyio.move_on_after(LOOK_S):
-                told = await call.services.repls.adapter(repl.id).ask_seam("health", "{}")
-                found[repl.id] = _seam_row(call.state, repl, read_told(call, told))
+            with suppress(CodriverError), anyio.move_on_after(SEAM_TIMEOUT_S):
+                health = await call.services.repls.adapter(repl.id).ask_seam("health", "{}")
+                found[repl.id] = _seam_row(call.state, repl, parse_answer(call, health))
     return found
 
 
-def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, object]:
+def _seam_row(state: State, repl: Repl, health: Mapping[str, Any]) -> dict[str, object]:
     now = state.repls[repl.id].profile
     support = now.capabilities.get(SEAM) if now else None
-    bands = told.get("bands", {})
+    bands = health.get("bands", {})
     return {
         "provider": support.op if support and support.adapted else "codriver",
-        "sessionId": told.get("sessionId"),
-        "frames": told.get("frames", []),
+        "sessionId": health.get("sessionId"),
+        "frames": health.get("frames", []),
         "bands": [name for name in bands if bands[name] is True],
         "subscriptions": sum(stream.repl == repl.id for stream in app_streams.active_app_streams(state)),
-        **({} if told.get("contract", CONTRACT) == CONTRACT else {"contract": told["contract"]}),
+        **({} if health.get("contract", CONTRACT) == CONTRACT else {"contract": health["contract"]}),
     }
 
 
-def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
-    """Return the lanes of a REPL, a row each; none if the reader's own is the only one and idle.
+def _lanes(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, object]]:
+    """Return a row for each lane of a REPL, or none if the caller's lane is the only one and idle.
 
-    A lane whose client is gone is news as long as code runs in it.
+    A lane whose client has disconnected is listed while code runs in it.
     """
     rows = []
-    is_news = False
+    is_worth_listing = False
     for session in repl.sessions.values():
         running = running_evaluation(state, repl, session)
         if session.lane is None or (running is None and session.client not in state.clients):
             continue
-        is_news |= running is not None or (session.client, session.lane.who) != own
+        is_worth_listing |= running is not None or (session.client, session.lane.who) != caller
         row: dict[str, object] = {"key": repl.session_key(session.name), "client": session.lane.client_name}
         if session.lane.who != client_slug(session.lane.client_name):
             row["who"] = session.lane.who
@@ -133,11 +132,11 @@ def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, obj
         if session.client not in state.clients:
             row["note"] = "its client is gone"
         rows.append(row | running_field(running))
-    return rows if is_news else []
+    return rows if is_worth_listing else []
 
 
 _SESSIONS = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}
-"""`elsewhere`: a port file led to this REPL, which runs neither in the workspace nor above it."""
+"""`elsewhere` marks a REPL that was found by a port file, but runs neither in the workspace nor above it."""
 
 TOOL = Tool(
     name="list_sessions",

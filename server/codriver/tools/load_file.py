@@ -1,4 +1,4 @@
-"""`load_file`: load a source file into a session, with the namespaces that depend on it if requested."""
+"""`load_file`: load a source file into a session, and the namespaces that depend on it if requested."""
 
 from __future__ import annotations
 
@@ -37,21 +37,23 @@ class LoadFileArguments(Evaluating):
 
     file_path: str
     dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether the loaded namespaces of Lisp that require the file's are loaded after it; in Python, with `whole`, the
-    modules that import it."""
+    """Whether to load the namespaces that require the file's afterwards.
+
+    In Python, with `whole`: the importing modules.
+    """
     prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether names that the file has no more are taken out of its namespace, in Lisp."""
+    """Whether to remove names from the namespace that the file no longer defines, in Lisp."""
     whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether a loaded module of Python is run as a whole, and not only its changes."""
+    """Whether to run a loaded Python module as a whole, instead of only its changes."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """Said of any tool in the first one; the file tells the REPL."""
+    """Described in the schema of the first tool. By default, the file determines the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
-    """How long the call waits; `get_evaluation` waits on from there."""
+    """How long the call waits. `get_evaluation` waits longer."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
-    """Load a file into a session, as that file, wait, and tell its standing."""
+    """Load a file into a session, wait for it, and return its result or state."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
     repl = chosen(call, arguments.repl_session_key, who, file=arguments.file_path).repl
@@ -66,17 +68,17 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     if current.status == "done" and is_followed and is_python:
         followed = await follow_python(call, repl, path, loads)
     elif current.status == "done" and is_followed:
-        asked = {"prune": arguments.prune, "dependents": arguments.dependents}
-        followed = await follow(call, repl, loads.namespace, loads, **asked)
-    shown = followed.unfinished or current
+        options = {"prune": arguments.prune, "dependents": arguments.dependents}
+        followed = await follow(call, repl, loads.namespace, loads, **options)
+    described = followed.unfinished or current
     is_noted = is_followed and is_python
-    stale = await notes_of_load(call, repl) if shown.status == "done" and not is_noted else ()
+    stale = await notes_of_load(call, repl) if described.status == "done" and not is_noted else ()
     notes = (*followed.notes, *stale)
-    return await describe(call, shown, arguments, notes=notes)
+    return await describe(call, described, arguments, notes=notes)
 
 
 class _Loads:
-    """The evaluations of one call of `load_file`, within its time."""
+    """Evaluations of one call of `load_file`, within its time limit."""
 
     def __init__(self, call: Call, who: str, arguments: LoadFileArguments) -> None:
         self._call = call
@@ -85,10 +87,10 @@ class _Loads:
         timeout_ms = call.wait_ms(arguments.timeout_ms)
         self._ends_at = anyio.current_time() + timeout_ms / 1000
         self.namespace = ""
-        """The namespace that the first loaded file names; empty if it names none."""
+        """Namespace that the first loaded file names, or empty."""
 
     async def file(self, path: Path) -> Evaluation:
-        """Load a file; the evaluation at its end, or when the time has finished."""
+        """Load a file, and return the evaluation when it finishes or its time is up."""
         call, arguments = self._call, self._arguments
         path = await call.services.work.files.run(call.client, partial(as_spelled, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
@@ -108,11 +110,11 @@ class _Loads:
         return await self._run(replace(request, description=f"load {path}"))
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:
-        """Evaluate forms in a namespace; the evaluation at its end, or when the time has finished."""
+        """Evaluate forms in a namespace, and return the evaluation when it finishes or its time is up."""
         code = "\n".join([form.log_text for form in forms])
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
 
-    async def _run(self, asked: Request) -> Evaluation:
+    async def _run(self, submitted: Request) -> Evaluation:
         call = self._call
         given = self._arguments
         target = chosen(call, given.repl_session_key, self._who, file=given.file_path)
@@ -120,7 +122,7 @@ class _Loads:
         if self._arguments.repl_session_key is None:
             target = in_lane(call, target, self._who)
         limits, identity = default_limits(call, target), evaluation_queue.next_id(call.state)
-        request = replace(asked, id=identity, session=target.session.name, default_limits=limits)
+        request = replace(submitted, id=identity, session=target.session.name, default_limits=limits)
         begin(call, target, self._who, request)
         return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
 

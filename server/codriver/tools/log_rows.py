@@ -1,4 +1,4 @@
-"""Rows of the log as they fit into an answer."""
+"""Fit rows of the log into an answer."""
 
 from __future__ import annotations
 
@@ -14,46 +14,47 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 SEVERAL_ROWS: Final = 5
-"""For so many rows, an overview shows the beginnings of floods; a reader asks for one of them whole."""
+"""Number of rows from which an answer contains only the beginnings of very long text."""
 MANY_ROWS: Final = 10
-"""For so many rows, the beginnings of all long texts are shown."""
+"""Number of rows from which an answer contains only the beginnings of all long text."""
 
 Fitted: TypeAlias = tuple[object, list[str], int]
-"""A cut result, with notes on the parts left out, and the number of rows left out."""
+"""A truncated result, notes about the omitted parts, and the number of omitted rows."""
 Fitting: TypeAlias = "Callable[[object], Fitted]"
 
 
-def row_budgets(call: Call, tool: str, arguments: Arguments, asked: int | None) -> tuple[int, int]:
-    """The bytes of an answer with rows, and the bytes if rows would be left out although the caller names a limit.
+def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: int | None) -> tuple[int, int]:
+    """Return the size limit of an answer with rows, and the limit if rows would be omitted despite an explicit `limit`.
 
-    A caller that names a limit asks for rows, and not for long texts in them; a caller that asks for bytes gets them.
+    A caller that passes `limit` needs the rows more than long text in them. A caller that passes a number of bytes gets
+    them.
     """
-    if asked:
-        most = budget_asked(call, tool, asked)
+    if requested_bytes:
+        most = budget_asked(call, tool, requested_bytes)
         return most, most
     least = budget(call)
     return least, budget_asked(call, tool) if "limit" in arguments.model_fields_set else least
 
 
 def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
-    """True if most of the rows' text is left out in any case, so that nobody reads it here: see `FLOODS`."""
+    """Return whether most of the rows' text has to be omitted in any case. See `FLOODS`."""
     return sum(len(str(row)) for row in rows) > (FLOODS + 1) * max_bytes
 
 
-def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = False) -> Fitted:
-    """The result, for a list its newest rows that fit; notes on the parts left out, and the number of rows left out.
+def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes: bool = False) -> Fitted:
+    """Return as much of a result as fits: of a list the newest rows. See `row_budgets` for `budgets`.
 
-    `budgets`: see `row_budgets`. Unless the caller asked for so many bytes (`is_asked`), as much of a flood is shown as
-    in an evaluation's answer, and the beginning of a long text among many rows.
+    Unless `is_asked`, because the caller passed a number of bytes, a flood is truncated as in an evaluation's answer,
+    and long text among many rows is shortened.
     """
     least, most = budgets
     if not isinstance(result, list):
-        shown, note = shorten(result, most)
-        return shown, [note] if note else [], 0
-    if not is_asked and _is_flood(result, least):
+        shortened, note = shorten(result, most)
+        return shortened, [note] if note else [], 0
+    if not has_requested_bytes and _is_flood(result, least):
         least = min(least, FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES)
     rows, note, omitted = fit(result, least, newest=True)
-    if note and not is_asked and len(result) >= SEVERAL_ROWS:
+    if note and not has_requested_bytes and len(result) >= SEVERAL_ROWS:
         result, note = overviewed(result, is_of_all=len(result) >= MANY_ROWS)
         rows, more, omitted = fit(result, least, newest=True)
         note = more or note
@@ -62,5 +63,5 @@ def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = Fal
         note = more or note
     notes = [note] if note else []
     if omitted:
-        notes.append(f"{omitted} rows before these are left out: name a limit for more of them, or ask by line")
+        notes.append(f"{omitted} earlier rows are omitted: pass a limit to get more rows, or select by line")
     return rows, notes, omitted

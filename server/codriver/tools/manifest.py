@@ -1,6 +1,6 @@
-"""The manifest: all tools, in the order in which clients see them, and those of the default list.
+"""The manifest: all tools in the order in which clients list them, and the default toolset.
 
-Names and arguments of Backseat Driver, which many agents know, are answered, too, though never listed.
+Tools and arguments of Backseat Driver, which many agents know, are also accepted, but never listed.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ USUAL = (
     "change_app",
     "watch_app",
 )
-"""The names of the tools in the default toolset, in the order in which clients see them: what most tasks need.
+"""Names of the tools in the default toolset, in order: what most tasks need.
 
-What the other tools read is reached through `status`. The last three are listed only while an application shows itself
-by its seam.
+`status` gives access to the information of the other tools. The last three are listed only while an application has a
+seam.
 """
 
 
@@ -110,7 +110,7 @@ def manifest_with(
 
 
 def _extended(tool: Tool, added: tuple[AddedArguments, ...], parts: tuple[str, ...]) -> Tool:
-    """Return a tool with the arguments that features add to it, and with the values that they add to its `part`."""
+    """Return a tool with the arguments and values of `part` that features add to it."""
     models = tuple(one.model for one in added if tool.name in one.tools)
     extended = replace(tool, added=models) if models else tool
     if parts and tool.name == "get_evaluation":
@@ -125,46 +125,46 @@ def _extended(tool: Tool, added: tuple[AddedArguments, ...], parts: tuple[str, .
 def tools_offered(
     manifest: Manifest, state: State, settings: Settings, client_name: str, *, expected: bool = True
 ) -> tuple[Tool, ...]:
-    """Return the tools to list to the client of this name now, from its set.
+    """Return the tools to list to the client with this name now.
 
-    `expected`: whether a client that lists once also gets those that a REPL would make usable: see `on_offer`.
+    `expected` includes tools that a future REPL would make usable, for clients that list only once. See `on_offer`.
     """
     tools = manifest.tools if settings.toolset == "full" else manifest.usual
     return on_offer(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
 
 
 def tool_called(manifest: Manifest, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-    """Return the tool that a client calls by a name, also an unlisted one, and its arguments; None if there is none."""
+    """Return the tool with this name, listed or not, and its arguments, or None if there is no such tool."""
     tool = manifest.called.get(name)
     return None if tool is None else (tool, translated(tool, name, arguments))
 
 
 ARGUMENTS: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
-"""Backseat Driver's arguments, if ours have other names."""
+"""Backseat Driver's arguments that have other names in Codriver."""
 WITHOUT_MEANING = frozenset({"targetRuntimeId", "includeAllRuntimes"})
-"""Backseat Driver's arguments for choosing an editor's window, of which there are none here."""
+"""Backseat Driver's arguments that select an editor window, which Codriver does not have."""
 SKILLS: Mapping[str, str] = MappingProxyType(
     {"backseat-driver": "live-repl", "editing-clojure-files": "editing-lisp-files"}
 )
-"""Backseat Driver's skills, and ours."""
+"""Codriver's skill for each skill of Backseat Driver."""
 
 
 PAGES: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
-"""The page of Backseat Driver's skill, and ours with the same content."""
+"""Codriver's page for each page of Backseat Driver's skill."""
 SYMBOL_PARTS = 3
 
 
 def translated(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call under Codriver's names, if it names the tool as Backseat Driver does."""
+    """Return the arguments of a call under Codriver's names, if it uses Backseat Driver's name of the tool."""
     if name not in tool.other_names:
         return arguments
     return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in WITHOUT_MEANING}
 
 
 def address(uri: str, plain_kinds: Collection[str] = ()) -> str:
-    """Return the address of Codriver that one of Backseat Driver means; any other unchanged.
+    """Return the URI in Codriver for a URI of Backseat Driver, and any other URI unchanged.
 
-    `plain_kinds`: the resources of features that have the address `/KIND/PART` there. Source: Backseat Driver,
+    `plain_kinds` are resources of features whose URI is `/KIND/PART` in Backseat Driver. Source: Backseat Driver,
     `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`, `/skills/{name}/{file}`.
     """
     scheme, _, rest = uri.partition("://")
@@ -187,5 +187,5 @@ def address(uri: str, plain_kinds: Collection[str] = ()) -> str:
 
 
 def _part(text: str) -> str:
-    """Return a part of an address of ours, in which slashes are encoded; encoded ones stay."""
+    """Encode the slashes in a part of a URI. Encoded slashes are unchanged."""
     return quote(unquote(text), safe="")

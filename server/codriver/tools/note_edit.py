@@ -1,11 +1,11 @@
-"""`note_edit`: clients' hooks tell and ask at a start, before a write, after an edit and at the end of a turn.
+"""`note_edit`: called by clients' hooks when a session starts, before a write, after an edit and when a turn ends.
 
-The tool is for hooks and not for models, so it is listed to nobody: hooks call it by its name, and need no list. Its
-answer is abstract: `context` for the agent, or `block`, the reason why the client should not go on; nothing if all is
-well. With `renderFor` it has the shape of a client whose hooks take the answer of a tool as their own: exactly that
-shape, as Codex refuses one with an additional member. Patches have the form of Codex's and opencode's own tools:
-sections of files, and in those of changed files the lines that stay, go and come. Source: Claude Code 2.1.330 and Codex
-0.169, observed; Codex, `apply_patch`.
+The tool is for hooks and not for agents, so it is never listed. Its answer has `context` for the agent, or `block` with
+the reason why the client should not go on, or nothing.
+
+With `renderFor`, the answer has exactly the shape that a client's hooks return, because Codex rejects additional
+members. Patches are in the format of Codex's and opencode's tools: sections of files with unchanged, added and removed
+lines. Source: Claude Code 2.1.330 and Codex 0.169, observed; Codex, `apply_patch`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_FILES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PatchedFile:
-    """A file that exists after a patch. `added`: the whole text of a new one; `replaced`: the old and new parts."""
+    """A file that exists after a patch: the whole text of a new file, or the replaced parts of a changed one."""
 
     path: str
     added: str | None = None
@@ -51,7 +51,7 @@ class PatchedFile:
 
 
 def patched_files(patch: str) -> tuple[PatchedFile, ...]:
-    """Return the files that a patch makes or changes, in its order; a moved one by its new name."""
+    """Return the files that a patch creates or changes, in order. A moved file has its new name."""
     sections: list[list[str]] = []
     for line in patch.strip().splitlines():
         if line.startswith("*** ") and not line.startswith((MOVE, "*** End of File")):
@@ -72,7 +72,7 @@ def _file(head: str, lines: list[str]) -> PatchedFile:
 
 
 def _hunks(lines: list[str]) -> list[tuple[str, str]]:
-    """Return the old and new text of each hunk, with its unchanged lines."""
+    """Return the old and new text of each hunk, including its unchanged lines."""
     hunks: list[tuple[list[str], list[str]]] = [([], [])]
     for line in lines:
         if line.startswith("@@"):
@@ -89,46 +89,46 @@ def _hunks(lines: list[str]) -> list[tuple[str, str]]:
 WAIT_MS, MOST_WAIT_MS = 1000, 20_000
 PATH_CHARACTERS = 4096
 CONTENT_CHARACTERS = 8 * 2**20
-FAULT_CHARACTERS = 600
-"""The characters told after an edit: the agent reads them in the midst of other work."""
+ERROR_CHARACTERS = 600
+"""Maximum characters of a syntax error after an edit. The agent reads it during other work."""
 REFUSAL_CHARACTERS = 1500
-NOTHING_WRITTEN = "\nNothing was written: write it balanced."
+NOTHING_WRITTEN = "\nNothing was written. Write it with balanced brackets."
 UNFILLED = "${"
-"""The beginning of a placeholder that a client left in place of a text, having none to fill in."""
+"""Start of a placeholder that a client did not replace, because it had no value for it."""
 
 
 class NoteEditArguments(Arguments):
-    """Arguments of `note_edit`: what the input of a hook says of the event."""
+    """Arguments of `note_edit`: the input of a hook about an event."""
 
     event: Literal["started", "writing", "edited", "stopping"] = "edited"
     file_path: str = Field("", max_length=PATH_CHARACTERS)
     file_paths: tuple[str, ...] = Field((), max_length=MOST_FILES)
     cwd: str = Field("", max_length=PATH_CHARACTERS)
-    """The folder in which the client runs: the base of relative paths."""
+    """Working directory of the client, the base of relative paths."""
     patch: str = Field("", max_length=CONTENT_CHARACTERS)
-    """A patch that names the files."""
+    """Patch that names the files."""
     content: str | None = Field(None, max_length=CONTENT_CHARACTERS)
-    """The whole text that is written, or is to be."""
+    """The whole text that is or will be written."""
     before: str | None = Field(None, max_length=CONTENT_CHARACTERS)
-    """The file's text before the edit."""
+    """Text of the file before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
-    """The texts that the edit took away, each with its replacement."""
+    """Text that the edit removed, each with its replacement."""
     source: str = Field("", max_length=PATH_CHARACTERS)
-    """The kind of a start, in the client's word: `startup`, `resume`, `clear`, `compact`."""
+    """How the session started, in the client's terms: `startup`, `resume`, `clear` or `compact`."""
     is_again: str | bool = False
     """Whether the client goes on only because it was blocked at the end of this turn."""
     wait_ms: int | None = Field(None, ge=0, le=MOST_WAIT_MS)
-    """How long the hook can wait; else 20 s for tests, and 1 s for all else, as its program ends after 1.5 s."""
+    """How long the hook can wait. Default: 20 s for tests, otherwise 1 s, as its program ends after 1.5 s."""
     render_for: Literal["", "claude-code", "codex"] = ""
 
     @property
     def wait_s(self) -> float:
-        """Return the time that the hook can wait, in seconds."""
+        """Return how long the hook can wait, in seconds."""
         by_itself = MOST_WAIT_MS if self.event == "stopping" else WAIT_MS
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
-        """Return the given files, each with its new text or its replaced parts, as far as told."""
+        """Return the given files, with their new text or replaced parts where known."""
         given = dict.fromkeys(path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED))
         content = None if (self.content or "").startswith(UNFILLED) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
@@ -136,7 +136,7 @@ class NoteEditArguments(Arguments):
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
-    """Note an event of a client, and tell its agent what it should know: nothing if all is well."""
+    """Record an event of a client, and return what its agent should know, if anything."""
     context = block = ""
     match arguments.event:
         case "started":
@@ -148,74 +148,76 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
             context = await _edited(call, arguments)
         case "stopping" if arguments.is_again not in (True, "true"):
             block = await failures(call, call.who(arguments.who), wait_s=arguments.wait_s)
-    told = {name: text for name, text in (("context", context), ("block", block)) if text}
+    answer_fields = {name: text for name, text in (("context", context), ("block", block)) if text}
     if arguments.render_for:
         from codriver_relay.hook import render  # noqa: PLC0415  # most servers never hear of a hook
 
-        return Answer(render(arguments.render_for, arguments.event, told), is_bare=True)
-    return Answer(told)
+        return Answer(render(arguments.render_for, arguments.event, answer_fields), is_bare=True)
+    return Answer(answer_fields)
 
 
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
-    """Note which caller changed which file, and return the syntax errors of Lisp files."""
+    """Record which caller changed which files, and describe the syntax errors of Lisp files."""
     services, who = call.services, call.who(arguments.who)
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
-    said: list[str] = []
+    messages: list[str] = []
     for path, file in files.items():
         if not await services.work.files.run(call.client, partial(os.path.isfile, path)):
             continue
-        shown = show(services.workspace, path)
+        display_path = show(services.workspace, path)
         services.ledger.edits.add(who, path)
         services.ledger.notebooks.forget(who, path)
-        facts = edit_facts([(shown, _diff(file, arguments.before))], services.log.without_secrets)
-        call.dispatch(AddServerLine(f"{who} edited {shown}", who=who, kind=EDIT, data=facts))
-        said += await notes_of_edits(call, [written_file(call, who, path, shown)])
-        said.append(await _fault(call, path, shown))
-    return "\n".join(filter(None, said))[:FAULT_CHARACTERS]
+        facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.without_secrets)
+        call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT, data=facts))
+        messages += await notes_of_edits(call, [written_file(call, who, path, display_path)])
+        messages.append(await _syntax_error(call, path, display_path))
+    return "\n".join(filter(None, messages))[:ERROR_CHARACTERS]
 
 
 def _diff(file: PatchedFile, before: str | None) -> str:
-    """Return the changed lines of a file, as far as the hook gave its texts."""
+    """Return the changed lines of a file, if the hook passed its text."""
     if file.added is not None and before is not None:
         return unified(before, file.added)
     return "\n".join([unified(old, new) for old, new in file.replaced])
 
 
 def unified(before: str, after: str) -> str:
-    """Return the lines in which two texts differ, with two lines around each change and without a head."""
+    """Return a unified diff without header, with two lines of context."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)][2:]
     return "\n".join(lines)
 
 
-async def _fault(call: Call, path: Path, shown: str) -> str:
-    """Return the syntax error of a Lisp file; an empty text for others."""
+async def _syntax_error(call: Call, path: Path, display_path: str) -> str:
+    """Describe the syntax error of a Lisp file. The text is empty for correct and other files."""
     services = call.services
     text = await services.work.files.run(call.client, partial(read_edited, services.workspace, path))
     if text is None:
         return ""
-    return await services.work.editing.run(call.client, partial(describe_syntax_error, shown, text, FAULT_CHARACTERS))
+    return await services.work.editing.run(
+        call.client, partial(describe_syntax_error, display_path, text, ERROR_CHARACTERS)
+    )
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
-    """The reason why a whole file should not be written so; none for readable Lisp, other languages, files outside."""
+    """Return why a whole file should not be written.
+
+    The text is empty for correct Lisp, other languages, and files outside.
+    """
     services = call.services
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     for path, file in files.items():
         if file.added is not None and is_lisp(path, file.added):
-            shown, most = show(services.workspace, path), REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
-            fault = await services.work.editing.run(
-                call.client, partial(describe_syntax_error, shown, file.added, most)
+            display_path, most = show(services.workspace, path), REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
+            syntax_error = await services.work.editing.run(
+                call.client, partial(describe_syntax_error, display_path, file.added, most)
             )
-            if fault:
-                return fault + NOTHING_WRITTEN
+            if syntax_error:
+                return syntax_error + NOTHING_WRITTEN
     return ""
 
 
 def _inside(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
-    """Return the files of an event that are in the workspace, links followed: none whose path leads out of it.
-
-    Blocks.
-    """
+    """Return the files of an event whose real paths are in the workspace. Blocks."""
     base = Path(arguments.cwd) if Path(arguments.cwd).is_absolute() else Path()
     found = {}
     for file in arguments.files():

@@ -1,4 +1,4 @@
-"""Inputs of queries, as arguments of tools."""
+"""Inputs of queries as arguments of tools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,5 @@ from pydantic import WithJsonSchema
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
 
-# Any JSON is taken; the schema names the most frequent bindings of `:in`, as some clients refuse a tool with an empty
-# schema.
+# Any JSON is accepted. The schema lists the usual bindings of `:in`, because some clients reject an empty schema.
 Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]

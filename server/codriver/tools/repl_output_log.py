@@ -1,4 +1,4 @@
-"""`repl_output_log`: read or query what passed through the REPLs, whoever caused it."""
+"""`repl_output_log`: read or query the log of everything that the REPLs received and printed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
     from codriver_datalog.entity_store import Value
 
-# The answer that begins to watch an application tells the seventh category: nobody else needs it.
+# `watch_app` mentions the seventh category in its answer. Only its callers need it.
 AnyCategory = Annotated[
     Category | Literal["appEvent"], WithJsonSchema({"enum": list(get_args(Category)), "type": "string"})
 ]
 
 IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
-"""Attributes of an event that its text tells, too: a model need not read them twice, and a query gives them."""
+"""Attributes of an event that its text contains as well.
+
+Queries can return them, but an agent need not read them twice.
+"""
 
 SESSION: Final = "repl-session-key"
 OF_EVALUATION: Final = frozenset({"who", "timestamp", "ns", SESSION})
-"""Attributes that an evaluation's entities have in common, as far as a model cares."""
+"""Attributes that the entities of an evaluation share, and which agents need only once."""
 PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
 LISTENS: Final = "nREPL server started on port "
-"""The beginning of the line by which a REPL's process tells its address."""
+"""Start of the line with which a REPL process reports its address."""
 
 FACTS: Final = frozenset({"kind", "data"})
-"""Attributes that only queries name: an entity's text tells the same to a reader."""
+"""Attributes that only queries return, because an entity's text has the same content."""
 
 
 class LogArguments(Arguments):
@@ -57,42 +60,42 @@ class LogArguments(Arguments):
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
     max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
-    """The answers that leave out images, or shorten texts, name these."""
+    """Limits that answers mention when they omit images or shorten text."""
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
-    """Return entities of the log, by filters or by a query."""
+    """Return entities of the log that match filters or a query."""
     log, work = call.services.log, call.services.work
-    # As of the moment at which the log is read: a reader that goes on from these lines misses no later one.
+    # Read before the log, so that a caller that continues from these lines misses none.
     lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_apps(call, arguments)}
     if arguments.query is None:
         entries = _entries(call, arguments)
         result: object = entries
         count, cut = len(entries), None
     else:
-        asked = LogQuery(arguments.query, arguments.inputs, arguments.limit)
-        answer = await work.queries.run(call.client, partial(call.services.query, asked))
+        log_query = LogQuery(arguments.query, arguments.inputs, arguments.limit)
+        answer = await work.queries.run(call.client, partial(call.services.query, log_query))
         result, count, cut = answer.result, answer.count, answer.cut
     gone = _gone(call, arguments, count)
     images = images_for(call, arguments.max_images, "ask with maxImages")
-    taken = images.out_of_json(result)
+    without_images = images.out_of_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
-    fitted: Fitting = partial(fit_newest, budgets=budgets, is_asked=arguments.max_text_bytes is not None)
+    fitted: Fitting = partial(fit_newest, budgets=budgets, has_requested_bytes=arguments.max_text_bytes is not None)
     if arguments.query is None and not traits_of(call.client_name).wants_detail:
         sessions = sum(len(repl.sessions) for repl in call.state.repls.values())
         fitted = partial(_fit_lean, fitted, has_one_session=sessions == 1)
-    shown, notes, omitted = await work.editing.run(call.client, partial(fitted, taken))
+    rows_in_answer, notes, omitted = await work.editing.run(call.client, partial(fitted, without_images))
     if omitted:
         count, cut = count - omitted, cut or "rows"
-    if arguments.query is None and isinstance(shown, list):
-        count = len(shown)
+    if arguments.query is None and isinstance(rows_in_answer, list):
+        count = len(rows_in_answer)
     notes = [*gone, *notes]
-    fields = {"result": shown, "count": count, **lines, "cut": cut, **({"notes": notes} if notes else {})}
+    fields = {"result": rows_in_answer, "count": count, **lines, "cut": cut, **({"notes": notes} if notes else {})}
     return Answer(fields, images=tuple(images.taken), has_numbers=True)
 
 
 def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
-    """The newest entities that pass the filters, in line order: with applications' events if asked for."""
+    """Return the newest entities that match the filters, in line order, with applications' events if requested."""
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
     found = [{name: value for name, value in entry.to_json().items() if name not in FACTS} for entry in of_log]
@@ -105,46 +108,47 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
 
 
 def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: bool) -> Fitted:
-    """Return entities for a model that asks by filters, fitted into an answer by `fitted`."""
+    """Shorten entities for an agent that uses filters, and fit them into an answer with `fitted`."""
     rows = _joined(found)
-    shown, notes, omitted = fitted(_lean_rows(rows, has_one_session=has_one_session))
-    if omitted and isinstance(shown, list):  # the first entity of an evaluation may be among these
-        whole = [row | cut for row, cut in zip(rows[omitted:], shown, strict=True)]
-        shown = _lean_rows(whole, has_one_session=has_one_session)
-    return shown, notes, omitted
+    fitted_rows, notes, omitted = fitted(_lean_rows(rows, has_one_session=has_one_session))
+    if omitted and isinstance(fitted_rows, list):  # the first entity of an evaluation may be among the omitted ones
+        whole = [row | cut for row, cut in zip(rows[omitted:], fitted_rows, strict=True)]
+        fitted_rows = _lean_rows(whole, has_one_session=has_one_session)
+    return fitted_rows, notes, omitted
 
 
 def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, with an evaluation's output of one go in one row, and without a load's text and value."""
+    """Combine consecutive output of an evaluation into one row, and omit the text and value of loads."""
     joined: list[dict[str, Any]] = []
     loads = {row.get("evaluation") for row in rows if "file" in row}
     for row in rows:
         before = joined[-1] if joined and joined[-1].get("evaluation") == row.get("evaluation") else {}
         if before.get("category") == row["category"] in PRINTED:
             joined[-1] = before | {"text": before["text"] + row["text"]}
-        elif "file" not in row and not _is_known(row, loads):  # the file has its text
+        elif "file" not in row and not _is_known(row, loads):  # the text is in the file
             joined.append(row)
     return joined
 
 
 def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
-    """Return true for the value of a load and the line with a REPL's address: other rows say as much."""
+    """Return whether a row is the value of a load or a line with a REPL's address, which other rows contain."""
     if row["category"] == "evaluationResults":
         return row.get("evaluation") in loads
     return "evaluation" not in row and row["text"].startswith(LISTENS)
 
 
 def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
-    """The rows, with the place in the first of each evaluation, and the time in the first of each second.
+    """Return rows with the location once for each evaluation, and the time once for each second.
 
-    The session is left out if there is no other; of evaluations also the caller and the namespace that were told last.
+    The session is omitted if it is the only one. The caller and the namespace of an evaluation are omitted if they
+    repeat those of the previous one.
     """
-    told: set[object] = set()
+    described: set[object] = set()
     lean = []
     second, last = -1, dict[str, object]()
     for row in rows:
         evaluation = row.get("evaluation")
-        known = OF_EVALUATION if evaluation in told else frozenset({SESSION} if has_one_session else ())
+        known = OF_EVALUATION if evaluation in described else frozenset({SESSION} if has_one_session else ())
         if row["timestamp"] // 1000 == second:
             known |= {"timestamp"}
         elif "timestamp" not in known:
@@ -154,25 +158,30 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
         last |= given
         lean.append({name: value for name, value in row.items() if name not in known})
         if evaluation is not None:
-            told.add(evaluation)
+            described.add(evaluation)
     return lean
 
 
 def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
-    """The note on evicted entities that may have answered the question: a query, a filter, or an old line.
+    """Return a note about evicted entities that might have matched: for a query, a filter, or an early `since`.
 
-    `count`: the number of rows found. A filter that found as many as it was to give misses no older ones.
+    `count` is the number of rows found. A filter that found as many as its limit misses no older ones.
     """
     log, since = call.services.log, arguments.since
     is_short = count < arguments.limit and any((arguments.category, arguments.by))
     is_chosen = arguments.query is not None or since is not None or is_short
     if not log.evicted or not is_chosen or (since or 0) >= log.last_evicted_line:
         return []
-    return [f"{log.evicted} entities up to line {log.last_evicted_line} have left the log: $history has their code"]
+    return [
+        f"{log.evicted} entities up to line {log.last_evicted_line} were evicted from the log; $history has their code"
+    ]
 
 
 def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
-    """The fields on events of applications: the lines of both logs if events are shown, else their number."""
+    """Return fields about applications' events.
+
+    These are the last lines of both logs if events are included, or else the number of events.
+    """
     log, app_log = call.services.log, call.services.app_log
     if arguments.query is not None or not app_log.stored:
         return {}

@@ -1,4 +1,4 @@
-"""`restart_repl`: end the process behind a session and start it again."""
+"""`restart_repl`: stop the process of a session and start it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.tools.calls.call import Call
 
-SETTLE_LOOK_S = 0.05
+SETTLE_INTERVAL_S = 0.05
 
 
 class RestartArguments(Arguments):
@@ -30,63 +30,65 @@ class RestartArguments(Arguments):
 
 
 async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
-    """End the process behind a session, start it again, and wait until it is back."""
-    repl = _wanted(call.state, arguments.repl_session_key)
+    """Restart the process of a session, and wait until its REPL is ready."""
+    repl = _repl_to_restart(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
     with anyio.move_on_after(arguments.timeout_ms / 1000):
         if repl.owned:
-            call.dispatch(RestartRepl(repl.id, f"{who} asked for it"))
+            call.dispatch(RestartRepl(repl.id, f"{who} called restart_repl"))
         elif _is_served(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
-            why = f"codriver did not start {repl.key}: restart it where it was started"
+            why = f"codriver did not start {repl.key}; restart it with the program that started it"
             raise CapabilityMissingError("restart", why)
         while not _is_settled(_as_it_is(call.state, repl), repl):
-            await anyio.sleep(SETTLE_LOOK_S)
+            await anyio.sleep(SETTLE_INTERVAL_S)
     current = _as_it_is(call.state, repl)
     if current.phase == "stopped":
         raise repl_stopped(current)
     if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
-        told = f"it is not back yet{why}: an evaluation sent now runs as soon as it is"
+        outcome = f"it is not ready yet{why}: code that you send now runs as soon as it is"
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
-        told = "what was defined in it is gone: load what you need again" if repl.generation else "it is here now"
-        call.services.told.places.is_renewed(call.client, who, current)  # told here, and not again
-    fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [told]}
+        outcome = "its definitions are gone: load what you need again" if repl.generation else "it is ready now"
+        call.services.delivered.repls.is_renewed(
+            call.client, who, current
+        )  # this answer replaces the note about the restart
+    fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [outcome]}
     return Answer(fields)
 
 
 def _as_it_is(state: State, before: Repl) -> Repl:
-    """The REPL in its present state; if gone, the one with its key: a server may lead to it another way then."""
+    """Return the present state of a REPL, or the REPL with its key if a server made a new one after the restart."""
     same_key = (one for one in state.repls.values() if one.key == before.key)
     return state.repls.get(before.id) or next(same_key, before)
 
 
 def _is_settled(now: Repl, before: Repl) -> bool:
-    """Return true for a REPL that is back, or given up."""
+    """Return whether a REPL is ready again, or has failed to restart."""
     is_new = now.id != before.id or now.generation > before.generation
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
 def _is_served(repl: Repl) -> bool:
-    """Return true of a kernel that a Jupyter Server can restart.
+    """Return whether a REPL is a kernel that a Jupyter Server can restart.
 
-    It may be a human's, so it has to be named by its key.
+    Such a kernel may belong to a human, so the caller has to pass its key.
     """
     return repl.profile is not None and "restart" in repl.profile.capabilities
 
 
-def _wanted(state: State, key: str | None) -> Repl:
-    """Return the REPL that `key` names, also a stopped one; without a key the only one of ours.
+def _repl_to_restart(state: State, key: str | None) -> Repl:
+    """Return the REPL with the given key, even if stopped, or else the only one that Codriver started.
 
     Raises:
-        RefusedError: as `resolve` says.
+        RefusedError: no REPL matches, or several do.
     """
     if key is None:
-        ours = [repl for repl in state.repls.values() if repl.owned]
-        if len(ours) == len(state.repls) == 1:
-            return ours[0]
+        started_by_codriver = [repl for repl in state.repls.values() if repl.owned]
+        if len(started_by_codriver) == len(state.repls) == 1:
+            return started_by_codriver[0]
     for repl in state.repls.values():
         if any(repl.session_key(name) == key for name in repl.sessions):
             return repl

@@ -1,4 +1,4 @@
-"""`run_cell`: cells of a notebook run in the notebook's own kernel, and their outputs go into the file."""
+"""`run_cell`: run cells of a notebook in its kernel, and write their outputs to the file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KERNEL_OF_VSCODE = re.compile(r"kernel-v\d+-?\w")
 
 RESTART_S = 60.0
 ALL_MS = 600_000
-"""How long all cells together may take, if the call does not say."""
+"""Default time limit of all cells together, in ms."""
 
 
 class RunCellArguments(Evaluating):
@@ -66,23 +66,21 @@ class RunCellArguments(Evaluating):
     @model_validator(mode="after")
     def _names_cells(self) -> Self:
         if (self.cell is None) == (self.cells is None):
-            raise ValueError("give either cell or cells")
+            raise ValueError("pass either cell or cells")
         if self.restart is not None and self.cells is None:
-            raise ValueError("restart goes with cells")
+            raise ValueError("restart requires cells")
         return self
 
 
 def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
-    """Return the kernel for the notebook's cells is not clear."""
-    choice = (
-        f"call again with replSessionKey set to one of: {', '.join(keys)}; or, for one of its own, " if keys else ""
-    )
+    """Return the refusal of a call for whose cells no kernel, or no single kernel, was found."""
+    choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
     start = to_have_kernel(state, "" if kernelspec == "python3" else kernelspec)
-    return refused("no-kernel", f"{name} has no kernel of its own{why}: nothing was run", hint=choice + start)
+    return refused("no-kernel", f"{name} has no kernel{why}: nothing was run", hint=choice + start)
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
-    """Run one cell or all of them. Outputs are written at the end of each cell, also after this call."""
+    """Run one cell or all of them. The output of each cell is written when it finishes, even after this call."""
     check_may_edit("run_cell", call.services.live.settings)
     notebook = await _open(call, arguments)
     target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
@@ -101,22 +99,22 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class OpenedNotebook:
-    """A notebook that may be run and written: no other program has it open, and its caller knows this version."""
+    """A notebook that may be run and written: no other program has it open, and its caller read this version."""
 
     who: str
     path: Path
-    shown: str
-    """The path in the form of answers."""
+    display_path: str
+    """Path as displayed in answers."""
     stamp: bytes
     content: Notebook
     find_open: Callable[[], str | None]
 
 
 async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
-    """Read the notebook.
+    """Read the notebook and check that it may be run.
 
     Raises:
-        RefusedError: the file is no notebook that can be written, is open elsewhere, or has changed.
+        RefusedError: the file is not a writable notebook, is open in another program, or has changed.
     """
     who, services = call.who(arguments.who), call.services
     allow_outside = services.live.settings.allow_edits_outside_workspace
@@ -125,40 +123,44 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
     if services.ledger.notebooks.is_stale(who, path, stamp):
         raise refused(
             "file-changed",
-            f"{path.name} changed since you read it: nothing was run, and nothing written",
-            hint="list_cells shows the cells as they are now",
+            f"{path.name} changed since you read it: nothing was run or written",
+            hint="list_cells returns the present cells.",
         )
     find_open = partial(find_open_notebook, path)
     if where := await services.work.files.run(call.client, find_open):
-        own = kernel_of(call.state, path, services.workspace)
-        way = f"evaluate the cell's code in its kernel, with evaluate_code and replSessionKey {own.key}" if own else ""
+        kernel = kernel_of(call.state, path, services.workspace)
+        way = (
+            f"Evaluate the cell's code in its kernel with evaluate_code and replSessionKey {kernel.key}"
+            if kernel
+            else ""
+        )
         raise refused(
             "notebook-open",
-            f"{path.name} is open in {where}, whose copy of it would not have the outputs: nothing was run",
-            hint=f"{way or 'evaluate its code with evaluate_code'}; the file stays the human's",
+            f"{path.name} is open in {where}, whose copy would lack the outputs: nothing was run",
+            hint=f"{way or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
         )
     return OpenedNotebook(who, path, show(services.workspace, path), stamp, content, find_open)
 
 
 def _check_cell(cell: Cell, name: str) -> None:
-    """Check that a cell has code, and at most is run at once.
+    """Check that a cell has code, and not too much.
 
     Raises:
-        RefusedError: it has none, or too much.
+        RefusedError: the cell has no code, or too much.
     """
     if not _has_code(cell):
         what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
         raise refused(
             "no-code",
             f"cell {cell.index} of {name} {what}: nothing was run",
-            hint="list_cells tells which cells have code",
+            hint="list_cells shows which cells have code.",
         )
     if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
         raise refused(
             "too-much-code",
-            f"cell {cell.index} of {name} has {size:,} bytes of code, and {FILE.most_bytes:,} are the most that "
-            "is run of a file: nothing was run",
-            hint="split the cell, or have its data in a file that the code reads",
+            f"cell {cell.index} of {name} has {size:,} bytes of code, and the limit is {FILE.most_bytes:,}: "
+            "nothing was run",
+            hint="Split the cell, or move its data to a file that the code reads.",
         )
 
 
@@ -167,24 +169,24 @@ def _has_code(cell: Cell) -> bool:
 
 
 def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
-    """Begin to run a cell, whose outputs are written at its end, and return the id of its evaluation."""
+    """Start running a cell, and return the id of its evaluation. Its outputs are written when it finishes."""
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=cell.source,
         session=target.session.name,
         file=str(notebook.path),
         cell=cell.name,
-        description=f"run cell {cell.index} of {notebook.shown}",
+        description=f"run cell {cell.index} of {notebook.display_path}",
         default_limits=default_limits(call, target),
     )
     begin(call, target, notebook.who, request)
-    write = Write(notebook.path, notebook.shown, cell.index, cell.id, notebook.stamp, notebook.find_open)
+    write = Write(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)
     call.services.ledger.cells.begin(call.state.evaluations[request.id], write)
     return request.id
 
 
 async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
-    """Run all cells with code in their order, until one fails or the time is over, and report on all of them."""
+    """Run all cells with code in order, until one fails or the time is up, and describe them all."""
     cells = [cell for cell in notebook.content.cells if _has_code(cell)]
     for cell in cells:
         _check_cell(cell, notebook.path.name)
@@ -197,13 +199,13 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         target = await _restarted(call, arguments, target)
     fields["restarted"] = restarts
     lines: list[str] = []
-    for place, cell in enumerate(cells):
+    for number, cell in enumerate(cells):
         evaluation = _begin(call, notebook, target, cell)
         current = await wait(call, evaluation, max(ends - anyio.current_time(), 0.1), may_last=True)
-        told = await call.services.ledger.cells.told(current)
-        lines.append(f"{told[0] if told else cell.index}: {current.status}")
-        left = [str(cell.index) for cell in cells[place + 1 :]]
-        if current.status != "done" or (told and told[1]):
+        description = await call.services.ledger.cells.describe(current)
+        lines.append(f"{description[0] if description else cell.index}: {current.status}")
+        left = [str(cell.index) for cell in cells[number + 1 :]]
+        if current.status != "done" or (description and description[1]):
             answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
             fields |= {"cells": lines, **({"notRun": left} if left else {})}
             return replace(answer, fields={**answer.fields, **fields})
@@ -218,8 +220,8 @@ async def _restarted(call: Call, arguments: RunCellArguments, target: Target) ->
     """Restart a kernel, and return its session.
 
     Raises:
-        RefusedError: the kernel is not back in time.
-        CapabilityMissingError: no one but its human can restart it.
+        RefusedError: the kernel is not ready in time.
+        CapabilityMissingError: only its human can restart it.
     """
     key = target.repl.key
     given = {"replSessionKey": key, "timeoutMs": int(RESTART_S * 1000), "who": arguments.who}
@@ -228,34 +230,31 @@ async def _restarted(call: Call, arguments: RunCellArguments, target: Target) ->
 
 
 async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
-    """Return the answer, with a note on unsaved changes if an editor has the folder open; once for each caller."""
+    """Add a note about unsaved changes, once for each caller, if an editor has the directory open."""
     subject = ("editor", notebook.path)
-    if not call.services.told.notes.is_news(notebook.who, subject):
+    if not call.services.delivered.notes.is_new(notebook.who, subject):
         return answer
     editor = await call.services.work.files.run(call.client, partial(editor_with, notebook.path.parent, os.environ))
     if editor is None and any(_is_of_vscode(repl) for repl in call.state.repls.values()):
         editor = "VS Code"
     if editor is None:
         return answer
-    call.services.told.notes.note(notebook.who, [subject])
+    call.services.delivered.notes.note(notebook.who, [subject])
     name = notebook.path.name
-    note = f"{editor} has this folder open: unsaved changes to {name} there will conflict with what was written"
+    note = f"{editor} has this folder open: unsaved changes to {name} in it will conflict with what was written"
     return replace(answer, fields=with_notes(dict(answer.fields), [note]))
 
 
 def _is_of_vscode(repl: Repl) -> bool:
-    """Return whether VS Code started the kernel; the names of its connection files tell.
-
-    Source: `createConnectionFile`.
-    """
+    """Return whether VS Code started the kernel, by the name of its connection file. Source: `createConnectionFile`."""
     return repl.origin.kind == "kernel" and KERNEL_OF_VSCODE.match(PurePath(repl.origin.text).name) is not None
 
 
 def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
-    """The notebook's path, the stamp of its content and the notebook itself, of a file that can be written.
+    """Return the path, stamp and content of a notebook that can be written.
 
     Raises:
-        RefusedError: the file is no such notebook.
+        RefusedError: the file is not such a notebook.
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)
@@ -268,26 +267,26 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
 
 
 def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
-    """The session of the notebook's own kernel, else the named one, else the only kernel without a notebook.
+    """Return the session of the notebook's kernel, or else the session with the key, or else the only free kernel.
 
     Raises:
-        RefusedError: the kernel that is meant is not clear.
+        RefusedError: the kernel is ambiguous.
     """
-    own = kernel_of(call.state, path, call.services.workspace)
-    if own is not None:
-        if key not in (None, own.key):
+    of_notebook = kernel_of(call.state, path, call.services.workspace)
+    if of_notebook is not None:
+        if key not in (None, of_notebook.key):
             raise refused(
                 "ambiguous-session",
-                f"{path.name} has the kernel {own.key}, and {key} was named: nothing was run",
-                hint=f"leave replSessionKey out, or evaluate the cell's code in {key} with evaluate_code",
+                f"{path.name} has the kernel {of_notebook.key}, but replSessionKey is {key}: nothing was run",
+                hint=f"Omit replSessionKey, or evaluate the cell's code in {key} with evaluate_code.",
             )
-        return resolve(call.state, own.key)
+        return resolve(call.state, of_notebook.key)
     kernels = [repl for repl in call.state.repls.values() if _runs_cells(repl)]
     keys = [repl.key for repl in kernels]
     if key is not None:
         target = resolve(call.state, key)
         if not _runs_cells(target.repl):
-            raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
+            raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
         return target
     free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_discovered_only]
     if len(free) != 1:
@@ -296,7 +295,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 
 def _runs_cells(repl: Repl) -> bool:
-    """Return whether the REPL keeps the outputs of cells, or kept them and is on its way back."""
+    """Return whether the REPL records outputs of cells, or did so and is reconnecting."""
     return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
 
 

@@ -1,4 +1,4 @@
-"""`send_input`: give a line to code that waits for input."""
+"""`send_input`: send a line to code that waits for input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import give_input, wait
 from codriver.tools.calls.tool import Tool
-from codriver.tools.chosen_evaluations import own_evaluation
+from codriver.tools.chosen_evaluations import evaluation_of_caller
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
@@ -26,13 +26,13 @@ class InputArguments(Evaluating):
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
-    """Give a line to code that reads, and tell the evaluation's standing after that."""
-    current = own_evaluation(call, arguments.evaluation_id, arguments.who, is_waiting=True)
+    """Send a line to code that reads input, wait for its effect, and return the evaluation."""
+    current = evaluation_of_caller(call, arguments.evaluation_id, arguments.who, is_waiting=True)
     if current.status != "needs-input":
         raise refused(
             "not-waiting-for-input",
             f"evaluation {current.id} has status {current.status} and does not wait for input",
-            hint="send_input is for an evaluation with status needs-input",
+            hint="send_input needs an evaluation with status needs-input.",
         )
     await give_input(call, current, arguments.text)
     current = await wait(call, current.id, call.services.durations.settle_s, owns=False)

@@ -1,4 +1,4 @@
-"""`server_health`: the state of the server itself."""
+"""`server_health`: report the state of the server itself."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 async def server_health(call: Call, arguments: NoArguments) -> Answer:
-    """Return the server's own state. Changes nothing."""
+    """Return the state of the server."""
     del arguments
     state, services = call.state, call.services
-    life, log = state.lifecycle, services.log
+    lifecycle, log = state.lifecycle, services.log
     clients = services.client_counters()
     repls = [_repl_health(state, repl) for repl in state.repls.values()]
     fields: dict[str, object] = {
-        "sessionId": life.session_id,
-        "phase": life.phase,
-        "pid": life.process_id,
-        "version": life.version,
-        "workspace": life.workspace,
-        "host": life.host,
-        "port": life.port,
-        "startedAt": iso(life.started_at),
-        "uptimeS": max(0, services.now() - life.started_at) // 1000,
+        "sessionId": lifecycle.session_id,
+        "phase": lifecycle.phase,
+        "pid": lifecycle.process_id,
+        "version": lifecycle.version,
+        "workspace": lifecycle.workspace,
+        "host": lifecycle.host,
+        "port": lifecycle.port,
+        "startedAt": iso(lifecycle.started_at),
+        "uptimeS": max(0, services.now() - lifecycle.started_at) // 1000,
         "repls": repls,
         "clients": clients,
         "count": len(clients),
@@ -61,15 +61,15 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             for latch in state.latches.values()
         ],
     }
-    if life.port_note:
-        fields["portNote"] = life.port_note
+    if lifecycle.port_note:
+        fields["portNote"] = lifecycle.port_note
     if services.live.settings.python != "auto":
         fields["python"] = services.live.settings.python
     return Answer(fields)
 
 
 def event_counts(app_log: AppLog) -> dict[str, object]:
-    """Return the counts of applications' events, if there were some."""
+    """Return the counts of applications' events, if there are any."""
     if not app_log.stored and not app_log.dropped:
         return {}
     counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
@@ -84,7 +84,7 @@ def _repl_health(state: State, repl: Repl) -> dict[str, object]:
 
 
 def _unfinished(call: Call) -> list[dict[str, object]]:
-    """Return the unfinished evaluations, for our own commands: caller, place, begin, and what holds them."""
+    """Return the unfinished evaluations for Codriver's commands: caller, location, start, and what they wait for."""
     state, now = call.state, call.services.now()
     rows = []
     for one in state.unfinished():

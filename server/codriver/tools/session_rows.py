@@ -1,4 +1,4 @@
-"""Rows that describe REPLs and sessions."""
+"""Answer rows about REPLs and sessions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def running_field(running: Evaluation | None) -> dict[str, object]:
-    """Return the field of a row that names the evaluation that runs in the session; empty without one."""
+    """Return the field that names the evaluation that runs in a session, or nothing."""
     if running is None:
         return {}
     return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
 
 
 def iso(epoch_ms: int) -> str:
-    """Return a time for people and programs: ISO 8601 in UTC, to the second."""
+    """Format a time as ISO 8601 in UTC, with seconds."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def repl_row(repl: Repl) -> dict[str, object]:
-    """Return a REPL in a few words."""
+    """Return a short row about a REPL."""
     row: dict[str, object] = {
         "key": repl.key,
         "phase": repl.phase,
@@ -46,10 +46,10 @@ def repl_row(repl: Repl) -> dict[str, object]:
 
 
 def session_row(state: State, repl: Repl, session: Session, names: Sequence[str] = CAPABILITIES) -> dict[str, object]:
-    """Return a session, with the abilities of its REPL and those that cannot be had."""
+    """Return a row about a session, with the capabilities of its REPL and reasons why others are missing."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
-        row["notebook"] = _shown_path(repl.notebook, state.lifecycle.workspace)
+        row["notebook"] = _display_path(repl.notebook, state.lifecycle.workspace)
     if session.namespace:
         row["ns"] = session.namespace
     if session.last_activity:
@@ -57,7 +57,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     if session.who:
         row["who"] = session.who
     if session.is_leaving:
-        row["note"] = "its client is gone: it ends with what still runs in it"
+        row["note"] = "its client has disconnected; the session ends when its code finishes"
     row |= running_field(running_evaluation(state, repl, session))
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile, names)
@@ -70,7 +70,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
 
 
 def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, object]:
-    """Return the part of a session's row that its REPL showed when it was connected."""
+    """Return the part of a session's row that its REPL reported when it connected."""
     capabilities: dict[str, dict[str, object]] = {}
     for name in names:
         if name == "restart" and repl.owned:
@@ -83,7 +83,7 @@ def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, 
         "versions": dict(profile.versions),
         "isolation": profile.isolation,
     }
-    # An application is seldom there; a caller that asks for one is told how to have it.
+    # Most REPLs have no application. A caller that requests one gets the reason.
     missing = {name: how for name, how in profile.missing.items() if name not in (*capabilities, "seam")}
     if missing:
         row["missing"] = missing
@@ -94,8 +94,8 @@ def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, 
     return row
 
 
-def _shown_path(path: str, workspace: str) -> str:
-    """Return a path in the form for a reader in the workspace."""
+def _display_path(path: str, workspace: str) -> str:
+    """Return a path relative to the workspace if it is inside."""
     return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 

@@ -1,4 +1,4 @@
-"""`stacktrace`: the origin of the last error of a session."""
+"""`stacktrace`: return the stack trace of the last error in a session."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call
 
-NO_LOCALS = "no locals: none of these frames has any that this REPL tells"
+NO_LOCALS = "no locals: this REPL reports none for these frames"
 LOCAL_CHARACTERS = 120
-"""The shown characters of a local variable's value."""
+"""Maximum characters of a local variable's value in an answer."""
 SENT_CHARACTERS = 2000
-"""The characters that a REPL sends of a value: a secret longer than the shown part is then still recognised."""
+"""Maximum characters of a value that a REPL sends, so that secrets longer than the displayed part are recognised."""
 _CLASS: Final = re.compile(r"[\w.$]+")
-"""The name of an exception's class."""
+"""Name of an exception class."""
 NEAREST = 5
-"""Frames shown of a trace that never passes through the user's code."""
+"""Number of frames of a trace that does not pass through the user's code."""
 
 
 class StackArguments(Arguments):
@@ -50,7 +50,7 @@ class StackArguments(Arguments):
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
-    """Return the last error of a session, or that of an evaluation, with the frames that are the user's."""
+    """Return the last error of a session, or that of an evaluation, with the user's frames."""
     if (job := _failed_job(call, arguments)) is not None:
         return _of_job(call, job, arguments)
     if arguments.evaluation_id is not None:
@@ -61,26 +61,26 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         failed = last_failed(call.state, target)
     session = session_field(target, arguments.repl_session_key or arguments.evaluation_id)
     newest = last_failed(call.state, target)
-    is_kept = has_frames(target) and (failed is None or failed == newest)
+    has_live_frames = has_frames(target) and (failed is None or failed == newest)
     if failed is not None and (failed.kind == "run-tests" or failed != last_failed(call.state, target, "evaluate")):
-        trace = await _kept(call, failed)
-        is_kept = is_kept and _keeps(call, failed, trace)
+        trace = await _recorded_trace(call, failed)
+        has_live_frames = has_live_frames and _has_frames_of_test(call, failed, trace)
     else:
-        question = LastError(SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
-        trace = await call.services.repls.adapter(target.repl.id).ask(question)
+        query = LastError(SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
+        trace = await call.services.repls.adapter(target.repl.id).ask(query)
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, **session})
-    trace = _numbered(trace, is_kept=is_kept)
+    trace = _numbered(trace, has_live_frames=has_live_frames)
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
-    said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=said)
+    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
+    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), extra_notes=extra_notes)
     return Answer({**fields, **_whose(call, failed), **session})
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
-    """Return the job of the given id; otherwise the test run that is the caller's last failure."""
+    """Return the job with the given id, or else the test run that is the caller's last failure."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None
@@ -88,7 +88,7 @@ def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
 
 
 def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
-    """The answer about the first failure of a test run, whose frames and locals are those at the failure."""
+    """Return the answer about the first failure of a test run, with frames and locals from the time of the failure."""
     if not job.is_test_job:
         trace = _trace_of(job.failure) if job.failure is not None else None
         fields = {"frames": [], "count": 0, "notes": ["the code has not failed"]}
@@ -97,53 +97,55 @@ def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
         return Answer({**fields, **_whose(call, job)})
     trace = trace_of_tests(call, job.id)
     if trace is None:
-        words = "no test has failed in this run" if job.over else "this run is not over"
+        words = "no test has failed in this run" if job.over else "this run has not finished"
         return Answer({"frames": [], "count": 0, "notes": [words], **_whose(call, job)})
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
-    said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
+    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
     why = why_no_frames(call, job.id)
-    fields = trace_json(trace, whole=arguments.whole, max_bytes=budget(call), said=(*said, *([why] if why else [])))
+    fields = trace_json(
+        trace, whole=arguments.whole, max_bytes=budget(call), extra_notes=(*extra_notes, *([why] if why else []))
+    )
     return Answer({**fields, **_whose(call, job)})
 
 
-def _keeps(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
-    """Return true if the REPL has the frames of a failed test, which are told with it."""
+def _has_frames_of_test(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
+    """Return whether the REPL still has the frames of a failed test."""
     is_placed = trace is not None and trace.frames[0].text != f"{trace.frames[0].file}:{trace.frames[0].line}"
     return is_placed and has_test_frames(call.state, failed)
 
 
-def _numbered(trace: StackTrace, *, is_kept: bool) -> StackTrace:
-    """Return a stack trace with the numbers of its frames, if the REPL has them."""
-    numbers = [at if is_kept and frame.function else None for at, frame in enumerate(trace.frames)]
+def _numbered(trace: StackTrace, *, has_live_frames: bool) -> StackTrace:
+    """Return a stack trace with numbered frames, if the REPL still has them."""
+    numbers = [at if has_live_frames and frame.function else None for at, frame in enumerate(trace.frames)]
     frames = [replace(frame, number=number) for frame, number in zip(trace.frames, numbers, strict=True)]
     return replace(trace, frames=tuple(frames))
 
 
-async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
-    """Return the stack trace that an evaluation left with us: for tests, that of the first failed one."""
+async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
+    """Return the recorded stack trace of an evaluation, or of the first failed test of a run."""
     if failed.kind == "run-tests":
         report = await report_of(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
         if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
             kind, message = error_of(row)
             frames = tuple(_frame(frame) for frame in row.get("frames", ()))
-            place = StackFrame(f"{row.get('file')}:{row.get('line')}", row.get("file"), row.get("line"), row["test"])
-            return StackTrace(kind, message, frames or (place,), f"test {row['ns']}/{row['test']}")
+            location = StackFrame(f"{row.get('file')}:{row.get('line')}", row.get("file"), row.get("line"), row["test"])
+            return StackTrace(kind, message, frames or (location,), f"test {row['ns']}/{row['test']}")
     if failed.failure is None:
         return None
     return _trace_of(failed.failure)
 
 
 def error_of(row: Json) -> tuple[str, str]:
-    """The class and message of a test that did not pass; its outcome and values, if nothing was thrown."""
+    """Return the class and message of a test that did not pass, or its outcome and values if nothing was raised."""
     actual = str(row.get("actual", ""))
     kind, _, message = actual.partition(": ")
     return (kind, message) if _CLASS.fullmatch(kind) else (str(row["outcome"]), actual)
 
 
 def _trace_of(failure: Failure) -> StackTrace:
-    """Return the stack trace that a failure kept, with its chain."""
+    """Return the stack trace and chain of a failure."""
     frames = tuple(read_frame(text, ()) for text in failure.trace)
     chain = tuple(map(_trace_of, failure.chain))
     return StackTrace(failure.type, failure.message, frames, failure.data, failure.notes, failure.relation, chain)
@@ -155,7 +157,7 @@ def _frame(frame: Json) -> StackFrame:
 
 
 def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
-    """Return the caller whose code failed, and how long ago that was."""
+    """Return the caller whose code failed, and how long ago."""
     if failed is None:
         return {}
     ago = max(0, call.services.now() - (failed.finished_at or 0))
@@ -163,16 +165,16 @@ def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
 
 
 def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace:
-    """A stack trace with short locals without secrets: the REPL sends more of each value than is shown."""
+    """Return a stack trace with locals shortened and redacted. The REPL sends more of each value than is displayed."""
 
     def short(frame: StackFrame) -> StackFrame:
         if not frame.locals:
             return frame
-        shown = {
+        displayed = {
             name: transcripts.beginning(text, LOCAL_CHARACTERS, is_whole=len(text) < SENT_CHARACTERS)
             for name, text in frame.locals.items()
         }
-        return replace(frame, locals=shown)
+        return replace(frame, locals=displayed)
 
     chain = tuple(with_short_locals(link, transcripts) for link in trace.chain)
     return replace(trace, frames=tuple(map(short, trace.frames)), chain=chain)
@@ -182,29 +184,36 @@ def _has_locals(trace: StackTrace) -> bool:
     return any(frame.locals for one in (trace, *trace.chain) for frame in one.frames)
 
 
-def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int, said: tuple[str, ...] = ()) -> dict[str, object]:
-    """A stack trace under the keys of an answer: the user's frames, or the innermost few if none is theirs.
+def trace_json(
+    trace: StackTrace, *, whole: bool, max_bytes: int, extra_notes: tuple[str, ...] = ()
+) -> dict[str, object]:
+    """Return a stack trace as answer fields: the user's frames, or the innermost ones if none is the user's.
 
-    The errors in its chain have frames of their own; repeated frames are told once.
+    The errors of the chain have frames of their own. Repeated frames appear once.
     """
-    frames, count, notes = _shown(trace, whole=whole)
-    notes += said
+    frames, count, notes = _frames_to_display(trace, whole=whole)
+    notes += extra_notes
     message, data = head(trace.message, max_bytes // 4), head(trace.data or "", max_bytes // 4)
     for name, cut in (("message", message), ("data", data)):
         if cut.omitted:
             notes.append(f"the last {cut.omitted} characters of {name} are left out")
-    room = max_bytes - json_bytes(message.text) - json_bytes(data.text)
-    links, shortened, left_out = fit([_link_json(link, whole=whole) for link in trace.chain], room // 2)
+    available_bytes = max_bytes - json_bytes(message.text) - json_bytes(data.text)
+    links, shortened, left_out = fit([_link_json(link, whole=whole) for link in trace.chain], available_bytes // 2)
     notes += [shortened] if shortened else []
     notes += [f"{left_out} more errors of the chain are left out"] if left_out else []
-    shown, _, _ = fit(frames, room - _bytes(links))
-    fields: dict[str, object] = {"class": trace.type, "message": message.text, "frames": shown, "count": len(shown)}
+    displayed, _, _ = fit(frames, available_bytes - _bytes(links))
+    fields: dict[str, object] = {
+        "class": trace.type,
+        "message": message.text,
+        "frames": displayed,
+        "count": len(displayed),
+    }
     if trace.data:
         fields["data"] = data.text
     if links:
         fields["chain"] = links
-    if count > len(shown):
-        fields["omitted"] = count - len(shown)
+    if count > len(displayed):
+        fields["omitted"] = count - len(displayed)
     if trace.notes:
         fields["added"] = list(trace.notes)
     if notes:
@@ -212,30 +221,30 @@ def trace_json(trace: StackTrace, *, whole: bool, max_bytes: int, said: tuple[st
     return fields
 
 
-def _shown(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
-    """Return the frames to show of a trace, their number, and a note if none of them is the project's."""
+def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
+    """Return the frames of a trace to display, their total number, and a note if none is in the project."""
     every = folded(trace.frames)
     if whole:
         return [_frame_json(frame) for frame in every], len(every), []
     frames = folded([frame for frame in trace.frames if not frame.tooling])
     if frames or not every:
         return [_frame_json(frame) for frame in frames], max(len(every), len(frames)), []
-    note = "no frame is in the project's own code: these are the innermost ones"
+    note = "no frame is in the project's code: these are the innermost ones"
     return [_frame_json(frame) for frame in every[:NEAREST]], len(every), [note]
 
 
 def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
-    """One more error of a chain: its relation to the told error, its words and data, and its own frames."""
-    frames, count, _ = _shown(link, whole=whole)
-    shown = frames if whole else frames[:NEAREST]
+    """Return an error of the chain: its relation to the previous error, message, data and frames."""
+    frames, count, _ = _frames_to_display(link, whole=whole)
+    displayed = frames if whole else frames[:NEAREST]
     fields = {
         "relation": link.relation,
         "class": link.type,
         "message": link.message,
         "data": link.data,
         "added": list(link.notes),
-        "frames": shown,
-        "omitted": count - len(shown),
+        "frames": displayed,
+        "omitted": count - len(displayed),
     }
     return {key: value for key, value in fields.items() if value}
 
@@ -245,7 +254,7 @@ def _bytes(value: object) -> int:
 
 
 def _frame_json(frame: StackFrame) -> dict[str, object]:
-    """Return a frame in its parts; a frame without parts in words."""
+    """Return the parts of a frame, or its text if it has none."""
     pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}

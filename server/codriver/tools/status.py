@@ -1,7 +1,7 @@
-"""`status`: one read-only tool for what is here now and what was done.
+"""`status`: one read-only tool for the present state and for past activity.
 
-Most of it is answered by a tool of its own, listed with `toolset = "full"`. Such a call goes through the same gate, and
-gives the same answer, as if the tool had been called by its own name.
+Most requests are answered by another tool, which is listed only with `toolset = "full"`. Such a request passes the same
+gate and returns the same answer as a call of that tool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from codriver.tools import (
     symbol_info,
     what_changed,
 )
-from codriver.tools.activity import ACTIVITY, ActivityArguments, is_own, shown_time
+from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, display_time
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
@@ -58,11 +58,11 @@ TOOLS_BEHIND: Final = {
         list_cells.TOOL,
     )
 }
-"""The tools that answer for this one, by name."""
+"""Tools that answer for `status`, by name."""
 
 
 class StatusArguments(ActivityArguments):
-    """Arguments of `status`: what it is about, the session or notebook meant, and the filters of activity."""
+    """Arguments of `status`: the subject, the session or notebook, and the filters of activity."""
 
     about: About
     repl_session_key: str | None = None
@@ -72,11 +72,11 @@ class StatusArguments(ActivityArguments):
     cell: CellName | None = Field(None, description="One cell's source, by index or id.")
     whole: bool = Field(default=False, description="For error: with the frames of libraries.")
     evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """The evaluation or test run whose error it is; by default the last one."""
+    """Evaluation or test run whose error to return. Default: the last one."""
 
 
 async def status(call: Call, arguments: StatusArguments) -> Answer:
-    """Answer what is here now, or what was done. Nothing is evaluated."""
+    """Return the requested state or activity. Nothing is evaluated."""
     given: dict[str, Any]
     match arguments.about:
         case "sessions":
@@ -94,7 +94,7 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
             return await _of_tool(call, "what_changed", arguments, replSessionKey=arguments.repl_session_key)
         case "cells":
             if arguments.file is None:
-                raise refused("bad-arguments", "cells are those of a notebook", hint="give its path as file")
+                raise refused("bad-arguments", "about: cells requires a notebook", hint="Pass its path as file.")
             given = {"filePath": arguments.file, "from": arguments.start, "cell": arguments.cell}
             return await _of_tool(call, "list_cells", arguments, **given)
         case "variables":
@@ -111,14 +111,14 @@ async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: A
 
 
 async def _variables(call: Call, arguments: StatusArguments) -> Answer:
-    """Answer the names in the namespace of a session, each with its type or parameters."""
+    """Return the names in the namespace of a session, each with its type or parameters."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     space = target.session.namespace or ("__main__" if target.repl.dialect == PYTHON else "user")
     return await _of_tool(call, "symbol_info", arguments, symbol=space, replSessionKey=target.key)
 
 
 async def _threads(call: Call, arguments: StatusArguments) -> Answer:
-    """Answer where each thread and asyncio task of a REPL's process is at this moment, without stopping it."""
+    """Return the present stack of each thread and asyncio task of a REPL's process, without stopping it."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
     dump = await call.services.repls.adapter(target.repl.id).stacks(target.session.name)
     if dump is None:
@@ -129,21 +129,21 @@ async def _threads(call: Call, arguments: StatusArguments) -> Answer:
 
 
 def _jobs(call: Call, arguments: StatusArguments) -> Answer:
-    """Answer the evaluations and test runs of this server, unfinished ones first, then the newest first."""
+    """Return the evaluations and test runs of this server: unfinished ones first, then newest first."""
     who, state, now_ms = call.who(arguments.who), call.state, call.services.now()
 
-    def is_meant(one: Evaluation) -> bool:
+    def matches(one: Evaluation) -> bool:
         match arguments.by:
             case None:
                 return True
             case "me":
-                return is_own(call, who, one)
+                return belongs_to(call, who, one)
             case "others":
-                return not is_own(call, who, one)
+                return not belongs_to(call, who, one)
             case _:
                 return one.who == arguments.by
 
-    jobs = [one for one in [*state.evaluations.values()][::-1] if is_meant(one)]
+    jobs = [one for one in [*state.evaluations.values()][::-1] if matches(one)]
     jobs.sort(key=lambda one: one.over)
     limit = arguments.limit or MOST_JOBS
     rows, note, _ = fit([_job(call, one, now_ms) for one in jobs[:limit]], budget(call))
@@ -162,7 +162,7 @@ def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
         "code": cut(one.head, CODE_CHARACTERS),
     }
     if one.started_at is not None:
-        row["started"] = shown_time(one.started_at, now_ms)
+        row["started"] = display_time(one.started_at, now_ms)
         row["seconds"] = round(((one.finished_at or now_ms) - one.started_at) / 1000, 1)
     if one.is_background:
         row["background"] = True

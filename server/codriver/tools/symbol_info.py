@@ -30,47 +30,47 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, Services
 
 LINE_CHARACTERS = 160
-"""The characters of a name in a list, with its parameters and documentation."""
+"""Maximum characters of a name in a list, with its parameters and documentation."""
 PARAMETERS_CHARACTERS = 80
 _DEFINITION = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
 MAX_EVALUATED = 100_000
-"""The characters of evaluated code that is read for a definition."""
+"""Maximum characters of evaluated code that are searched for a definition."""
 IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
-"""Modules whose names are looked for in all files."""
+"""Modules whose names are searched for in all files."""
 NOTE: Final = "note"
-"""The part of a look-up that says where it is from."""
+"""Field of a look-up that describes its source."""
 CLASS_DOC_CHARACTERS: Final = 400
 """Maximum length of the documentation of a class, whose members are listed with it."""
-PLACE: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
-"""A line of a file, also as a frame shows it."""
+LOCATION: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
+"""A line of a file, optionally in the notation of a frame."""
 SPACES = frozenset({"module", "namespace"})
-"""The types of a symbol that has names in it."""
+"""Types of symbols that contain names."""
 
 
 class UnknownSymbolError(RefusedError):
-    """The symbol does not resolve."""
+    """The symbol cannot be resolved."""
 
     reason = "unknown-symbol"
 
     def __init__(self, symbol: str, where: str) -> None:
         super().__init__(
             f"{symbol!r} is not known in {where}",
-            hint="qualify it, or give the namespace it is used in; load or require what defines it first; "
-            "complete_symbol lists names that begin alike",
+            hint="Qualify it, or pass the namespace in which it is used. Load or require the code that defines it "
+            "first. complete_symbol lists names with the same beginning.",
         )
 
 
 async def describe_symbol(
     services: Services, key: str | None, namespace: str | None, symbol: str, *, most: int | None = None
 ) -> dict[str, object]:
-    """The description of `symbol` in the session `key`, under the keys of an answer, within so many bytes of text.
+    """Return the description of `symbol` in the session `key` as answer fields, in at most `most` bytes.
 
-    For a namespace these are the names in it; for a pattern, which is no symbol and has a `*` in it, the matching
+    A namespace is described by its names. A symbol that contains `*` is a pattern and is described by the matching
     names.
 
     Raises:
-        UnknownSymbolError: the symbol does not resolve there.
-        CapabilityMissingError: the symbol is a pattern, and the REPL cannot find matches.
+        UnknownSymbolError: the symbol cannot be resolved.
+        CapabilityMissingError: the symbol is a pattern, and the REPL cannot search by patterns.
     """
     most = services.live.settings.max_text_bytes if most is None else most
     target = resolve(services.core.state, key)
@@ -89,7 +89,7 @@ async def describe_symbol(
 
 
 def _class_json(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
-    """Return the description of a class: its members instead of all but the first paragraph of its documentation."""
+    """Return the description of a class: its members, and only the first paragraph of its documentation."""
     if doc := fields.get("doc"):
         fields = {**fields, "doc": cut(str(doc).partition("\n\n")[0], CLASS_DOC_CHARACTERS)}
     if not names.listed:
@@ -98,27 +98,27 @@ def _class_json(fields: dict[str, object], names: Names, services: Services, mos
     return {**fields, "members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}}
 
 
-async def _describe_place(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object] | None:
-    """Return the source around a place, `file:line` or the number of a frame of the last error; None for a symbol.
+async def _describe_location(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object] | None:
+    """Return the source around a `file:line` or a numbered frame of the last error, or None for a symbol.
 
     Raises:
-        RefusedError: there is no such frame, file or line.
+        RefusedError: the frame, file or line does not exist.
     """
     file, line = "", 0
     if arguments.symbol.isdecimal():
-        question = LastError(session=target.session.name)
-        trace = await call.services.repls.adapter(target.repl.id).ask(question)
+        query = LastError(session=target.session.name)
+        trace = await call.services.repls.adapter(target.repl.id).ask(query)
         frames = trace.frames if trace is not None else ()
         if int(arguments.symbol) >= len(frames):
             known = f"the last error has {len(frames)} frames" if frames else "no error has happened in this session"
             raise refused(
                 "unknown-symbol",
                 f"there is no frame {arguments.symbol}: {known}",
-                hint='see status with about: "error"',
+                hint='See status with about: "error".',
             )
         frame = frames[int(arguments.symbol)]
         file, line = frame.file or "", frame.line or 0
-    elif found := PLACE.fullmatch(arguments.symbol.strip()):
+    elif found := LOCATION.fullmatch(arguments.symbol.strip()):
         file, line = found["file"], int(found["line"])
     else:
         return None
@@ -126,21 +126,25 @@ async def _describe_place(call: Call, arguments: SymbolArguments, target: Target
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
     text = excerpt(lines, line)
     if not text:
-        raise refused("unknown-symbol", f"{file} has {len(lines)} lines, and no line {line}", hint="give another line")
+        raise refused(
+            "unknown-symbol",
+            f"{file} has only {len(lines)} lines, so there is no line {line}",
+            hint="Pass another line.",
+        )
     return {"file": file, "line": line, "source": head(call.services.log.without_secrets(text), budget(call)).text}
 
 
 async def describe_source(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """Return the text that defines `symbol`, whose known facts are given, under the keys of an answer.
+    """Return the source that defines `symbol` as answer fields, given what is `known` about it.
 
-    The text is the REPL's, from a file or as evaluated; else the newest evaluated code of the log that defines the
-    symbol. Its documentation is taken out of the known facts.
+    The source comes from the REPL, or else from the newest evaluated code that defines the symbol. Documentation is
+    removed from the known fields.
     """
     target = resolve(call.state, key)
-    question = FindSource(symbol, namespace=namespace, session=target.session.name)
-    found = await call.services.repls.adapter(target.repl.id).ask(question)
+    query = FindSource(symbol, namespace=namespace, session=target.session.name)
+    found = await call.services.repls.adapter(target.repl.id).ask(query)
     is_lisp = target.repl.dialect != "python"
     text = None if found is None else _first_form(found.text, str(known.get("name", symbol))) if is_lisp else found.text
     if text is None and is_lisp:
@@ -148,29 +152,32 @@ async def describe_source(
         codes = [one.text for one in entries if len(one.text) <= MAX_EVALUATED and _is_of(one.session_key, target)]
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
-        return {"notes": ["its source is not known: it is built in, or what defined it is in no file"]}
+        return {"notes": ["its source is unknown: it is built in, or was not defined in a file"]}
     clean = call.services.log.without_secrets(text)
     cut = head(clean, budget(call))
     fields: dict[str, object] = {"source": cut.text}
     if not cut.omitted and all(line.strip() in cut.text for line in str(known.get("doc", "")).splitlines()):
         known.pop("doc", None)
     if cut.omitted:
-        shown, whole = cut.text.count("\n"), clean.count("\n") + 1
-        place = "the evaluated code, in the log"
+        included_lines, whole = cut.text.count("\n"), clean.count("\n") + 1
+        location = "the evaluated code, in the log"
         if found and found.file:
-            place = f"{found.file} from line {(found.line or 1) + shown} on"
-        fields["notes"] = [f"source: its first {shown} of {whole} lines; the rest is in {place}"]
+            location = f"{found.file} from line {(found.line or 1) + included_lines} on"
+        fields["notes"] = [f"source: its first {included_lines} of {whole} lines; the rest is in {location}"]
     return fields
 
 
 def _is_of(session_key: str | None, target: Target) -> bool:
-    """Whether a session with this key shares its definitions with the target, as those of a REPL's lanes do."""
+    """Return whether the session with this key shares its definitions with the target, as lanes of a REPL do."""
     key = target.repl.key
     return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 
 
 def _first_form(text: str, name: str) -> str | None:
-    """The form on the first line of a text that goes on behind it; of several the one that defines the name."""
+    """Return the form that starts on the first line and continues after it.
+
+    Of several, the one that defines the name.
+    """
     forms = [text[span.start : span.end] for span in top_level_forms(text) if span.line == 1]
     return next((form for form in forms if _defines(form, name)), forms[0] if forms else None)
 
@@ -180,7 +187,7 @@ def _defines(form: str, name: str) -> bool:
 
 
 def _newest_definition(codes: Sequence[str], name: str) -> str | None:
-    """Return the last form that defines a name, in evaluated code, the oldest first."""
+    """Return the last form in evaluated code, oldest first, that defines a name."""
     for code in reversed(codes):
         for span in reversed(top_level_forms(code) if name in code else ()):
             form = code[span.start : span.end]
@@ -192,20 +199,20 @@ def _newest_definition(codes: Sequence[str], name: str) -> str | None:
 async def describe_references(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """The places in the workspace's files that use `symbol`, whose facts are given, under the keys of an answer."""
+    """Return the uses of `symbol` in the workspace's files as answer fields."""
     target = resolve(call.state, key)
     dialect = target.repl.dialect
     kinds = [kind for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)]
     suffixes = tuple({ending for kind in kinds for ending in kind.suffixes})
     if dialect == "python":
-        wanted = await _wanted_python(call, target, namespace, symbol, known)
+        target_name = await _python_target_name(call, target, namespace, symbol, known)
     else:
         owner, _, name = symbol.rpartition("/")
         space = str(known.get("ns") or owner)
-        wanted = Wanted(str(known.get("name", name)), None if space in IN_NO_FILE else space)
+        target_name = Wanted(str(known.get("name", name)), None if space in IN_NO_FILE else space)
         if "names" in known:
-            wanted = Wanted(symbol, is_space=True)
-    search = partial(find_references, call.services.workspace, wanted, suffixes)
+            target_name = Wanted(symbol, is_space=True)
+    search = partial(find_references, call.services.workspace, target_name, suffixes)
     found = await call.services.work.files.run(call.client, search)
     clean = call.services.log.without_secrets
     lines = [f"{one.file}:{one.line}: {cut(clean(one.text), LINE_CHARACTERS)}" for one in found.places]
@@ -214,14 +221,14 @@ async def describe_references(
     if found.omitted + left:
         fields["omitted"] = found.omitted + left
     if found.skipped:
-        note = f"{found.skipped} files were not searched: too long, not readable, or the time was up"
+        note = f"{found.skipped} files were not searched, because they are too long or unreadable, or the time was up"
     return {**fields, **({"notes": [note]} if note else {})}
 
 
-async def _wanted_python(
+async def _python_target_name(
     call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> Wanted:
-    """The name to look for: of a function, class or value its module's, and of a class's member the name alone."""
+    """Return what to search for: a name of a module, or for a member of a class only its name."""
     extra = known.get("extra")
     kind = extra.get("type") if isinstance(extra, dict) else None
     if kind == "module":
@@ -243,12 +250,12 @@ def _is_space(symbol: Symbol) -> bool:
 def _refuse(symbol: str, where: str) -> None:
     if "*" in symbol:
         words = "this REPL cannot search its names by a pattern"
-        raise CapabilityMissingError("lookup", "complete_symbol lists names that begin alike", message=words)
+        raise CapabilityMissingError("lookup", "complete_symbol lists names with the same beginning", message=words)
     raise UnknownSymbolError(symbol, where)
 
 
 def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
-    """Return a symbol under the keys of an answer, texts without secrets and cut; unknown keys are absent."""
+    """Return a symbol as answer fields, redacted and truncated. Unknown fields are omitted."""
     clean = services.log.without_secrets
     pairs: dict[str, object] = {
         "name": symbol.name,
@@ -266,12 +273,12 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
 
 
 def _names_json(names: Names, services: Services, most: int) -> dict[str, object]:
-    """Return a list of names under the keys of an answer, a line each."""
+    """Return a list of names as answer fields, one line each."""
     lines = [_line(one, services.log.without_secrets) for one in names.listed]
     rows, note, left = fit(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}
     if not rows:
-        fields["notes"] = ["nothing that is loaded matches: load or import it first"]
+        fields["notes"] = ["no loaded name matches: load or import the code first"]
     if names.omitted + left:
         fields["omitted"] = names.omitted + left
     if note:
@@ -280,7 +287,7 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
 
 
 def _line(one: Listed, clean: Callable[[str], str]) -> str:
-    """A symbol in one line: its name, parameters and documentation; also its kind, if it cannot be called."""
+    """Format a symbol as one line: name, parameters and documentation, and its kind unless it can be called."""
     parameters = cut(clean(one.parameters), PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
     kind = f" ({one.type})" if one.type in {*SPACES, "macro", "property"} else ""
@@ -289,7 +296,7 @@ def _line(one: Listed, clean: Callable[[str], str]) -> str:
 
 
 OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
-"""The fields of a list of names, which an answer may replace by a list of references."""
+"""Fields of a list of names that a list of references replaces."""
 
 
 class SymbolArguments(Arguments):
@@ -299,14 +306,14 @@ class SymbolArguments(Arguments):
     namespace: str | None = Field(None, description="Where the name is used.")
     source: bool = Field(default=False, description="With its source.")
     references: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether to list the places in the workspace that use the symbol."""
+    """Whether to list the uses of the symbol in the workspace."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
-    """Return the description of a symbol, of the names in a namespace, or of those that match a pattern."""
+    """Return the description of a symbol, of the names in a namespace, or of names that match a pattern."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    known = await _describe_place(call, arguments, target)
+    known = await _describe_location(call, arguments, target)
     if known is None:
         known = await _known(call, await _within_module(call, arguments, target), target.key)
     known.pop("sessionKey", None)
@@ -314,16 +321,16 @@ async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
 
 
 async def _within_module(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
-    """Return the arguments with the module before a Python symbol, if the symbol is not known inside the module.
+    """Qualify a Python symbol with the module if it is not known inside the module.
 
-    So a pattern looks in the module alone, and a module that is not imported is read from its file.
+    This limits a pattern to the module, and lets a module that is not imported be read from its file.
     """
     symbol, namespace = arguments.symbol, arguments.namespace
     if target.repl.dialect != PYTHON or namespace is None or symbol.startswith(f"{namespace}."):
         return arguments
     if "*" not in symbol:
-        question = Lookup(symbol, namespace=namespace, session=target.session.name)
-        if await call.services.repls.adapter(target.repl.id).ask(question) is not None:
+        query = Lookup(symbol, namespace=namespace, session=target.session.name)
+        if await call.services.repls.adapter(target.repl.id).ask(query) is not None:
             return arguments
     return arguments.model_copy(update={"symbol": f"{namespace}.{symbol}", "namespace": None})
 

@@ -1,4 +1,4 @@
-"""`undo_edit`: take back the last batch of edits."""
+"""`undo_edit`: revert the last batch of edits."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class UndoArguments(Arguments):
 
 
 async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
-    """Take back the caller's last batch."""
-    began_ms = call.services.now()
+    """Revert the caller's last batch."""
+    started_ms = call.services.now()
     outcome, left = await call.services.editor.undo(caller_of_batch(call, arguments.who))
-    call.services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
+    call.services.ledger.acts.add(started_ms, (one.change for one in outcome.files))
     rows = edit_rows(outcome.files, [], applied=True)
-    record_edits(call, arguments.who, "took back the edits of", outcome.files, facts.UNDO)
+    record_edits(call, arguments.who, "reverted the edits of", outcome.files, facts.UNDO)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     if not rows:
-        fields["note"] = "that batch had changed nothing"
+        fields["note"] = "that batch did not change anything"
     elif notes := await notes_of_undo(call, outcome.files):
         fields["note"] = "; ".join(notes)
     return Answer(fields)

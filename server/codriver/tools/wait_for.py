@@ -1,4 +1,4 @@
-"""`wait_for`: wait until a query over the log has a new row."""
+"""`wait_for`: wait until a query on the log returns a new row."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STOPPING_S = 0.5
-"""How often a wait looks whether the server stops: no log entry would wake it then."""
+"""Interval at which a wait checks whether the server is stopping, because no log entry announces it."""
 COALESCE_S = 0.05
-"""The time after a first new line within which further lines are asked about together with the first."""
+"""Time after a first new line during which further lines are collected for the same query."""
 PATIENCE_S = 5.0
-"""How long a wait waits for its turn to ask, even if its own time is over sooner."""
+"""How long a wait waits for its turn to run its query, even beyond its own time limit."""
 MAX_NOTES = 5
 APP = "$app"
 MAX_ROWS = 100_000
-"""The rows that are compared: a hundred times the log's, unless its setting is raised."""
+"""Maximum number of rows that are compared: a hundred times the log's default."""
 
 
 class WaitArguments(Arguments):
@@ -57,41 +57,41 @@ class WaitArguments(Arguments):
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
-    """Return the rows that the query gains, as soon as it gains one, or word that it gained none in time."""
+    """Return the rows that a query gains as soon as there is one, or a note that there was none in time."""
     wait = _Wait(call, arguments)
     with call.services.waits.standing(call.client), ExitStack() as following:
         for source in wait.sources.values():
-            following.enter_context(source.followed_by(wait.heard))
+            following.enter_context(source.followed_by(wait.on_growth))
         return await wait.run()
 
 
 class _Wait:
-    """One wait: it sleeps while the log does not grow, and asks its query once for all entries that came meanwhile.
+    """One wait. It sleeps until the log grows, and then runs its query once for all new entries.
 
-    It asks at its client's turn: the questions of all waits have one budget. See `codriver.net.fair_threads`.
+    Clients take turns: the queries of all waits share one budget. See `codriver.net.fair_threads`.
     """
 
     def __init__(self, call: Call, arguments: WaitArguments) -> None:
         self._call = call
         self._arguments = arguments
         self.sources: Mapping[str, OutputLog | AppLog] = {"the log": call.services.log}
-        """The growing logs that the query looks into, by the word that notes have for each."""
+        """Growing logs that the query reads, by their names in notes."""
         if any(APP in text for text in (arguments.query, *arguments.inputs) if isinstance(text, str)):
             self.sources = {**self.sources, APP: call.services.app_log}
         self._grown = anyio.Event()
-        self._began = anyio.current_time()
-        self._deadline = self._began + arguments.timeout_ms / 1000
-        self._told = self._began
-        self._rested = self._began
+        self._started = anyio.current_time()
+        self._deadline = self._started + arguments.timeout_ms / 1000
+        self._reported_at = self._started
+        self._rested = self._started
         self._seen = 0
-        """The line up to which the query was asked."""
+        """Last line that the query has covered."""
         self._known: Sequence[int] = ()
-        """The digests of the known rows, in rising order."""
+        """Sorted digests of the known rows."""
         self._gap = False
-        """Whether lines have left the log before the query could be asked about them."""
+        """Whether lines were evicted before the query could cover them."""
         self._notes: list[str] = []
 
-    def heard(self, _line: int) -> None:
+    def on_growth(self, _line: int) -> None:
         """Note that a source grew."""
         self._grown.set()
 
@@ -100,17 +100,16 @@ class _Wait:
         return max(source.last_line or 0 for source in self.sources.values())
 
     async def run(self) -> Answer:
-        """Wait for the end, one way or the other.
+        """Wait until a row is new or the time is up.
 
         Raises:
-            RefusedError: the query is invalid, its answer at the start is cut, or too much is remembered for waits
-                already.
+            RefusedError: the query is invalid, its first result is truncated, or waits already remember too much.
         """
         last_line = self._last_line
         since = self._arguments.since
         self._seen = last_line if since is None else min(since, last_line)
         try:
-            cut, self._known = await self._ask(self._seen, _digests)
+            cut, self._known = await self._run_query(self._seen, _digests)
             if cut is not None:
                 why = (
                     "it takes too long"
@@ -119,9 +118,9 @@ class _Wait:
                 )
                 raise refused(
                     "bad-query",
-                    f"this query cannot be waited for, because its new rows cannot be told from the others: {why}",
-                    hint="ask for less: find ?line alone, or name a :output/category, :output/who or "
-                    ":output/evaluation",
+                    f"wait_for cannot use this query, because it cannot recognise new rows: {why}",
+                    hint="Narrow the query: find only ?line, or add a :output/category, :output/who or "
+                    ":output/evaluation.",
                 )
             with self._call.services.waits.remembering(self._call.client, len(self._known)):
                 return await self._watch()
@@ -129,26 +128,28 @@ class _Wait:
             return self._crowded_out(crowded.ahead)
 
     async def _watch(self) -> Answer:
-        """Ask about all that comes, until a row is new or the wait has finished."""
+        """Run the query on new entries until a row is new or the time is up."""
         limit = self._arguments.limit
         while True:
             rows, cut = await self._gained()
             if rows:
-                return self._answer("found", await self._shown(rows), "rows" if len(rows) > limit else cut)
+                return self._answer("found", await self._rows_that_fit(rows), "rows" if len(rows) > limit else cut)
             if self._stopping:
                 return self._answer("server-stopping", [], None)
             if anyio.current_time() >= self._deadline:
-                self._notes.append(f"no new row within {self._arguments.timeout_ms} ms: to go on, since: {self._seen}")
+                self._notes.append(
+                    f"no new row within {self._arguments.timeout_ms} ms: to continue, pass since: {self._seen}"
+                )
                 return self._answer("timed-out", [], cut)
             await self._sleep()
 
     def _crowded_out(self, ahead: int) -> Answer:
-        """Word that the time was over before this client's turn to ask."""
+        """Return the answer for a client whose turn did not come in time."""
         if self._stopping:
             return self._answer("server-stopping", [], None)
         self._notes.append(
-            f"what came after line {self._seen} was not asked about in time, as all waits share one budget and {ahead} "
-            f"others waited for it too: to go on, since: {self._seen}, with a quicker query or fewer waits at once"
+            f"entries after line {self._seen} were not queried in time, because all waits share one budget and {ahead} "
+            f"others were ahead: to continue, pass since: {self._seen}, with a quicker query or fewer waits at once"
         )
         return self._answer("timed-out", [], "time")
 
@@ -157,41 +158,43 @@ class _Wait:
         return self._call.state.lifecycle.phase == "stopping"
 
     async def _gained(self) -> tuple[list[object], Cut | None]:
-        """Return the new rows, if the log grew since the query was last asked."""
+        """Return the new rows, if the log has grown since the last query."""
         last_line = self._last_line
         if last_line <= self._seen:
             return [], None
         self._grown = anyio.Event()
-        cut, rows = await self._ask(last_line, partial(_new_rows, self._known))
+        cut, rows = await self._run_query(last_line, partial(_new_rows, self._known))
         self._note_gaps()
         self._seen = last_line
         return rows, cut
 
     def _note_gaps(self) -> None:
-        """Note which of the unasked lines have left their source."""
+        """Note which lines were evicted before the query covered them."""
         for name, source in self.sources.items():
             if source.last_evicted_line > self._seen:
                 self._gap = True
-                lines = f"lines {self._seen + 1} to {source.last_evicted_line} have left {name}"
-                self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows made of them may be missing"]
+                lines = f"lines {self._seen + 1} to {source.last_evicted_line} were evicted from {name}"
+                self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows based on them may be missing"]
 
-    async def _shown(self, rows: list[object]) -> list[object]:
-        """Return the newest rows, within the bounds of an answer."""
-        asked = self._arguments.max_text_bytes is not None
+    async def _rows_that_fit(self, rows: list[object]) -> list[object]:
+        """Return the newest rows that fit into an answer."""
+        has_requested_bytes = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
         bare = images.out_of_json(rows[-self._arguments.limit :])
         work = self._call.services.work.editing
-        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets, is_asked=asked))
+        fitted, notes, _ = await work.run(
+            self._call.client, partial(fit_newest, bare, budgets, has_requested_bytes=has_requested_bytes)
+        )
         self._notes += notes
-        return shown if isinstance(shown, list) else []
+        return fitted if isinstance(fitted, list) else []
 
     async def _sleep(self) -> None:
-        """Sleep until the log has grown and the entries with it are there, or the wait is over; tell progress."""
+        """Sleep until the log has grown or the time is up, and report progress."""
         while not self._stopping and (now := anyio.current_time()) < self._deadline:
-            if now - self._told >= self._call.services.durations.progress_s:
-                self._told = now
-                await self._call.progress(now - self._began, f"no new row yet; the log is at line {self._seen}")
+            if now - self._reported_at >= self._call.services.durations.progress_s:
+                self._reported_at = now
+                await self._call.progress(now - self._started, f"no new row yet; the log is at line {self._seen}")
             if not self._grown.is_set():
                 with anyio.move_on_after(min(STOPPING_S, self._deadline - now)):
                     await self._grown.wait()
@@ -201,21 +204,21 @@ class _Wait:
             else:
                 return
 
-    async def _ask(self, until: int, take: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
-        """The cut of the query's answer, if any, and the result of `take` on the answer, at this client's turn.
+    async def _run_query(self, until: int, extract: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
+        """Run the query at the client's turn, and return its truncation, if any, and the result of `take`.
 
         Raises:
             NoTurnError: the turn did not come in time.
         """
         services = self._call.services
-        asked = LogQuery(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
+        log_query = LogQuery(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
 
-        def ask() -> tuple[Cut | None, T]:
-            answer = services.query(asked)
-            return answer.cut, take(answer)
+        def evaluate() -> tuple[Cut | None, T]:
+            answer = services.query(log_query)
+            return answer.cut, extract(answer)
 
         patience = max(self._deadline, anyio.current_time() + PATIENCE_S)
-        return await services.work.standing.run(self._call.client, ask, until=patience)
+        return await services.work.standing.run(self._call.client, evaluate, until=patience)
 
     def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
         return Answer(
@@ -226,7 +229,7 @@ class _Wait:
                 "lastLine": self._seen,
                 "cut": cut,
                 "gap": self._gap,
-                "waitedMs": round((anyio.current_time() - self._began) * 1000),
+                "waitedMs": round((anyio.current_time() - self._started) * 1000),
                 "notes": self._notes,
             },
             has_numbers=True,
@@ -234,7 +237,7 @@ class _Wait:
 
 
 def _digest(row: object) -> int:
-    """Return a digest that tells a row from any other, in eight bytes however long its texts."""
+    """Return a digest of eight bytes that identifies a row."""
     return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
 
 
@@ -247,8 +250,8 @@ def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
 
 
 def _is_among(known: Sequence[int], digest: int) -> bool:
-    place = bisect_left(known, digest)
-    return place < len(known) and known[place] == digest
+    index = bisect_left(known, digest)
+    return index < len(known) and known[index] == digest
 
 
 TOOL = Tool(

@@ -1,4 +1,4 @@
-"""`what_changed`: the differences between the loaded code and its files."""
+"""`what_changed`: compare the loaded code with its files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class DriftArguments(Arguments):
     """Arguments of `what_changed`."""
 
     fresh: bool = False
-    """Whether the modules that were loaded again are compared with a fresh import of them, in Python."""
+    """Whether to compare reloaded Python modules with a fresh import of them."""
     repl_session_key: str | None = None
 
 
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
-    """Return every difference between the loaded code and the files, a line for each module and object."""
+    """Return every difference between the loaded code and its files, one line for each module and object."""
     repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await drift_of(call, repl)
     lines = drift_lines(call, repl, found)
@@ -36,9 +36,9 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
             notes.append("fresh: this REPL cannot be compared with a fresh import")
         else:
             lines += finding_lines(finding)
-            notes += [f"fresh: not compared, as {finding.why}"] if finding.why else []
-    shown, note, omitted = fit(lines, budget(call))
-    fields: dict[str, object] = {"differences": shown, "count": len(lines), "sessionKey": repl.key}
+            notes += [f"fresh: not compared, because {finding.why}"] if finding.why else []
+    fitted, note, omitted = fit(lines, budget(call))
+    fields: dict[str, object] = {"differences": fitted, "count": len(lines), "sessionKey": repl.key}
     if omitted:
         fields["omitted"] = omitted
     notes += [note] if note else []

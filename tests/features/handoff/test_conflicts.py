@@ -8,7 +8,7 @@ import pytest
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
 from codriver.features.handoff.conflict_ledger import MAX_SUBMISSIONS, MOST_CHARACTERS, ReplHistory, Submission, found
-from codriver.tools.ledgers.delivered_notes import NotesTold
+from codriver.tools.ledgers.delivered_notes import DeliveredNotes
 
 AGO = re.compile(r"\d+ s ago")
 FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"
@@ -185,8 +185,8 @@ def test_what_is_kept_has_bounds(room):
 
 
 def test_each_conflict_is_news_once():
-    told = NotesTold()
-    assert [told.take("claude", ("e1", "price")) for _ in range(2)] == [True, False]
+    told = DeliveredNotes()
+    assert [told.claim("claude", ("e1", "price")) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core import caller_names
 from codriver.editing import code_names
-from codriver.tools.ledgers.delivered_notes import NotesTold
+from codriver.tools.ledgers.delivered_notes import DeliveredNotes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,7 @@ class Conflicts:
     """The code that callers sent to each REPL of a server, and the conflicts already reported."""
 
     histories: dict[str, ReplHistory] = field(default_factory=dict)
-    reported: NotesTold = field(default_factory=NotesTold)
+    reported: DeliveredNotes = field(default_factory=DeliveredNotes)
     """The conflicts that each caller has been notified of, by their keys."""
 
     def history(self, repl: Repl) -> ReplHistory:

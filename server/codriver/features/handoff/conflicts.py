@@ -105,7 +105,7 @@ async def _notes(call: Call, history: ReplHistory, submission: Submission) -> li
 
 def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
     """Return notes on the conflicts that the caller has not been notified of yet."""
-    reported = [one for one in met if call.services.part(Conflicts).reported.take((call.client, who), one.key)]
+    reported = [one for one in met if call.services.part(Conflicts).reported.claim((call.client, who), one.key)]
     notes = [one.description(call.services.now()) for one in reported[:MOST_NOTES]]
     more = len(reported) - len(notes)
     return [*notes, f"and {more} more conflicting definitions: see repl_output_log"] if more else notes
@@ -121,7 +121,7 @@ async def notes_of_edit(call: Call, edited: EditedFile) -> list[str]:
 
 async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
-    path, file_name, edit, earlier = edited.path, edited.shown, edited.edit, edited.earlier
+    path, file_name, edit, earlier = edited.path, edited.display_path, edited.edit, edited.earlier
     is_shared = any(not is_by_editor(state, one, edit.who, edit.client) for one in earlier)
     repl = server_of(path, state.repls.values(), services.workspace)
     history = (
@@ -147,8 +147,8 @@ def _others_edit(call: Call, edited: EditedFile) -> str:
     edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
     if last is None or is_by_editor(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""
-    is_unreported = call.services.part(Conflicts).reported.take((call.client, edit.who), (edited.shown, last.at_ms))
-    return f"{last.who} edited {edited.shown} {ago(edit.at_ms - last.at_ms)} ago" if is_unreported else ""
+    is_unreported = call.services.part(Conflicts).reported.claim((call.client, edit.who), (edited.display_path, last.at_ms))
+    return f"{last.who} edited {edited.display_path} {ago(edit.at_ms - last.at_ms)} ago" if is_unreported else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -552,10 +552,10 @@ class Task:
         self._become("cancelled", "cancelled by its client")
 
     def _become(self, status: TaskStatus, words: str) -> None:
-        is_news = status != self.status
+        is_new = status != self.status
         self.status, self.words, self.updated_ms = status, words, self.now()
         self._wake()
-        if is_news and self.is_detached:
+        if is_new and self.is_detached:
             self.on_change(self)
 
     def _wake(self) -> None:

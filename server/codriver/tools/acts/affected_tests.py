@@ -335,7 +335,7 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     until another file changes.
     """
     services = call.services
-    changed, settings = services.ledger.edits.take(who), services.live.settings
+    changed, settings = services.ledger.edits.pop(who), services.live.settings
     if not (changed and settings.hook_gate and settings.enable_mcp_repl_evaluation):
         return ""
     targets = await services.work.files.run(call.client, partial(targets_of, services.workspace, changed))

@@ -392,7 +392,7 @@ class LiveSteps:
                 and one.repl in self._loads.repls
                 and (one.started_at or 0) >= self._load_started_ms
             ):
-                self._call.services.ledger.tests.taken_back[one.id] = True
+                self._call.services.ledger.tests.reverted[one.id] = True
         return await self._end_undo_records(commit=False)
 
     async def _end_undo_records(self, *, commit: bool) -> tuple[Sequence[str], str]:

@@ -108,7 +108,7 @@ async def run_job(
         with anyio.CancelScope(shield=True):
             await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
         current = evaluation_of(call.state, identity)
-    notes = [caution] if caution and call.services.told.places.is_news(current, caution) else []
+    notes = [caution] if caution and call.services.delivered.repls.is_new(current, caution) else []
     answer = await describe_job(call, current, arguments, whole=arguments.report)
     return replace(answer, fields=with_notes(dict(answer.fields), notes)) if notes else answer
 
@@ -213,7 +213,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields |= _output(call, job, delivery, whole=whole)
     if job_report.changed_files:
         fields["changedDuring"] = list(job_report.changed_files[:MAX_FILES])
-    found = call.services.ledger.tests.take_differences(call.who(arguments.who), job.id)
+    found = call.services.ledger.tests.pop_differences(call.who(arguments.who), job.id)
     fields = with_notes(fields, [*job.notes, *found, *_way_to_debug(call, job, job_report)])
     seed = job_report.report.finished.hash_seed if job_report.report.finished is not None else None
     if is_detailed or (seed is not None and job_report.report.failures):

@@ -168,7 +168,6 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
 
     Raises:
         CapabilityMissingError: the REPL retains no frames.
-
         RefusedError: nothing failed, or the REPL no longer has the frames.
     """
     profile = target.repl.profile

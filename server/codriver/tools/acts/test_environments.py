@@ -60,7 +60,6 @@ async def project_environment(call: Call) -> TestEnvironment:
 
     Raises:
         CapabilityMissingError: the user has not accepted the workspace, and a run would execute its plugins.
-
         RecipeError: no interpreter was found.
     """
     services = call.services

@@ -377,7 +377,7 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
 
 async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
     """Return the finished runs of a REPL whose reports are still known, newest first, without runs of undone edits."""
-    undone = call.services.ledger.tests.taken_back
+    undone = call.services.ledger.tests.reverted
     runs = [
         one
         for one in call.state.evaluations.values()

@@ -123,7 +123,7 @@ def notes_of_generation(asking: Asking) -> list[str]:
 
     While the REPL is on its way back nothing is told: the new generation and the cause are known only when it stands.
     """
-    call, repl, places = asking.call, asking.repl, asking.call.services.told.places
+    call, repl, places = asking.call, asking.repl, asking.call.services.delivered.repls
     if repl is None or repl.phase != "connected" or not places.is_renewed(call.client, asking.who, repl):
         return []
     why = (
@@ -162,7 +162,7 @@ def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """Return the new notes for a caller on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (*cautions(call.services.core.state, repl), outside)
-    news = [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
+    news = [note for note in notes if note and call.services.delivered.repls.is_new(evaluation, note)]
     remarks = call.services.remarks
     if repl.remark and remarks is not None and remarks.is_for(evaluation.id, repl.remark):
         news.append(repl.remark)
@@ -194,7 +194,7 @@ async def notes_of_repetition(asking: Asking) -> list[str]:
         if earlier is None or known is None:
             break
         # Words could not remind a reader of an evaluation by another client.
-        client_of = call.services.told.places.client_of
+        client_of = call.services.delivered.repls.client_of
         if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
             note, asking.is_same = await read(compare, transcript, earlier)
@@ -207,7 +207,7 @@ async def notes_of_repetition(asking: Asking) -> list[str]:
 def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:
     """True for the second failure in a row of the same code in the same session, of the same client."""
     failures = 0
-    state, client_of = call.services.core.state, call.services.told.places.client_of
+    state, client_of = call.services.core.state, call.services.delivered.repls.client_of
     before: str | None = transcript.before
     while before is not None and failures < 2:
         known, earlier = state.evaluations.get(before), call.services.transcripts.get(before)

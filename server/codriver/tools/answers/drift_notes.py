@@ -368,7 +368,7 @@ def _compare(
     asked_ms: int,
 ) -> tuple[Difference, ...]:
     for one in new:
-        drift.ledger.take(replace(one, file=os.path.realpath(one.file) if one.file else ""))
+        drift.ledger.record(replace(one, file=os.path.realpath(one.file) if one.file else ""))
     loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
     sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
     broken: dict[str, DriftKind] = {path: _broken(path) for path in drift.files(loaded) if path not in sources}

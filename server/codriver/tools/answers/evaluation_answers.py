@@ -121,7 +121,7 @@ async def _described(
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
-    if cell := await call.services.ledger.cells.told(evaluation):
+    if cell := await call.services.ledger.cells.describe(evaluation):
         fields["cell"] = cell[0]
     left_out: list[str] = []
     began: dict[str, int] = {}
@@ -374,7 +374,7 @@ def _of_thread_output(asking: Asking) -> Notes:
 
 def _of_green(asking: Asking) -> Notes:
     """Return the difference of a red test's calls from the previous ones, if found since the last answer."""
-    return asking.call.services.ledger.tests.take_differences(asking.who)
+    return asking.call.services.ledger.tests.pop_differences(asking.who)
 
 
 async def _of_missing_module(asking: Asking) -> Notes:

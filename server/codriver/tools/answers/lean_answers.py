@@ -65,7 +65,7 @@ class Evaluating(Arguments):
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
     """Whether every field is wanted; None leaves that to the caller's traits. Listed with `evaluate_code`, taken by
     all."""
-    asks_status: ClassVar[bool] = False
+    requests_status: ClassVar[bool] = False
     """Whether the question is an evaluation's standing, so that the answer always tells the status."""
 
 
@@ -82,7 +82,7 @@ class Reader:
     """The evaluation that the reader named."""
     seen: Seen | None = None
     """The standing of this session in the reader's last answer."""
-    asks_status: bool = False
+    requests_status: bool = False
     workspace: str = ""
     reads_python: bool = False
     loads: bool = False
@@ -115,7 +115,7 @@ def reader_of(
         namespace=given.get("namespace"),
         evaluation=given.get("evaluation_id"),
         seen=told.seen.get(session) if told else None,
-        asks_status=arguments.asks_status,
+        requests_status=arguments.requests_status,
         workspace=str(call.services.workspace),
         reads_python=repl is not None and repl.dialect == "python",
         loads=evaluation.kind == "load-file",
@@ -167,7 +167,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> M
     elapsed, namespace, notes = get("elapsedMs"), get("ns"), get("notes")
     goes_on = "from" in fields or "stderrFrom" in fields
     return {
-        "status": (is_done or has_failed) and not reader.asks_status,
+        "status": (is_done or has_failed) and not reader.requests_status,
         "evaluationId": get("evaluationId") == reader.evaluation or (is_done and not (notes and is_named)),
         "sessionKey": get("sessionKey") == reader.session_key,
         "who": get("who") == reader.who,

@@ -42,7 +42,7 @@ class Telling:
     ) -> None:
         self.transcript = transcript
         self._reads_input = reads_input
-        self._notes_told = call.services.told.notes
+        self._notes_told = call.services.delivered.notes
         self._caller = caller = caller_of(call, asked)
         self._before = NOWHERE if transcript is None or caller is None else transcript.reported_to(caller)
         self._reached: dict[str, int] = {}
@@ -64,7 +64,7 @@ class Telling:
         """Return the notes among these that are news to the caller."""
         if self._caller is None:
             return list(notes)
-        news = [note for note in notes if self._notes_told.is_news(self._caller, note)]
+        news = [note for note in notes if self._notes_told.is_new(self._caller, note)]
         self._notes += news
         return news
 
@@ -83,8 +83,8 @@ class Telling:
     @property
     def handed_out(self) -> Callable[[], None] | None:
         """Return the function to call when the answer is handed out; None if that changes nothing."""
-        is_news = self._caller is not None and (self._reached or self._notes)
-        return self._hand_out if is_news else None
+        is_new = self._caller is not None and (self._reached or self._notes)
+        return self._hand_out if is_new else None
 
     def _hand_out(self) -> None:
         if self._reached and self.transcript is not None:

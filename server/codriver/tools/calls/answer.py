@@ -33,7 +33,7 @@ class Answer:
     """Whether the answer has another program's shape, and so nothing around it."""
     handed_out: Callable[[], None] | None = None
     """Called when the answer is on its way to its client, which has read its content from then on."""
-    shows_told: bool = False
+    shows_sensitive: bool = False
     """Whether the answer may hold texts that an application calls sensitive, as the user allowed and the call asked
     for."""
 

@@ -14,7 +14,7 @@ from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.caller_slugs import RESERVED, client_slug, slug
 from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.ledgers.delivered_notes import Told
+from codriver.tools.ledgers.delivered_notes import NoteRecords
 from codriver.tools.ledgers.standing_queries import Waits
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Services:
     """The standing queries."""
     durations: Durations = field(default_factory=Durations)
     """The durations of the waits for evaluations."""
-    told: Told = field(default_factory=Told)
+    delivered: NoteRecords = field(default_factory=NoteRecords)
     """Which notes each caller has had already."""
     grants: InterpreterGrants | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""

@@ -244,7 +244,12 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
             return given
         fields = {"ok": given.ok, **given.fields, **await _unrecorded(call)}
         return Answer(
-            fields, given.ok, given.images, given.has_numbers, handed_out=given.handed_out, shows_told=given.shows_told
+            fields,
+            given.ok,
+            given.images,
+            given.has_numbers,
+            handed_out=given.handed_out,
+            shows_sensitive=given.shows_sensitive,
         )
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}

@@ -136,8 +136,8 @@ def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple
     if target.gave_way:
         others = f"{', '.join(target.gave_way)} gave way; replSessionKey names that"
         note = f"in {target.repl.key}, the project's own REPL, to which {others}"
-    is_news = call.services.told.places.is_news(evaluation, f"in {target.repl.key}; {others}")
-    return (note,) if is_news else ()
+    is_new = call.services.delivered.repls.is_new(evaluation, f"in {target.repl.key}; {others}")
+    return (note,) if is_new else ()
 
 
 def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Repl], str]:

@@ -1,1 +1,1 @@
-"""Ledgers for the life of one server: the code and files that each caller sent and wrote, and its news told."""
+"""Records for the life of one server: code and files of each caller, and notes that each caller has received."""

@@ -1,7 +1,7 @@
-"""Outputs of notebook cells on their way into their files.
+"""Write the outputs of notebook cells to their files.
 
-They are written at the end of the evaluation, whoever waits for it. They enter a file only if it is as it was when the
-run started, apart from the writes of other runs of this server.
+Outputs are written when the evaluation finishes, whether or not a call waits for it. They are written only if the file
+is as it was when the run started, apart from writes of other runs of this server.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import Repls
     from codriver.tools.ledgers.notebook_reads import NotebookReads
 
-KEPT: Final = 1000
-"""The runs whose outcome is still told: as many evaluations are remembered."""
-LOOK_S: Final = 5.0
+MOST_RUNS: Final = 1000
+"""Maximum number of runs whose outcome is remembered, as many as evaluations."""
+CHECK_INTERVAL_S: Final = 5.0
 SETTLE_S: Final = 10.0
-"""How long an answer waits for a disk, before it says that the outputs are still on their way."""
+"""How long an answer waits for the disk before it reports that the outputs are still being written."""
 
 
 @dataclass(slots=True)
 class Write:
-    """The outputs of one run, and their place."""
+    """The outputs of one run, and the cell to which they belong."""
 
     path: Path
-    shown: str
-    """The path in the form of answers."""
+    display_path: str
+    """Path as displayed in answers."""
     index: int
-    """The cell's, from 0."""
+    """Index of the cell, from 0."""
     cell_id: str | None
     stamp: bytes
-    """The stamp of the file's content that the write expects."""
+    """Stamp of the content that the file must still have."""
     find_open: Callable[[], str | None]
-    """The place where a notebook is open, in words; None for a closed notebook. May wait for a server, 2 s at most."""
+    """Return where a notebook is open, or None if it is closed. May wait for a server, 2 s at most."""
     count: int | None = None
     why_not: str = ""
-    """The reason why nothing was written, in words."""
+    """Why nothing was written."""
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -67,7 +67,7 @@ def digest_of(data: bytes) -> bytes:
 
 
 class CellWrites:
-    """The runs of cells whose outputs are being written, or were, by evaluation. Lives as long as its server."""
+    """Runs of cells whose outputs are being or have been written, by evaluation. One for the life of a server."""
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class CellWrites:
         self._repls = repls
         self._transcripts = transcripts
         self._editor = editor
-        self._writes: Recent[str, Write] = Recent(KEPT)
+        self._writes: Recent[str, Write] = Recent(MOST_RUNS)
 
     def begin(self, evaluation: Evaluation, write: Write) -> None:
-        """Write the outputs of an evaluation, just started, at its end."""
+        """Write the outputs of an evaluation that has just started when it finishes."""
         self._writes[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
-    async def told(self, evaluation: Evaluation) -> tuple[str, str] | None:
-        """The cell and its file in words, and a note if the file lacks its outputs; None for other code.
+    async def describe(self, evaluation: Evaluation) -> tuple[str, str] | None:
+        """Describe the cell of an evaluation and its file, with a note if the file lacks its outputs.
 
-        A finished evaluation is told once its outputs are written, or cannot be.
+        The result is None for other code. For a finished evaluation, wait until its outputs are written or cannot be.
         """
         write = self._writes.get(evaluation.id)
         if write is None:
@@ -105,11 +105,14 @@ class CellWrites:
         about = " ".join(filter(None, (str(write.index), write.cell_id)))
         count = "" if write.count is None else f" [{write.count}]"
         if write.why_not:
-            words = f"the outputs were not written into {write.shown}: {write.why_not}"
-            return f"{about}{count} of {write.shown}", words
+            words = f"the outputs were not written to {write.display_path}: {write.why_not}"
+            return f"{about}{count} of {write.display_path}", words
         if not write.over.is_set():
-            return f"{about} of {write.shown}", f"the outputs are written into {write.shown} when it is over"
-        return f"{about}{count}, written into {write.shown}", ""
+            return (
+                f"{about} of {write.display_path}",
+                f"the outputs will be written to {write.display_path} when it finishes",
+            )
+        return f"{about}{count}, written to {write.display_path}", ""
 
     async def _follow(self, evaluation: Evaluation, write: Write) -> None:
         transcript = self._transcripts.get(evaluation.id)
@@ -117,9 +120,9 @@ class CellWrites:
             current = self._core.state.evaluations.get(evaluation.id)
             if current is None or current.over:
                 break
-            with anyio.move_on_after(LOOK_S):
+            with anyio.move_on_after(CHECK_INTERVAL_S):
                 await transcript.change()
-        # The code that ran has to be known, even if the server stops just now.
+        # The code that ran has to be recorded, even if the server stops now.
         with anyio.CancelScope(shield=True):
             try:
                 write.why_not = await self._finish(evaluation, write)
@@ -127,28 +130,30 @@ class CellWrites:
                 write.over.set()
 
     async def _finish(self, evaluation: Evaluation, write: Write) -> str:
-        """Write the outputs into the notebook; in words the reason of a failure, empty for none."""
+        """Write the outputs to the notebook, and return the reason of a failure or an empty string."""
         try:
             run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
         except ReplDisconnectedError:
             run = None
         if run is None or not run.has_begun:
-            return "it did not run, or its kernel is gone, so the file is as it was"
+            return "the cell did not run, or its kernel has ended, so the file is unchanged"
         write.count = run.execution_count
         try:
             if where := await anyio.to_thread.run_sync(write.find_open):
-                return f"meanwhile it was opened in {where}, which would not see them"
+                return f"it was opened in {where} during the run, which would not see them"
             made: list[bytes] = []
             await self._editor.rewrite(write.path, partial(_rewritten, write, run, made))
         except FilesChangedError:
-            return "it changed since the run began; they are here alone: run the cell again if the file is to have them"
+            return (
+                "it has changed since the run started, so only this answer has them; run the cell again to write them"
+            )
         except (RefusedError, UnreadableError) as error:
-            return f"{error}; they are here alone"
+            return f"{error}; only this answer has them"
         self._expect(write, digest_of(made[-1]))
         return ""
 
     def _expect(self, done: Write, stamp: bytes) -> None:
-        """Let the other runs in this file know its present state."""
+        """Make other runs in this file expect its new content."""
         before = (done.path, done.stamp)
         self._reads.follow(*before, stamp)
         for write in self._writes.values():
@@ -157,13 +162,13 @@ class CellWrites:
 
 
 def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None) -> bytes:
-    """Return the file with the outputs in it, which is kept in `made` too.
+    """Return the content of the file with the outputs, and add it to `made`.
 
     Raises:
         FilesChangedError: the file has changed.
     """
     if data is None or digest_of(data) != write.stamp:
-        raise FilesChangedError([write.shown])
+        raise FilesChangedError([write.display_path])
     outputs = [*run.outputs, *([left_out(run.omitted)] if run.omitted else [])]
-    made.append(with_outputs(data, write.shown, write.index, outputs, run.execution_count))
+    made.append(with_outputs(data, write.display_path, write.index, outputs, run.execution_count))
     return made[-1]

@@ -1,4 +1,4 @@
-"""The notes that callers already have and do not need again, for the life of one server."""
+"""Notes that callers have received and do not need again, for the life of one server."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
 
 COMMANDS: Final = "codriver-cli"
-"""The caller's name of all commands: one caller for a server, though each command makes a connection of its own."""
-MOST_TOLD: Final = 1000
-"""The entries of one register; beyond them the oldest is forgotten."""
+"""Caller name shared by all commands. Each command connects separately, but they count as one caller."""
+MOST_ENTRIES: Final = 1000
+"""Maximum entries of one record. The oldest are discarded."""
 
 
 @dataclass(slots=True)
-class AppsTold:
-    """The applications of each client's last answers, for the life of one server."""
+class SeenApps:
+    """The application in each client's last answers, for the life of one server."""
 
-    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
-    """By client and REPL: the session id of the application's seam. The last ones asked about."""
+    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_ENTRIES))
+    """Session id of the application's seam by client and REPL, for the most recent queries."""
 
     def is_another(self, client: str, repl: str, seam: str | None) -> bool:
-        """Whether the application differs from that of this client's last answer; from now on it counts as told."""
+        """Record the application of a client's answer, and return whether its last answer was about another one."""
         if seam is None:
             return False
         before = self.sessions.pop((client, repl), seam)
@@ -37,38 +37,38 @@ class AppsTold:
 
 
 @dataclass(slots=True)
-class NotesTold:
-    """Notes that each caller needs once, for the life of one server: known by their words, or by their subjects."""
+class DeliveredNotes:
+    """Notes that each caller needs once, identified by their text or subject, for the life of one server."""
 
-    told: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_TOLD))
+    delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_ENTRIES))
 
-    def is_news(self, caller: Hashable, note: Hashable) -> bool:
-        """Return true if no answer with this note was handed out to the caller."""
-        return (caller, note) not in self.told
+    def is_new(self, caller: Hashable, note: Hashable) -> bool:
+        """Return whether the caller has not received this note yet."""
+        return (caller, note) not in self.delivered
 
     def note(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
-        """Note that an answer with these notes was handed out to the caller."""
+        """Record that the caller has received these notes."""
         for note in notes:
-            self.told[caller, note] = None
+            self.delivered[caller, note] = None
 
-    def take(self, caller: Hashable, note: Hashable) -> bool:
-        """Return whether the caller is to have the note; from now on the note counts as handed out."""
-        is_news = self.is_news(caller, note)
-        self.told[caller, note] = None
-        return is_news
+    def claim(self, caller: Hashable, note: Hashable) -> bool:
+        """Record that the caller receives a note, and return whether it is the first time."""
+        is_new = self.is_new(caller, note)
+        self.delivered[caller, note] = None
+        return is_new
 
 
 @dataclass(slots=True)
-class PlacesTold:
-    """The notes on REPLs that each caller had, for the life of one server: a restart does not make them news."""
+class ReplNotes:
+    """Notes about REPLs that each caller has received, for the life of one server. A restart does not repeat them."""
 
-    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
-    """By client, who and note: the evaluation whose answer has the note, however often that is fetched."""
-    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MOST_TOLD))
-    """By client, who and REPL: the generation of the REPL in the caller's last answer about it."""
+    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MOST_ENTRIES))
+    """Evaluation whose answer has the note, however often it is fetched, by client, `who` and note."""
+    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MOST_ENTRIES))
+    """Generation of the REPL in the caller's last answer about it, by client, `who` and REPL."""
 
     def is_renewed(self, client: str, who: str, repl: Repl) -> bool:
-        """Note that a caller has an answer from this generation of a REPL; True if its last was from another."""
+        """Record the generation of a REPL in an answer to a caller, and return whether it has changed."""
         caller = (None if who == COMMANDS else client, who, repl.id)
         before = self.generations.get(caller)
         if before == repl.generation:
@@ -78,21 +78,24 @@ class PlacesTold:
 
     @staticmethod
     def client_of(evaluation: Evaluation) -> str | None:
-        """The client of an evaluation; None for the commands, which are one, though each connects anew."""
+        """Return the client of an evaluation, or None for commands, which count as one client."""
         return None if evaluation.who == COMMANDS else evaluation.client
 
-    def is_news(self, evaluation: Evaluation, note: str) -> bool:
-        """Whether the answer of this evaluation is to have the note; from now on its caller counts as told."""
+    def is_new(self, evaluation: Evaluation, note: str) -> bool:
+        """Return whether the answer about this evaluation should have the note.
+
+        That is true only for the first evaluation whose answer has it, however often the answer is fetched.
+        """
         client = self.client_of(evaluation)
-        told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
-        return told == evaluation.id
+        first = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
+        return first == evaluation.id
 
 
 @dataclass(slots=True)
-class Told:
-    """Everything that callers were told and need not hear again, for the life of one server."""
+class NoteRecords:
+    """Records of the notes that callers have received, for the life of one server."""
 
-    apps: AppsTold = field(default_factory=AppsTold)
-    notes: NotesTold = field(default_factory=NotesTold)
-    """Notes on the ways on while code runs or reads, by their words."""
-    places: PlacesTold = field(default_factory=PlacesTold)
+    apps: SeenApps = field(default_factory=SeenApps)
+    notes: DeliveredNotes = field(default_factory=DeliveredNotes)
+    """Notes about ways to proceed while code runs or waits for input, by their text."""
+    repls: ReplNotes = field(default_factory=ReplNotes)

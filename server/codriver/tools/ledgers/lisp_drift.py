@@ -1,12 +1,12 @@
-"""Drift of Lisp: the definitions that a REPL has loaded beside those in the files, compared by their forms.
+"""Drift of Lisp: compare the forms of loaded definitions with those in the files.
 
-A REPL keeps no forms. A var's form is known from the evaluation that made the var, as the log has it, or from the var's
-file, if that was not written since a time at which the var was still different. Every other form counts, and is told,
-as unknown.
+A REPL does not retain forms. The form of a var is known from the evaluation in the log that defined it, or from the
+var's file, if that was not written after a time at which the var was still different. Any other form is reported as
+unknown.
 
-The ledger of definitions is computed from evaluations in their order: the last evaluated form of each name, its caller,
-and its evaluation. Evaluations that left the log before are not known to the ledger. An evaluation that failed or was
-interrupted may have made its definitions up to its end: those are not `is_sure`.
+A ledger of definitions is computed from evaluations in order: the last evaluated form of each name, its caller and its
+evaluation. Evaluations that have left the log are missing from it. An evaluation that failed or was interrupted may or
+may not have reached a definition, which is then not `is_sure`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from codriver_lisp.definitions import Aliases, Definition, Definitions
 
 
-KEPT: Final = 20
-"""The number of remembered makings of one name: the first, and the newest."""
+MOST_DEFINITIONS: Final = 20
+"""Number of recorded definitions of one name: the first, and the most recent ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One evaluation of Lisp, as the log has it. `number` rises with each.
+    """One evaluation of Lisp from the log. `number` increases with each.
 
-    `namespace` is the namespace at its begin. `file`: the file as which the code was loaded. `is_whole`: the text is
-    that of the file, and lines are its lines. `forms`, or `before_line`: how far a failed evaluation came.
+    `namespace` is the namespace at its start, and `file` the file as which the code was loaded. With `is_whole`, the
+    text and the line numbers are those of the file. `forms` or `before_line` tell how far a failed evaluation got.
     """
 
     number: int
@@ -68,7 +68,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One making of a definition: the definition, and its evaluation. The text is not kept."""
+    """One evaluation of a definition. The text is not stored."""
 
     definition: Definition
     number: int
@@ -81,10 +81,10 @@ class Made:
 
 
 class Ledger:
-    """The ledger of one life of a REPL: a new process has none of the former one's definitions.
+    """The definitions made in one process of a REPL.
 
-    `once`: the words of its dialect that define nothing if the name is defined already, the second one only if the name
-    was defined by the same word.
+    `once` has the dialect's macros that have no effect if the name is already defined. The second one has no effect
+    only if the name was defined by the same macro.
     """
 
     def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE) -> None:
@@ -93,8 +93,8 @@ class Ledger:
         self._made: dict[tuple[str, str], list[Made]] = {}
         self._aliases: Aliases = NO_ALIASES
 
-    def take(self, evaluated: Evaluated) -> tuple[Made, ...]:
-        """Enter a finished evaluation: its makings, in order."""
+    def record(self, evaluated: Evaluated) -> tuple[Made, ...]:
+        """Record a finished evaluation, and return its definitions in order."""
         try:
             read = read_definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
         except TooManyFormsError:
@@ -107,23 +107,28 @@ class Ledger:
 
     def _enter(self, evaluated: Evaluated, read: Definitions) -> Iterator[Made]:
         sure = _sure(evaluated, read)
-        for place, one in enumerate(read.found):
-            made = _made_by(evaluated, one, is_sure=place < sure)
+        for index, one in enumerate(read.found):
+            made = _made_by(evaluated, one, is_sure=index < sure)
             if one.is_undoing:
                 self._undo(one)
             else:
                 for name in {one.name, *one.makes}:
                     self._add((one.namespace, name), made)
-                there = one.foreign
-                if there is not None and not evaluated.file:  # the methods in a file are of that file's namespace
-                    own = replace(one, digest=there.digest, foreign=None)
-                    self._add((there.namespace, there.name), replace(made, definition=own))
+                foreign_definition = one.foreign
+                if (
+                    foreign_definition is not None and not evaluated.file
+                ):  # methods in a file belong to that file's namespace
+                    of_file_namespace = replace(one, digest=foreign_definition.digest, foreign=None)
+                    self._add(
+                        (foreign_definition.namespace, foreign_definition.name),
+                        replace(made, definition=of_file_namespace),
+                    )
             yield made
 
     def _add(self, key: tuple[str, str], made: Made) -> None:
         known = self._made.setdefault(key, [])
         known.append(made)
-        if len(known) > KEPT:
+        if len(known) > MOST_DEFINITIONS:
             del known[1]
 
     def _undo(self, one: Definition) -> None:
@@ -131,27 +136,34 @@ class Ledger:
             del self._made[key]
 
     def makings(self, namespace: str, name: str) -> tuple[Made, ...]:
-        """Return the makings of a name since it was last undone, in order: the first, and the newest."""
+        """Return the recorded definitions of a name since it was last undefined, in order."""
         return tuple(self._made.get((namespace, name), ()))
 
     def methods(self, namespace: str) -> list[tuple[str, Made]]:
-        """The newest making of each method, of a multimethod or of a protocol, that was given in a namespace.
+        """Return the newest definition of each method of a multimethod or protocol that was defined in a namespace.
 
-        A protocol that was defined since is a new one, without these methods.
+        Methods of a protocol that was redefined afterwards are left out, because the new protocol lacks them.
         """
         found = [(name, made[-1]) for (space, name), made in self._made.items() if space == namespace and made]
         newest = {name: made.number for name, made in found if made.definition.head == "defprotocol"}
         methods = [(name, made) for name, made in found if made.definition.head in EXTENDING]
         return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
 
-    def living(self, namespace: str, name: str) -> Made | None:
-        """The living making of a name, if all were sure and known: for `defonce` and `defmulti` not the last one."""
-        living: Made | None = None
+    def effective_definition(self, namespace: str, name: str) -> Made | None:
+        """Return the effective definition of a name, if all were certain.
+
+        For `defonce` and `defmulti` that is not the last one.
+        """
+        effective_definition: Made | None = None
         for made in self.makings(namespace, name):
             head = made.definition.head
-            is_kept = living is not None and head in self.once and head in ("defonce", living.definition.head)
-            living = living if is_kept else made
-        return living
+            has_no_effect = (
+                effective_definition is not None
+                and head in self.once
+                and head in ("defonce", effective_definition.definition.head)
+            )
+            effective_definition = effective_definition if has_no_effect else made
+        return effective_definition
 
 
 def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
@@ -169,36 +181,36 @@ def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
 
 
 def _protocol(name: str, made: Made) -> str:
-    """Return the protocol that a method extends; blank for a multimethod's method."""
+    """Return the protocol that a method extends, or an empty string for a method of a multimethod."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
 def _sure(evaluated: Evaluated, read: Definitions) -> int:
-    """Return the number of definitions that were surely made."""
+    """Return the number of definitions that certainly took effect."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:
         return read.ends[min(evaluated.forms, len(read.ends)) - 1] if evaluated.forms > 0 and read.ends else 0
     if evaluated.before_line is not None:
-        # The last definition before the line may be the failing one.
+        # The last definition before the line may be the one that failed.
         return max(0, sum(one.line <= evaluated.before_line for one in read.found) - 1)
     return 0
 
 
 REBOUND: Final = b"rebound"
-"""In place of the digest of a form that nobody saw."""
+"""Stands for the digest of a form that is unknown."""
 REBINDS: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
 NO_VAR: Final = ("", None, "", "")
 NOTHING: Final[Mapping[str, DriftKind]] = MappingProxyType({})
 SLACK_MS: Final = 20
-"""How far a file's time, which the kernel takes from its last tick, may be off."""
+"""Tolerance for a file's modification time, which the kernel takes from its last tick."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The present state of a file: its definitions, and its time of writing, in epoch milliseconds.
+    """The present definitions of a file, and its modification time in epoch milliseconds.
 
-    `text` reads the file once more, as its text is not kept; it blocks.
+    `text` reads the file again, because its text is not stored. It blocks.
     """
 
     path: str
@@ -208,25 +220,25 @@ class Source:
 
     @property
     def written_ms(self) -> int:
-        """Return the time at which the file was written, or became another file."""
+        """Return when the file was written, or replaced by another file."""
         return max(self.stamp[:2]) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The digest of the form that a var has, None if unknown; it holds as long as `var` stays the same."""
+    """The digest of a var's form, or None if unknown. It is valid while `var` stays the same."""
 
     var: tuple[str, int | None, str, str]
-    """The var's file, line, root and stamp."""
+    """File, line, root and stamp of the var."""
     digest: bytes | None
     made: Made | None
     number: int
-    """The number of the newest evaluation in the log that is taken into account."""
+    """Number of the newest evaluation in the log that was considered."""
 
 
 @dataclass(slots=True)
 class _Space:
-    """The last comparison of one namespace: the sources compared and the differences found."""
+    """The last comparison of one namespace: the compared sources, and the differences."""
 
     loaded: LoadedNamespace
     sources: tuple[Source, ...] = ()
@@ -236,54 +248,57 @@ class _Space:
 
 @dataclass
 class LispDrift:
-    """The drift of one life of a REPL, asked again and again.
+    """Repeated comparisons of one process of a REPL.
 
-    `number` is that of the last evaluation in the ledger, `line` the last line of the log that was seen; `waiting` are
-    the earlier lines whose evaluations were unfinished.
+    `number` is that of the last evaluation in the ledger, and `line` the last processed line of the log. `waiting` are
+    earlier lines whose evaluations were unfinished.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     generation: int = 0
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """The lock held while comparing, as each comparison builds on the one before."""
+    """Held while comparing, because each comparison builds on the previous one."""
     number: int = 0
     line: int = 0
     waiting: set[int] = field(default_factory=set)
     _spaces: dict[str, _Space] = field(default_factory=dict)
     _marks: dict[str, tuple[str, bool]] = field(default_factory=dict)
     _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
-    _asked_ms: int = 0
+    _compared_ms: int = 0
     _seen: dict[str, Stamp | None] = field(default_factory=dict)
-    """The stamps of files at the last look whether one was written."""
+    """Stamps of files when they were last checked for changes."""
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
-        """Return the namespaces that are known, for `Adapter.loaded`."""
+        """Return the known namespaces for `Adapter.loaded`."""
         return self._marks
 
     def files(self, loaded: Loaded) -> set[str]:
-        """Return the files of all namespaces, the newly told ones among them."""
-        kept = [space.loaded for space in self._spaces.values()]
-        return {file for namespace in (*kept, *loaded.changed) for file in namespace.files}
+        """Return the files of all namespaces, including newly reported ones."""
+        known_spaces = [space.loaded for space in self._spaces.values()]
+        return {file for namespace in (*known_spaces, *loaded.changed) for file in namespace.files}
 
     def home_files(self) -> set[str]:
         """Return the known files of all loaded namespaces."""
         return {file for space in self._spaces.values() for file in space.loaded.files}
 
     def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
-        """True if one of these files, by their present stamps, was written since it was last compared or looked at."""
+        """Return whether one of these files has changed since it was last compared or checked."""
         compared = {source.path: source.stamp for space in self._spaces.values() for source in space.sources}
         known = {**compared, **self._seen}
         self._seen = dict(stamps)
         return any(file in known and known[file] != stamp for file, stamp in stamps.items())
 
     def last(self) -> Iterator[Difference]:
-        """Yield the differences from files that the last comparison found."""
+        """Yield the differences from files in the last comparison."""
         for space in self._spaces.values():
             yield from space.rows
 
     def dependents(self, namespace: str) -> list[tuple[str, str]]:
-        """The namespaces that require another, directly or not, each with its file and behind the ones it requires."""
+        """Return the namespaces that require `namespace`, directly or not, with their files.
+
+        Each follows those that it requires.
+        """
         homes = {
             name: source
             for name, space in self._spaces.items()
@@ -301,43 +316,43 @@ class LispDrift:
         ordered: list[tuple[str, str]] = []
         left = sorted(found)
         while left:
-            # Namespaces that require one another, which no REPL would load, keep their order.
+            # Namespaces that require each other, which no REPL could load, keep their order.
             name = next((one for one in left if not requires[one] & (set(left) - {one})), left[0])
             left.remove(name)
             ordered.append((name, homes[name].path))
         return ordered
 
     def compare(
-        self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int, broken: Mapping[str, DriftKind] = NOTHING
+        self, loaded: Loaded, sources: Mapping[str, Source], compared_ms: int, broken: Mapping[str, DriftKind] = NOTHING
     ) -> tuple[Difference, ...]:
-        """Return the differences of the code loaded at `asked_ms` from the files as they are read.
+        """Return the differences between the code loaded at `asked_ms` and the files as read.
 
-        `broken`: the files that are missing, or cannot be read as Lisp any more.
+        `broken` are files that are missing or can no longer be read as Lisp.
         """
-        floor_ms = (self._asked_ms or loaded.began_ms) - SLACK_MS
-        self._take(loaded)
+        floor_ms = (self._compared_ms or loaded.began_ms) - SLACK_MS
+        self._update_namespaces(loaded)
         rows: list[Difference] = []
         for name in sorted(self._spaces):
             space = self._spaces[name]
             now = tuple(sources[file] for file in space.loaded.files if file in sources)
             if len(now) < len(space.loaded.files):
-                # Nothing can be said of its definitions.
+                # Nothing is known about its definitions.
                 space.rows, space.number = (), -1
-                told = {file: broken[file] for file in space.loaded.files if file in broken}
-                rows += [Difference(name, PurePath(file).name, kind, joint="/") for file, kind in told.items()]
+                broken_files = {file: broken[file] for file in space.loaded.files if file in broken}
+                rows += [Difference(name, PurePath(file).name, kind, joint="/") for file, kind in broken_files.items()]
                 continue
             if space.number != self.number or space.sources != now:
                 space.rows = tuple(_Comparison(self, space.loaded, now, floor_ms).rows())
                 space.sources, space.number = now, self.number
             rows += space.rows
-        self._asked_ms = asked_ms
+        self._compared_ms = compared_ms
         for one in loaded.lives_on:
             joint = "." if one.kind == "instances" else "/"
             rows.append(Difference(one.module, one.name, one.kind, of=one.of, joint=joint))
         return tuple(rows)
 
-    def _take(self, loaded: Loaded) -> None:
-        """Enter the changed namespaces, and forget the missing ones."""
+    def _update_namespaces(self, loaded: Loaded) -> None:
+        """Record changed namespaces, and discard missing ones."""
         for one in loaded.changed:
             self._marks[one.name] = one.mark, bool(one.files)
             if one.files:
@@ -347,36 +362,36 @@ class LispDrift:
             self._spaces.pop(name, None)
 
     def known(self, key: tuple[str, str]) -> _Known | None:
-        """Return the state of a definition at the last look at it."""
+        """Return the state of a definition in the last comparison."""
         return self._known.get(key)
 
     def without_vars(self, namespace: str) -> list[tuple[str, _Known]]:
-        """Return the known definitions of a namespace that no var stands for, by name."""
+        """Return the known definitions of a namespace that have no var, by name."""
         return [
             (name, known) for (space, name), known in self._known.items() if space == namespace and known.var == NO_VAR
         ]
 
     def is_known(self, namespace: str, home: str) -> bool:
-        """Return true if another namespace than `home` has files, from which its methods are known."""
+        """Return whether a namespace other than `home` has files that show which methods it defines."""
         return namespace != home and namespace in self._spaces
 
-    def keep(self, key: tuple[str, str], known: _Known) -> None:
-        """Keep this state of a definition from now on."""
+    def set_known(self, key: tuple[str, str], known: _Known) -> None:
+        """Record the state of a definition."""
         self._known[key] = known
 
 
 @dataclass
 class LispKnown:
-    """The knowledge of Lisp, for the life of one server: files as last read, and the drift of each REPL."""
+    """What is known about Lisp code, for the life of one server: files as last read, and the drift of each REPL."""
 
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
-    """By path and by the features that the file was read for."""
+    """Sources by path and by the features for which the file was read."""
     drifts: dict[str, LispDrift] = field(default_factory=dict)
-    """By the REPL's id; of its present generation, or an earlier one that is over."""
+    """Drift by REPL id, of the present generation or an earlier one that has ended."""
 
 
 class _Comparison:
-    """One namespace beside its files."""
+    """Comparison of one namespace with its files."""
 
     def __init__(self, drift: LispDrift, loaded: LoadedNamespace, sources: Sequence[Source], floor_ms: int) -> None:
         self._drift = drift
@@ -400,25 +415,27 @@ class _Comparison:
             if found[0][0].head in WITHOUT_VARS:
                 methods.append(name)
             elif live:
-                yield from self._judged(name, live[0], found)
+                yield from self._compare_var(name, live[0], found)
             elif found[0][0].is_sure and found[0][0].makes:
                 yield self._row(name, "missing")
         for name in methods:
             yield from self._of_method(name, self._written[name])
         yield from self._of_removed_methods()
-        if own := [(one, source) for source in self._sources for one in self._ns_forms(source)]:
-            yield from self._of_method(NS_FORM, own[:1])
+        if ns_forms := [(one, source) for source in self._sources for one in self._ns_forms(source)]:
+            yield from self._of_method(NS_FORM, ns_forms[:1])
         for name, method in self._drift.ledger.methods(self._loaded.name):
-            is_told = name not in self._written and not method.file and method.definition.head != "remove-method"
-            if is_told and not self._drift.is_known(method.definition.namespace, self._loaded.name):
+            is_unrecorded = name not in self._written and not method.file and method.definition.head != "remove-method"
+            if is_unrecorded and not self._drift.is_known(method.definition.namespace, self._loaded.name):
                 yield self._row(name, "gone", method, evaluated=True)
         for name in sorted(self._vars.keys() - made - self._written.keys()):
             yield from self._of_unwritten(self._vars[name])
 
-    def _judged(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
+    def _compare_var(
+        self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]
+    ) -> Iterator[Difference]:
         is_once = all(one.head in self._drift.ledger.once for one, _ in found)
         known = self._find(name, var, found, is_once=is_once)
-        self._drift.keep((self._loaded.name, name), known)
+        self._drift.set_known((self._loaded.name, name), known)
         if known.digest in {one.digest for one, _ in found}:
             return
         if known.digest is None:
@@ -432,18 +449,18 @@ class _Comparison:
             yield self._row(name, "redefined", known.made, evaluated=True)
 
     def _find(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool) -> _Known:
-        """Return the form that a var has, from the newest evidence."""
+        """Return the form of a var according to the newest evidence."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         if old is not None and all(one.head == "defprotocol" for one, _ in found) and old.var[3] == var.stamp:
-            old = replace(old, var=_state(var))  # an extended protocol's var gets another root
+            old = replace(old, var=_state(var))  # extending a protocol changes the root of its var
         is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
             return old
         if (again := self._rebound(name, var, found, old)) is not None:
             return again
-        made = self._drift.ledger.living(*key) if is_once else self._making(name, var)
-        # A making older than the last look was known then, and is not the cause of a later change.
+        made = self._drift.ledger.effective_definition(*key) if is_once else self._making(name, var)
+        # A definition before the last comparison was known then, and did not cause a later change.
         made = made if made is not None and (old is None or made.number > old.number) else None
         if made is not None:
             if made.is_sure:
@@ -462,7 +479,7 @@ class _Comparison:
     def _rebound(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _Known | None
     ) -> _Known | None:
-        """Return the state of a var with a new root that no definition gave it: its metadata are the same."""
+        """Return the state of a var with the same metadata whose new root came from no definition."""
         makings = self._drift.ledger.makings(self._loaded.name, name)
         made = makings[-1] if makings and makings[-1].definition.head in REBINDING else None
         if made is not None and (old is None or made.number > old.number):
@@ -471,14 +488,14 @@ class _Comparison:
         if old is None or not is_as_defined or not var.stamp or old.var[2] == var.root or old.digest is None:
             return None
         if any(REBINDS.search(source.text()) for _, source in found):
-            return replace(old, var=_state(var))  # the file's own code may do it
+            return replace(old, var=_state(var))  # code in the file may rebind it
         return self._now(var, REBOUND, None)
 
     def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _Known:
         return _Known(_state(var), digest, made, self._drift.number)
 
     def _making(self, name: str, var: LoadedVar) -> Made | None:
-        """Return the evaluation that made a var, by the file and line that the var has."""
+        """Return the evaluation that defined a var, by the var's file and line."""
         for made in reversed(self._drift.ledger.makings(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
             if is_placed and made.file == var.file:
@@ -486,12 +503,12 @@ class _Comparison:
         return None
 
     def _of_method(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
-        """Yield changed methods, which have no var and so are known only from code that was seen."""
+        """Yield changed methods. They have no var, so they are known only from code in the log."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         makings = self._drift.ledger.makings(*key)
         if name == NS_FORM:
-            # Evaluated by itself, such a form often only enters the namespace, and takes nothing away from it.
+            # A form like this is often evaluated only to enter the namespace, and removes nothing from it.
             digests = {one.digest for one, _ in found}
             makings = tuple(one for one in makings if one.file or one.definition.digest in digests)
         made = makings[-1] if makings else None
@@ -506,25 +523,25 @@ class _Comparison:
             return
         else:
             known = old
-        self._drift.keep(key, known)
+        self._drift.set_known(key, known)
         if known.digest is not None and known.digest not in {one.digest for one, _ in found}:
             is_evaluated = known.made is not None and not known.made.file and name != NS_FORM
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
 
     def _of_removed_methods(self) -> Iterator[Difference]:
-        """Yield the methods, types of protocols and interfaces that a file gave, and has no more."""
+        """Yield the methods of protocols and interfaces that a file used to define."""
         ledger = self._drift.ledger
         for name, known in self._drift.without_vars(self._loaded.name):
             makings = ledger.makings(self._loaded.name, name)
             is_undone = bool(makings) and makings[-1].definition.head == "remove-method"
             protocol = ledger.makings(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
-            is_lost = bool(protocol) and protocol[-1].number > known.number  # the protocol is a new one
+            is_lost = bool(protocol) and protocol[-1].number > known.number  # the protocol was redefined
             is_evaluated = known.made is not None and not known.made.file
             if not (name in self._written or name == NS_FORM or is_undone or is_lost or is_evaluated):
                 yield self._row(name, "gone")
 
     def _of_unwritten(self, var: LoadedVar) -> Iterator[Difference]:
-        """A var that no definition in the files makes: only in the REPL, unless a macro may have made it."""
+        """Yield a var that no definition in the files makes. It exists only in the REPL, unless a macro defined it."""
         made = self._making(var.name, var)
         if not var.file:
             if var.line is not None or made is not None:
@@ -537,7 +554,7 @@ class _Comparison:
         if made is not None or known is not None:
             is_made_otherwise = any(form.defines(var.name) for form in unknown)
         else:
-            # Nobody saw the form that made the var. It may have been a macro's, or one within a function.
+            # The form that defined the var is unknown. It may come from a macro, or be inside of a function.
             is_made_otherwise = (
                 var.name in source.definitions.declared
                 or any(form.may_define(var.name) for form in unknown)
@@ -550,15 +567,15 @@ class _Comparison:
     def _is_at_unknown_form(self, var: LoadedVar, source: Source) -> bool:
         """Return whether an unknown form of the file may have been at the var's line when it was loaded.
 
-        The lines in between may have moved since, as far as those of the next definitions before and behind it did.
+        Lines between known definitions may have moved since by as much as the definitions around them.
         """
         if var.line is None:
             return bool(source.definitions.unknown)
         moves = [
-            (one.line, one.line - there)
+            (one.line, one.line - line_now)
             for one in source.definitions.found
             for name in one.makes[:1]
-            if (there := self._line_of(name)) is not None
+            if (line_now := self._line_of(name)) is not None
         ]
         for form in source.definitions.unknown:
             before = [move for line, move in moves if line < form.line][-1:]

@@ -1,7 +1,7 @@
-"""The notebooks that each caller has read: nothing is written into one that has changed since then.
+"""Versions of notebooks that each caller has read, so that nothing is written to one that has changed since.
 
-A notebook's cells are named by index or by an id of the version that the caller read, and outputs or code would go into
-another version. Writes of Codriver's own outputs change nothing that a caller has to see again.
+Cells are named by an index or id of the version that the caller read, and outputs or code would go to the wrong cell of
+another version. Outputs that Codriver writes do not count as changes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ MOST_READS: Final = 500
 
 @dataclass(slots=True)
 class NotebookReads:
-    """The version of each notebook that each caller knows, as a digest, for the life of one server."""
+    """Digest of the notebook version that each caller knows, for the life of one server."""
 
     known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MOST_READS))
 
     def note(self, who: str, path: Path, digest: bytes) -> None:
-        """Note that a caller knows this version."""
+        """Record that a caller knows this version."""
         self.known[who, path] = digest
 
     def forget(self, who: str, path: Path) -> None:
-        """Forget which version a caller knows, after a change of the caller's own."""
+        """Forget which version a caller knows, because it changed the notebook."""
         self.known.pop((who, path), None)
 
     def is_stale(self, who: str, path: Path, digest: bytes) -> bool:
-        """Return whether a caller knows a version other than this one. A caller that has read none knows none."""
+        """Return whether a caller knows another version. A caller that has read none knows none."""
         return self.known.get((who, path), digest) != digest
 
     def follow(self, path: Path, before: bytes, after: bytes) -> None:
-        """Let all callers who knew a version know its successor, which differs by outputs that Codriver wrote."""
+        """Replace a known version by its successor, which differs only in outputs that Codriver wrote."""
         for (who, read), digest in list(self.known.items()):
             if read == path and digest == before:
                 self.known[who, read] = after

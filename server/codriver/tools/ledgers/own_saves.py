@@ -1,4 +1,4 @@
-"""Files that this server saved itself and loads on request. File watchers leave them alone."""
+"""Files that this server has saved and loads on request, and which file watchers therefore ignore."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Saves:
-    """The saves of ours that are loaded on request, for the life of one server: file watchers leave them alone."""
+    """Stamps of files that this server saved and loads on request, for the life of one server."""
 
     stamps: dict[Path, Stamp] = field(default_factory=dict)
-    """The stamps of the files as written."""
+    """Stamps of the files as written."""
     _under_way: int = 0
 
     @property
     def is_writing(self) -> bool:
-        """Return whether an edit may be writing just now."""
+        """Return whether an edit may be writing files at the moment."""
         return self._under_way > 0
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """The context of an edit, from before its first file is written until the stamps of all are noted."""
+        """Enter a context for an edit, from before its first write until all stamps are recorded."""
         self._under_way += 1
         try:
             yield
@@ -38,7 +38,7 @@ class Saves:
             self._under_way -= 1
 
     def note(self, paths: Iterable[Path]) -> None:
-        """Note the present stamps of files. Blocks."""
+        """Record the present stamps of files. Blocks."""
         for path in paths:
             with contextlib.suppress(OSError):
                 self.stamps[path] = stamp_of(path.stat())

@@ -1,4 +1,4 @@
-"""Test runs in Python REPLs, with what comparisons of their failures found."""
+"""Test runs in Python REPLs, and results of comparing their failures."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MOST_RUNS: Final = 200
 
 @dataclass(slots=True)
 class TestsRun:
-    """The runs of tests in REPLs of Python, by evaluation, for the life of one server."""
+    """Test runs in Python REPLs by evaluation, for the life of one server."""
 
-    __test__ = False  # for pytest: the class is no test
+    __test__ = False  # or pytest would collect it as a test
 
-    taken_back: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Runs in a REPL of code that an act tried and took back: they tell nothing of the present code."""
+    reverted: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Runs of code that was tried in a REPL and reverted. They say nothing about the present code."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By run whose red tests were compared with their former calls: the difference in words, empty for none."""
+    """Difference between the calls of failed tests and earlier calls, or an empty string, by run."""
     untold: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """By caller the newest difference that is news to the caller."""
+    """Most recent difference that a caller has not received yet, by caller."""
 
-    def take_differences(self, who: str, evaluation: str = "") -> list[str]:
-        """Return the differences found for a caller since its last answer, and that of this run."""
+    def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
+        """Return and clear the differences found since the caller's last answer, and add that of this run."""
         of_run, untold = self.compared.get(evaluation, ""), self.untold.pop(who, "")
         return [one for one in dict.fromkeys((of_run, untold)) if one] if of_run or untold else []

@@ -1,4 +1,4 @@
-"""The newest changes of files by `edit_files` and `undo_edit`."""
+"""Recent changes of files by `edit_files` and `undo_edit`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ MOST_ACT_BYTES: Final = 2**20
 
 @dataclass(slots=True)
 class Acts:
-    """The newest changes of files by `edit_files` and `undo_edit`, for the life of one server."""
+    """Recent changes of files by `edit_files` and `undo_edit`, for the life of one server."""
 
     done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MOST_ACTS))
 
-    def add(self, began_ms: int, changes: Iterable[Change]) -> None:
-        """Note an act that started then; a very large one is not kept."""
-        kept = tuple(changes)
-        if sum(len(one.before.data or b"") + len(one.after or b"") for one in kept) <= MOST_ACT_BYTES:
-            self.done.append((began_ms, kept))
+    def add(self, started_ms: int, changes: Iterable[Change]) -> None:
+        """Record the changes of an edit that started at this time, unless it is very large."""
+        recorded = tuple(changes)
+        if sum(len(one.before.data or b"") + len(one.after or b"") for one in recorded) <= MOST_ACT_BYTES:
+            self.done.append((started_ms, recorded))
 
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
-        """Return the files that changed since, each in its states before and after all; None for no file."""
+        """Return the files that have changed since a time, with their first and last contents.
+
+        None stands for no file.
+        """
         found: dict[Path, tuple[bytes | None, bytes | None]] = {}
-        for began_ms, changes in self.done:
-            for one in changes if began_ms >= when_ms else ():
+        for started_ms, changes in self.done:
+            for one in changes if started_ms >= when_ms else ():
                 found[one.path] = found.get(one.path, (one.before.data, None))[0], one.after
         return found

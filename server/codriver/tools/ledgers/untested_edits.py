@@ -1,4 +1,4 @@
-"""The files that each caller edited and whose tests have not run since."""
+"""Files that each caller has edited and whose tests have not run since."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MOST_EDITS_NOTED: Final = 200
 
 @dataclass(slots=True)
 class EditsNoted:
-    """The files that each caller edited and whose tests have not run since, for the life of one server."""
+    """Files that each caller has edited and whose tests have not run since, for the life of one server."""
 
     changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
 
     def add(self, who: str, path: Path) -> None:
-        """Note an edit; of very many files the oldest are forgotten."""
+        """Record an edit. Beyond the limit, the oldest file is forgotten."""
         self.changed[who, path] = None
 
-    def take(self, who: str) -> tuple[Path, ...]:
-        """Return the files of one caller, in the order of their edits; they are forgotten."""
-        taken = tuple(path for owner, path in self.changed if owner == who)
-        for path in taken:
+    def pop(self, who: str) -> tuple[Path, ...]:
+        """Return and clear the files of one caller, in the order of their edits."""
+        files = tuple(path for owner, path in self.changed if owner == who)
+        for path in files:
             del self.changed[who, path]
-        return taken
+        return files

@@ -1,4 +1,4 @@
-"""The records of callers' code and files, for the life of one server."""
+"""Records of callers' code and files, for the life of one server."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Ledger:
-    """All registers of callers' code and files, for the life of one server."""
+    """All records of callers' code and files, for the life of one server."""
 
     cells: CellWrites
-    """Outputs on their way into notebooks, by evaluation."""
+    """Outputs being written to notebooks, by evaluation."""
     start_soon: Callable[..., object]
-    """Begins work that no call waits for, given as function and arguments."""
+    """Starts a function with arguments in the background."""
     acts: Acts = field(default_factory=Acts)
-    """Edits, in the form in which they can be taken back."""
+    """Edits, as they can be reverted."""
     edits: EditsNoted = field(default_factory=EditsNoted)
-    """Files that were edited and not tested since."""
+    """Files that have been edited but not tested since."""
     file_edits: FileEdits = field(default_factory=FileEdits)
-    """The newest edits of files, by whoever."""
+    """Most recent edits of each file, by any caller."""
     notebooks: NotebookReads = field(default_factory=NotebookReads)
     """Versions of notebooks that callers know."""
     saves: Saves = field(default_factory=Saves)
-    """Files that we wrote, which a watcher leaves alone."""
+    """Files that the server wrote, and which file watchers ignore."""
     tests: TestsRun = field(default_factory=TestsRun)
-    """Runs of tests, and the known facts on their code."""
+    """Test runs, and what is known about their code."""
     imports: ImportGraph = field(default_factory=ImportGraph)
-    """The imports between files of the workspace."""
+    """Imports between files of the workspace."""
     lisp: LispKnown = field(default_factory=LispKnown)
-    """Forms of Lisp that each REPL is known to have loaded."""
+    """Forms of Lisp that each REPL has loaded."""
