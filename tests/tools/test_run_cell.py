@@ -101,7 +101,7 @@ def test_outputs_and_count_are_written_and_every_other_byte_stays(client, notebo
     notebook.write_text(book(*before))
     answer = client.call("run_cell", filePath=notebook.name, cell="a1")
     count = cells_of(notebook)[0]["execution_count"]
-    assert answer["cell"] == f"0 a1 [{count}], written into {notebook.name}"
+    assert answer["cell"] == f"0 a1 [{count}], written to {notebook.name}"
     assert (answer["ok"], answer["result"], answer["stdout"], answer["sessionKey"]) == (True, "nil", "a\n", "mem")
     after = {**before[0], "execution_count": count, "outputs": [stream("a\n"), value("nil", count)]}
     assert notebook.read_text() == book(after, before[1])
@@ -118,7 +118,7 @@ def test_the_answer_of_a_cell_that_went_well_is_short(client, notebook):
     answer = client.call("run_cell", filePath=notebook.name, cell="c", detail=False)
     count = cells_of(notebook)[0]["execution_count"]
     assert {key: answer[key] for key in ("ok", "result", "cell")} == {
-        "ok": True, "result": "3", "cell": f"0 c [{count}], written into {notebook.name}"
+        "ok": True, "result": "3", "cell": f"0 c [{count}], written to {notebook.name}"
     }  # fmt: skip
     assert set(answer) <= {"ok", "result", "cell", "evaluationId", "notes", "sessionKey"}
 
@@ -134,8 +134,8 @@ def test_all_cells_run_in_their_order_with_one_report(client, notebook):
     answer = client.call("run_cell", filePath=notebook.name, cells="all")
     counts = [cell.get("execution_count") for cell in cells_of(notebook)]
     assert answer["cells"] == [
-        f"0 c [{counts[0]}], written into {notebook.name}: done",
-        f"3 c [{counts[3]}], written into {notebook.name}: done",
+        f"0 c [{counts[0]}], written to {notebook.name}: done",
+        f"3 c [{counts[3]}], written to {notebook.name}: done",
     ]  # fmt: skip
     assert (answer["ok"], answer["result"], answer["restarted"]) == (True, "3", False)
     assert "notRun" not in answer
@@ -235,7 +235,7 @@ def test_outputs_are_written_when_the_cell_is_over_also_after_its_call(client, n
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
     told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     count = cells_of(notebook)[0]["execution_count"]
-    assert (told["result"], told["cell"]) == ('"said"', f"0 c [{count}], written into {notebook.name}")
+    assert (told["result"], told["cell"]) == ('"said"', f"0 c [{count}], written to {notebook.name}")
     assert cells_of(notebook)[0]["outputs"] == [value('"said"', count)]
 
 
@@ -247,7 +247,7 @@ def test_a_file_that_changed_meanwhile_stays_as_it_is_and_the_outputs_are_in_the
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
     told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     assert told["result"] == '"said"'
-    assert f"not written into {notebook.name}: it changed since the run began" in " ".join(told["notes"])
+    assert f"not written to {notebook.name}: it has changed since the run started" in " ".join(told["notes"])
     assert notebook.read_text() == changed
 
 
@@ -333,7 +333,7 @@ def test_a_notebook_that_was_opened_while_its_cell_ran_is_not_written(client, li
         client.call("send_input", evaluationId=answer["evaluationId"], text="said")
         told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     assert told["result"] == '"said"'
-    assert "meanwhile it was opened in the Jupyter Server at" in " ".join(told["notes"])
+    assert "it was opened in the Jupyter Server at" in " ".join(told["notes"])
     assert notebook.read_text() == text
 
 

@@ -571,7 +571,7 @@ def test_an_evaluation_is_interrupted_as_the_human_and_the_log_says_so(page, cli
         assert "human" in events.row(id=running["id"], status="interrupted")["error"]
     assert client.answer(begun)["result"]["isError"]
     said = other.call("get_evaluation", evaluationId=running["id"])
-    assert "human asked for it" in json.dumps(said)
+    assert "human called interrupt_evaluation" in json.dumps(said)
 
 
 def test_an_evaluation_that_waits_for_input_is_answered_from_the_page(page, client):
