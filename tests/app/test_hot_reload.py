@@ -60,7 +60,7 @@ def test_a_file_is_served_by_the_nearest_session_that_speaks_its_language(file, 
 
 def test_between_two_sessions_alike_none_is_picked():
     found = server_of(W / "a.clj", [repl("x", "clojure"), repl("y", "clojure")], W)
-    assert found == "x and y could serve it alike: name one with replSessionKey"
+    assert found == "x and y could all serve it: select one with replSessionKey"
 
 
 def test_sources_are_found_and_those_of_others_are_not(tmp_path):

@@ -93,7 +93,9 @@ def test_status_says_who_is_busy_with_what_and_who_waits_for_whom(live, tmp_path
         ann.answer(busy)
         bob.answer(waits)
     assert re.search(r" ann since \d+ s: import waiting \([0-9a-f]+-\d+\)\n", shown)
-    assert re.search(r"bob waits .*: the session is held by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", shown)
+    assert re.search(
+        r"bob waits .*: the session has been occupied by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", shown
+    )
 
 
 def test_a_replay_tells_a_terminal_which_evaluation_runs_again(live, tmp_path):

@@ -14,7 +14,7 @@ from codriver.core.repl_connections import FOUND_TRIES
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve, server_of
-from codriver.tools.calls.syntax_check import meant, speaks_lisp
+from codriver.tools.calls.syntax_check import possible_repls, speaks_lisp
 from codriver.tools.session_rows import session_row
 
 FILE = "/run/jupyter/kernel-1.json"
@@ -93,8 +93,8 @@ def test_a_found_kernel_serves_no_files(tmp_path):
 def test_code_for_no_session_is_read_in_the_language_of_the_repl_that_it_is_for():
     lisp = replace(repl("clj", Origin("port-file", "/w/.nrepl-port")), profile=Profile(dialect="clojure"))
     state = state_of(repl("a-ipynb"), lisp)
-    assert speaks_lisp(meant(state, None))
-    assert not speaks_lisp(meant(state, "a-ipynb"))
+    assert speaks_lisp(possible_repls(state, None))
+    assert not speaks_lisp(possible_repls(state, "a-ipynb"))
 
 
 def test_nobody_waits_for_a_found_kernel():

@@ -103,7 +103,7 @@ def test_a_call_that_names_no_session_means_the_running_application(tmp_path):
             first = late.call("evaluate_code", code="import shop; shop.orders")
             assert (first["result"], first["notes"]) == (
                 "[7]",
-                ["in shop, the running application; replSessionKey names another: py"],
+                ["in shop, the running application; replSessionKey selects another: py"],
             )
             assert not late.call("evaluate_code", code="shop.orders").get("notes")
             assert early.call("evaluate_code", code="orders")["result"] == "'of the REPL'"

@@ -10,9 +10,9 @@ from tools_in_memory import serving
 
 from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, Images, fit, head, json_bytes, shorten, tail
 
-TEXTS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
+STRINGS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
 JSON = st.recursive(
-    TEXTS | st.integers() | st.none() | st.booleans(),
+    STRINGS | st.integers() | st.none() | st.booleans(),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from("abc"), inner),
     max_leaves=12,
 )
@@ -65,7 +65,7 @@ def test_a_text_has_as_many_bytes_as_in_an_answer(text):
     assert json_bytes(text) == len(to_json(text)) - 2
 
 
-@given(st.lists(TEXTS, max_size=8), st.integers(0, 9000))
+@given(st.lists(STRINGS, max_size=8), st.integers(0, 9000))
 def test_no_text_is_cut_shorter_than_another_is_left(values, max_bytes):
     shown: Any = shorten(values, max_bytes)[0]
     cut = [json_bytes(kept(text)) for whole, text in zip(values, shown, strict=True) if text != whole]

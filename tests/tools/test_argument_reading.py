@@ -6,7 +6,7 @@ import pytest
 from all_tools import FOR_HOOKS, MANIFEST
 
 from codriver.errors import RefusedError
-from codriver.tools.calls.argument_reading import OTHER_NAMES, Reader, fields_of, has_unusual_path, name_meant
+from codriver.tools.calls.argument_reading import OTHER_NAMES, Reader, argument_name, fields_of, has_unusual_path
 from codriver.tools.calls.gate import parse
 
 TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())}
@@ -27,7 +27,7 @@ MODELS = {model.__name__: model for tool in TOOLS.values() for model in models_o
 def read(model, **given):
     reader = Reader(str)
     found = reader.read(model, given)
-    assert not reader.problems
+    assert not reader.errors
     return found
 
 
@@ -47,7 +47,7 @@ def values_of(expected):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_null_is_an_absent_argument(model):
     for name, field in fields_of(model).items():
-        assert read(model, **{name: None}) == ({name: None} if field.keeps_null else {})
+        assert read(model, **{name: None}) == ({name: None} if field.distinguishes_null else {})
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -82,18 +82,20 @@ def test_a_single_item_stands_for_a_list(model):
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_other_names_of_an_argument_never_shadow_one_and_are_refused_beside_it(model):
     for name in fields_of(model):
-        assert name_meant(model, name) == name
+        assert argument_name(model, name) == name
         snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
         others = {
-            one for one in (*OTHER_NAMES, *model.OTHER_NAMES, snake) if one != name and name_meant(model, one) == name
+            one
+            for one in (*OTHER_NAMES, *model.OTHER_NAMES, snake)
+            if one != name and argument_name(model, one) == name
         }
         for other in others:
             assert other not in fields_of(model)
             for given in ({name: "a", other: "b"}, {other: "b", name: "a"}):
                 reader = Reader(str)
                 assert list(reader.read(model, given)) == [name]
-                (problem,) = reader.problems
-                assert (problem.place, problem.text) == ((other,), f"is another name of {name}, which is given too")
+                (problem,) = reader.errors
+                assert (problem.position, problem.text) == ((other,), f"is another name of {name}, which is also given")
             assert list(read(model, **{other: "b", name: None})) == [name]
 
 
@@ -116,7 +118,7 @@ def test_other_names_of_an_argument_never_shadow_one_and_are_refused_beside_it(m
     ],
 )
 def test_usual_names_mean_the_argument_that_a_tool_has(tool, written, meant):
-    assert name_meant(TOOLS[tool].arguments, written) == meant
+    assert argument_name(TOOLS[tool].arguments, written) == meant
 
 
 def test_the_names_of_other_editing_tools_are_understood():
@@ -133,13 +135,13 @@ def test_a_refusal_names_every_argument_that_works_and_the_nearest_name(name):
     assert refused.value.reason == "bad-arguments"
     words = f"the arguments of {tool.name} are: {', '.join(fields_of(tool.arguments))}"
     assert words in refused.value.hint
-    assert "whoo: there is no such argument: is who meant?" in refused.value.message
+    assert "whoo: there is no such argument; did you mean who?" in refused.value.message
 
 
 def test_the_unit_of_a_timeout_is_not_guessed():
     with pytest.raises(RefusedError) as refused:
         parse(TOOLS["evaluate_code"], {"code": "1", "timeout": 30})
-    assert "timeout: there is no such argument: is timeoutMs meant?" in refused.value.message
+    assert "timeout: there is no such argument; did you mean timeoutMs?" in refused.value.message
     assert "background" in refused.value.hint
 
 
@@ -147,7 +149,7 @@ def test_a_refusal_names_the_arguments_of_an_object_within_a_list():
     with pytest.raises(RefusedError) as refused:
         parse(TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]})
     assert refused.value.details["problems"][0]["argument"] == "edits.0.targetLine"
-    assert "is targetLineText meant?" in refused.value.message
+    assert "did you mean targetLineText?" in refused.value.message
     assert "each of edits takes" in refused.value.hint
     assert "overwrite" in refused.value.hint
 

@@ -130,7 +130,7 @@ def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client,
 @pytest.mark.parametrize("edits", [[], "[]"])
 def test_an_empty_list_of_edits_is_refused_with_the_fields_of_an_edit(client, edits):
     answer = client.call("edit_files", edits=edits)
-    assert answer["problems"] == [{"argument": "edits.0", "problem": "the list is empty: give at least one"}]
+    assert answer["problems"] == [{"argument": "edits.0", "problem": "the list is empty: pass at least one item"}]
     assert answer["hint"].startswith("each of edits takes filePath, type, oldText, newText, ")
 
 

@@ -35,9 +35,9 @@ def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_
 @pytest.mark.parametrize(
     ("languages", "repl", "setting", "named"),
     [
-        ({"lisp"}, "clojure", (), "put repl = ['clojure'] in codriver.toml"),
+        ({"lisp"}, "clojure", (), "set repl = ['clojure'] in codriver.toml"),
         ({"lisp"}, "", (), "name one as repl in codriver.toml"),
-        (set(), "", (), "put repl = ['python'] in codriver.toml"),
+        (set(), "", (), "set repl = ['python'] in codriver.toml"),
         ({"lisp"}, "clojure", ("clojure",), None),
     ],
 )
@@ -47,7 +47,7 @@ def test_where_no_repl_is_known_the_setting_for_the_one_that_the_files_call_for_
     state = State(languages_of_files=frozenset(languages), repl_of_files=repl)
     refused = refusal(BY_NAME["evaluate_code"], state, Settings(repl=setting))
     assert refused is not None
-    assert "its port file is found within a second" in refused.hint
+    assert "found by its port file within a second" in refused.hint
     assert (named or "start one") in refused.hint
     assert ("codriver.toml" in refused.hint) == (named is not None)
 

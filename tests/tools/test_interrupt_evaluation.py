@@ -133,7 +133,7 @@ def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
         queued = other.call("evaluate_code", code="1", timeoutMs=300)
         assert queued["status"] == "queued"
         for told in (answer["notes"], queued["notes"]):
-            assert "a restart where n was started (it cannot interrupt)" in str(told)
+            assert "restarting n with the program that started it (it cannot interrupt)" in str(told)
             assert "interrupt_evaluation" not in str(told)
 
 
@@ -146,7 +146,7 @@ def test_what_a_repl_cannot_interrupt_is_ended_by_a_restart_where_codriver_start
         answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=300)
         assert "restart_repl (nbb cannot interrupt) ends it" in str(answer["notes"])
         queued = other.call("evaluate_code", code="1", timeoutMs=300)
-        assert "end that one with restart_repl (nbb cannot interrupt)" in str(queued["notes"])
+        assert "stop it with restart_repl (nbb cannot interrupt)" in str(queued["notes"])
         assert "interrupt_evaluation" not in str([answer, queued])
 
 

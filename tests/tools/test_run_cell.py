@@ -222,7 +222,7 @@ def test_a_failure_is_an_output_of_the_cell(client, notebook):
     notebook.write_text(book(code("(/ 1 0)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
-    assert f"written into {notebook.name}" in answer["cell"]
+    assert f"written to {notebook.name}" in answer["cell"]
     (error,) = cells_of(notebook)[0]["outputs"]
     assert (error["output_type"], error["ename"]) == ("error", "ZeroDivisionError")
 
@@ -231,7 +231,7 @@ def test_outputs_are_written_when_the_cell_is_over_also_after_its_call(client, n
     notebook.write_text(book(code("(read-line)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     assert (answer["status"], answer["cell"]) == ("needs-input", f"0 c of {notebook.name}")
-    assert f"the outputs are written into {notebook.name} when it is over" in answer["notes"]
+    assert f"the outputs will be written to {notebook.name} when it finishes" in answer["notes"]
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
     told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     count = cells_of(notebook)[0]["execution_count"]
@@ -261,7 +261,7 @@ def test_the_outputs_of_runs_that_wait_for_one_another_are_all_written(client, n
     client.call("send_input", evaluationId=first["evaluationId"], text="x")
     for one in (first, *answers):
         told = client.call("get_evaluation", evaluationId=one["evaluationId"], waitMs=20_000)
-        assert "written into" in told["cell"]
+        assert "written to" in told["cell"]
     texts = [cell["outputs"][0]["data"]["text/plain"] for cell in cells_of(notebook)]
     assert texts == [['"x"'], ["2"], ["4"]]
 
@@ -378,14 +378,14 @@ def test_of_a_cell_no_more_code_is_run_than_of_any_file(client, notebook):
     text = book(code("#" * (16 * 2**20 + 1)))
     notebook.write_text(text)
     refused = client.call("run_cell", filePath=notebook.name, cell="c")
-    assert (refused["reason"], "16,777,216 are the most" in refused["message"]) == ("too-much-code", True)
+    assert (refused["reason"], "the limit is 16,777,216" in refused["message"]) == ("too-much-code", True)
     assert notebook.read_text() == text
 
 
 @pytest.mark.parametrize(
     ("origin", "formerly", "hint"),
     [
-        ("python", set(), "put repl = ['python', 'jupyter'] in codriver.toml"),
+        ("python", set(), "set repl = ['python', 'jupyter'] in codriver.toml"),
         ("jupyter:ir", set(), "the REPL k is starting: call again"),
         ("jupyter", {"evaluate", "cells"}, None),
     ],

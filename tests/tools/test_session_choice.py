@@ -48,7 +48,7 @@ def test_the_first_rule_that_applies_chooses(repls, used, key, reason):
     for given in (repls, repls[::-1]):
         target = resolve(state_of(*given), None, used=[one.id for one in used])
         assert (target.key, target.reason) == (key, reason)
-        assert sorted(target.beside) == sorted(one.key for one in repls if one.key != key)
+        assert sorted(target.alternatives) == sorted(one.key for one in repls if one.key != key)
 
 
 def worker(number, pid):

@@ -15,7 +15,7 @@ def repl(key, dialect, *, waits=False, stands_in="", phase="connected", kind="pr
 
 def chosen(*repls, **how):
     target = resolve(State(repls={one.id: one for one in repls}), None, **how)
-    return target.key, target.gave_way
+    return target.key, target.displaced
 
 
 def test_it_gives_way_to_the_projects_own_also_for_who_has_used_it():

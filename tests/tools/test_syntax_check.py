@@ -13,7 +13,7 @@ from codriver.core.values import Profile
 from codriver.tools.calls.syntax_check import (
     MAX_PYTHON_CHARACTERS,
     check_python,
-    meant,
+    possible_repls,
     speaks_lisp,
 )
 
@@ -109,29 +109,29 @@ def a_state(version, dialect="python"):
 
 @pytest.mark.parametrize("version", [None, "", "99.1.0", "many"])
 def test_a_repl_with_an_unknown_or_newer_python_parses_for_itself(version):
-    check_python(meant(a_state(version), "py"), "x = (1")
+    check_python(possible_repls(a_state(version), "py"), "x = (1")
 
 
 def test_an_older_python_refuses_what_ours_refuses():
     with refused_as("syntax-error"):
-        check_python(meant(a_state("3.8.1"), "py"), "x = (1")
+        check_python(possible_repls(a_state("3.8.1"), "py"), "x = (1")
 
 
 @pytest.mark.parametrize("code", ["(" * MAX_PYTHON_CHARACTERS + "1", "-" * 20_000 + "1"])
 def test_code_beyond_the_limits_of_our_parser_is_left_to_the_repl(code):
-    check_python(meant(a_state("3.8.1"), None), code)
+    check_python(possible_repls(a_state("3.8.1"), None), code)
 
 
 def test_code_for_a_lisp_is_not_read_as_python():
-    check_python(meant(a_state("3.8.1", "basilisp"), "py"), "(+ 1 2")
+    check_python(possible_repls(a_state("3.8.1", "basilisp"), "py"), "(+ 1 2")
 
 
 def test_brackets_are_read_before_an_unknown_session_is_refused():
     lisp = a_state("3.8.1", "basilisp")
-    assert speaks_lisp(meant(lisp, "nosuch"))
-    assert speaks_lisp(meant(lisp, "py/own"))
-    assert not speaks_lisp(meant(a_state("3.8.1"), "nosuch"))
-    assert not speaks_lisp(meant(State(), "nosuch"))
+    assert speaks_lisp(possible_repls(lisp, "nosuch"))
+    assert speaks_lisp(possible_repls(lisp, "py/own"))
+    assert not speaks_lisp(possible_repls(a_state("3.8.1"), "nosuch"))
+    assert not speaks_lisp(possible_repls(State(), "nosuch"))
 
 
 IPYTHON = pytest.mark.parametrize(
@@ -150,7 +150,7 @@ IPYTHON = pytest.mark.parametrize(
 @IPYTHON
 def test_what_only_ipython_reads_is_refused_with_pythons_way(code, way):
     with refused_as("syntax-error") as raised:
-        check_python(meant(a_state("3.8.1"), "py"), code)
+        check_python(possible_repls(a_state("3.8.1"), "py"), code)
     assert way in raised.value.hint
     assert raised.value.hint.endswith("nothing was evaluated")
 

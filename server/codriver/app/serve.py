@@ -390,7 +390,7 @@ class Server:
         add("add what waits to the log", partial(in_thread, parts.logbook.log.add_waiting))
         add("finish the lists for relays", parts.kept.end)
         add("finish the record of clients", parts.seen.end)
-        add("remove the files of pictures", partial(in_thread, parts.services.pictures.clear))
+        add("remove the files of pictures", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         add("delete the kernels that servers started for us", parts.server_kernels.end)
         add("end the REPLs", parts.repls.end_all)

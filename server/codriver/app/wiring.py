@@ -319,7 +319,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         history=logbook.history,
         remembered=logbook.remembered,
         editor=editor,
-        pictures=pictures,
+        image_files=pictures,
         durations=durations,
         remarks=Remarks(workspace_state_folder(workspace) / "remarks.json", tasks.start_soon),
         ledger=Ledger(

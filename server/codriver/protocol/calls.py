@@ -192,7 +192,7 @@ def result_of(client: ClientSession, answered: Answered, beside: str = "") -> st
     if answered.images:
         content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
     # The fields are JSON already, and need not be read and written again.
-    structure = STRUCTURE % answered.text if traits_of(client.name).takes_structure else ""
+    structure = STRUCTURE % answered.text if traits_of(client.name).accepts_structure else ""
     return RESULT % (as_json(content), structure, "false" if answered.ok else "true", beside)
 
 

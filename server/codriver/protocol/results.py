@@ -19,7 +19,7 @@ from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, 
 from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import takes_forms
 from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
-from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
+from codriver.tools.calls.gate import CHECK_INTERVAL_S, await_languages, await_search
 from codriver.tools.manifest import tools_offered
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class FirstAnswers:
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
         """The members that a client of 2026-07-28 gets with each result."""
         self._listed = {
-            id(tool): _listed(tool) for one in manifest.tools for tool in (one, one.elsewhere) if tool is not None
+            id(tool): _listed(tool) for one in manifest.tools for tool in (one, one.without_lisp) if tool is not None
         }
 
     def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
@@ -95,7 +95,7 @@ class FirstAnswers:
         shown = [self._listed[id(tool)] for tool in offered]
         if takes_tasks:
             shown = [_with_tasks(tool) for tool in shown]
-        if not traits.takes_structure:
+        if not traits.accepts_structure:
             shown = [{name: value for name, value in tool.items() if name != "outputSchema"} for tool in shown]
         return [_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
 
@@ -267,7 +267,7 @@ class Results:
         await await_search(repls)
         await await_languages(repls)
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
         offered = tools_offered(self._about.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
         takes_tasks = client.accepts_tasks and not is_modern

@@ -16,7 +16,7 @@ from codriver.errors import cut, refused
 from codriver.log.facts import EDIT, TESTS, UNDO, facts_of
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
-from codriver.tools.calls.arguments import Arguments, unsaid_default
+from codriver.tools.calls.arguments import Arguments, without_default
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ActivityArguments(Arguments):
     kind: Kind | None = None
     file: str | None = Field(None, description="Edits and loads of this file.")
     text: str | None = Field(None, description="Text that the entry contains.")
-    limit: int = Field(20, ge=1, le=500, json_schema_extra=unsaid_default)
+    limit: int = Field(20, ge=1, le=500, json_schema_extra=without_default)
 
 
 @dataclass(slots=True)
@@ -230,7 +230,7 @@ def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
 def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:
     """Return whether an evaluation belongs to the caller, even if the caller has reconnected since."""
     is_back = evaluation.who == who and evaluation.client not in call.state.clients
-    return is_back or call.is_own(evaluation, who)
+    return is_back or call.belongs_to(evaluation, who)
 
 
 def moment(text: str, now_ms: int) -> int:

@@ -23,7 +23,7 @@ def evaluation_of_caller(
     if evaluation_id is not None:
         return evaluation_of(call.state, evaluation_id)
     caller = call.who(who)
-    candidates = [one for one in call.state.evaluations.values() if call.is_own(one, caller)]
+    candidates = [one for one in call.state.evaluations.values() if call.belongs_to(one, caller)]
     if is_waiting:
         candidates = [one for one in candidates if one.status == "needs-input"]
     if not candidates or (is_waiting and len(candidates) > 1):

@@ -9,7 +9,7 @@ from pydantic import Field
 from codriver.repls.contract.questions import Complete
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.session_choice import own, session_field
+from codriver.tools.calls.session_choice import session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class CompleteArguments(Arguments):
 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     """Return names that begin with a prefix."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     query = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).ask(query)
     rows = []

@@ -17,9 +17,9 @@ from codriver.core.actions import ReplForgotten, ReplFound
 from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.net.kernel_sockets import KernelSilentError, listener_of, objection_to_listener
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.gate import LOOK_S
+from codriver.tools.calls.gate import CHECK_INTERVAL_S
 from codriver.tools.calls.session_choice import resolve
 from codriver.tools.calls.tool import Tool
 
@@ -55,7 +55,7 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
         call.dispatch(found)
         with anyio.move_on_after(arguments.timeout_ms / 1000):
             while (known := _at(call, address)) is not None and known.phase == "connecting":
-                await anyio.sleep(LOOK_S)
+                await anyio.sleep(CHECK_INTERVAL_S)
     known = _at(call, address)
     if known is None or known.phase != "connected":
         note = known.note if known is not None else None
@@ -116,7 +116,7 @@ TOOL = Tool(
     title="Connect to a REPL",
     description="Connect to an nREPL server that already runs on this machine; it becomes a session.",
     arguments=ConnectArguments,
-    output=answer_schema(sessionKey="string", dialect="string", notes=TEXTS),
+    output=answer_schema(sessionKey="string", dialect="string", notes=STRINGS),
     run=connect_repl,
     setting="enable_mcp_repl_evaluation",
     open_world=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from codriver.editing import Create, InsertDef, ReplaceDef, ReplaceText
-from codriver.tools.calls.arguments import UNLISTED, Given, unsaid_default
+from codriver.tools.calls.arguments import UNLISTED, Given, without_default
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver_lisp.source_text import Target
@@ -63,7 +63,7 @@ class EditArguments(Given):
         }
     )
 
-    file_path: str = Field("", json_schema_extra=unsaid_default)
+    file_path: str = Field("", json_schema_extra=without_default)
     """The file. Required, except for `undo`."""
     type: Annotated[
         Literal[
@@ -80,7 +80,7 @@ class EditArguments(Given):
             "undo",
         ],
         WithJsonSchema({"type": "string"}),  # the description lists them
-    ] = Field("text", json_schema_extra=unsaid_default)
+    ] = Field("text", json_schema_extra=without_default)
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None

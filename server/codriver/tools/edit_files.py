@@ -265,7 +265,7 @@ _WHOLE: Final = Tool(
     languages=(LISP, PYTHON),
     is_core=True,
 )
-TOOL: Final = replace(_WHOLE, elsewhere=_without_lisp(_WHOLE))
+TOOL: Final = replace(_WHOLE, without_lisp=_without_lisp(_WHOLE))
 
 
 def _why_not_now(services: Services, who: str, change: Change) -> str:

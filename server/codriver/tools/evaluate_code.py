@@ -28,7 +28,7 @@ from codriver.tools.calls.session_choice import (
     isolated,
     notes_of_choice,
 )
-from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
+from codriver.tools.calls.syntax_check import check_by_repl, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
             return await _evaluate_in_test(call, who, run, arguments)
     state = core.state
     target = chosen(call, arguments.repl_session_key, who)  # a wrong key is reported before the code is checked
-    repl, readers = target.repl, meant(state, arguments.repl_session_key, target)
+    repl, readers = target.repl, possible_repls(state, arguments.repl_session_key, target)
     lisp = speaks_lisp(readers)
     if lisp:
         await look_at_load(call, repl, arguments.code)

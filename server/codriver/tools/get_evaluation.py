@@ -18,7 +18,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import difference, excerpt, matching
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Schema, unsaid_default
+from codriver.tools.calls.arguments import UNLISTED, Schema, without_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.hooks import completed
 from codriver.tools.calls.tool import Tool
@@ -43,7 +43,7 @@ PARTS: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
 
 def _listed_part(schema: Schema) -> None:
     """List the possible values of `part` in the schema, without the default."""
-    unsaid_default(schema)
+    without_default(schema)
     schema["pattern"] = PARTS
 
 

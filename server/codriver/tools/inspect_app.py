@@ -24,7 +24,7 @@ from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import SEAM_REASONS, switched_off_by
@@ -381,7 +381,7 @@ TOOLS = (
         title="Inspect the app",
         description="The app's state, last changes, events, failures, handlers. First: health, issues.",
         arguments=InspectArguments,
-        output=answer_schema(lines=TEXTS, value="string", count="integer", notes=TEXTS),
+        output=answer_schema(lines=STRINGS, value="string", count="integer", notes=STRINGS),
         run=inspect_app,
         needs=(SEAM,),
         read_only=True,
@@ -393,7 +393,7 @@ TOOLS = (
         title="Change the app",
         description="Send the app an event, restore an epoch's state, or reset it. Refused: nothing changed.",
         arguments=ChangeArguments,
-        output=answer_schema(changes=TEXTS, epochId="integer", undoneBy="integer", mode="string"),
+        output=answer_schema(changes=STRINGS, epochId="integer", undoneBy="integer", mode="string"),
         run=change_app,
         needs=(SEAM,),
         setting="enable_mcp_repl_evaluation",
@@ -406,7 +406,7 @@ TOOLS = (
         title="Watch the app",
         description="Have the app push its events into the log's $app till you leave. Then wait_for, as it says.",
         arguments=WatchArguments,
-        output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=TEXTS),
+        output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS),
         run=watch_app,
         needs=(SEAM,),
         search_hint="stream events, wait for an error of the application",

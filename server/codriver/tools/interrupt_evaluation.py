@@ -93,7 +93,7 @@ def _only_evaluation(call: Call, who: str) -> str:
         RefusedError: there is no such evaluation, or there are several.
     """
     unfinished = call.state.unfinished()
-    mine = [one for one in unfinished if call.is_own(one, who)]
+    mine = [one for one in unfinished if call.belongs_to(one, who)]
     of_caller = [one.id for one in mine if one.status in OCCUPYING] or [one.id for one in mine]
     if len(of_caller) != 1:
         others = [f"{one.id} of {one.who}" for one in unfinished if one.status in OCCUPYING and one not in mine]

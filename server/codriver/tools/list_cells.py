@@ -14,7 +14,7 @@ from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.gate import to_have_kernel
 from codriver.tools.calls.tool import Tool
@@ -147,7 +147,7 @@ TOOL = Tool(
     title="List notebook cells",
     description="A notebook's cells, a line each: index, id, type, count, first line; or a cell's source.",
     arguments=CellsArguments,
-    output=answer_schema(cells=TEXTS, source="string", count="integer", kernelspec="string", sessionKey="string"),
+    output=answer_schema(cells=STRINGS, source="string", count="integer", kernelspec="string", sessionKey="string"),
     run=list_cells,
     read_only=True,
     idempotent=True,

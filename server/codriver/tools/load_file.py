@@ -22,7 +22,7 @@ from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
-from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
+from codriver.tools.calls.syntax_check import check_by_repl, check_language, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.definitions import read_definitions
 
@@ -97,7 +97,7 @@ class _Loads:
         target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
         repl = target.repl
         check_language(path, text, repl)
-        readers = meant(call.state, arguments.repl_session_key, target)
+        readers = possible_repls(call.state, arguments.repl_session_key, target)
         lisp = path.suffix != ".py" and speaks_lisp(readers)
         if repl.dialect == "unknown":
             await check_by_repl(call, repl, text)

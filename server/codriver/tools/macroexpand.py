@@ -8,9 +8,9 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.tools.answers.answer_budget import budget, head
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.session_choice import own, session_field
+from codriver.tools.calls.session_choice import session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ExpandArguments(Arguments):
 
 async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
     """Return the expansion of a form of Lisp."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     adapter = call.services.repls.adapter(target.repl.id)
     text = await adapter.macroexpand(arguments.code, arguments.namespace, target.session.name, full=arguments.full)
     cut = head(text, budget(call))
@@ -43,7 +43,7 @@ TOOL = Tool(
     title="Expand macros",
     description="The expansion of a form, once or in full. Nothing of it is run but its macros.",
     arguments=ExpandArguments,
-    output=answer_schema(expansion="string", sessionKey="string", notes=TEXTS),
+    output=answer_schema(expansion="string", sessionKey="string", notes=STRINGS),
     run=macroexpand,
     needs=("macroexpand",),
     setting="enable_mcp_repl_evaluation",

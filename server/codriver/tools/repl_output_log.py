@@ -10,8 +10,8 @@ from pydantic import Field, WithJsonSchema
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, LogQuery
 from codriver.tools.answers.answer_budget import images_for
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments, unsaid_default
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments, without_default
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import Fitted, Fitting, fit_newest, row_budgets
@@ -57,7 +57,7 @@ class LogArguments(Arguments):
     since: int | None = Field(None, description="Log line.")
     category: list[AnyCategory] | None = None
     by: str | None = None
-    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=without_default)
     max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
     """Limits that answers mention when they omit images or shorten text."""
@@ -209,7 +209,7 @@ TOOL = Tool(
         lastLine=_LINE,
         cut={"enum": [None, "rows", "time"]},
         appEvents="integer",
-        notes=TEXTS,
+        notes=STRINGS,
     ),
     run=repl_output_log,
     read_only=True,

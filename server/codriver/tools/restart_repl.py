@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.session_choice import repl_stopped, resolve
 from codriver.tools.calls.tool import Tool
@@ -104,7 +104,7 @@ TOOL = Tool(
         sessionKey="string",
         phase="string",
         generation="integer",
-        notes=TEXTS,
+        notes=STRINGS,
     ),
     run=restart_repl,
     needs=("restart",),

@@ -24,7 +24,7 @@ from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import check_may_edit, to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
@@ -304,7 +304,7 @@ TOOL = Tool(
     title="Run notebook cell",
     description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file.",
     arguments=RunCellArguments,
-    output=answer_schema(**EVALUATION, cell="string", cells=TEXTS, notRun=TEXTS, restarted="boolean"),
+    output=answer_schema(**EVALUATION, cell="string", cells=STRINGS, notRun=STRINGS, restarted="boolean"),
     run=run_cell,
     needs=(CELLS,),
     setting="enable_mcp_repl_evaluation",

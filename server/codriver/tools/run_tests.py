@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codriver.tools.acts.affected_runs import run_chosen_tests
 from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.calls.answer import ROWS, TEXTS, answer_schema
+from codriver.tools.calls.answer import ROWS, STRINGS, answer_schema
 from codriver.tools.calls.tool import Tool
 
 TOOL = Tool(
@@ -27,10 +27,10 @@ TOOL = Tool(
         results=ROWS,
         omitted="integer",
         stdout="string",
-        changedDuring=TEXTS,
+        changedDuring=STRINGS,
         chosen="string",
         unfinished="integer",
-        notFinished=TEXTS,
+        notFinished=STRINGS,
         hashSeed="integer",
         repeat="string",
         evaluationId="string",

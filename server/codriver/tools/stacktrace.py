@@ -17,10 +17,10 @@ from codriver.tools.acts.submission import has_frames, has_test_frames, last_fai
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
-from codriver.tools.calls.answer import ROWS, TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.evaluation_waits import evaluation_of
-from codriver.tools.calls.session_choice import own, session_field, target_of
+from codriver.tools.calls.session_choice import session_field, session_in_use, target_of
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         failed: Evaluation | None = evaluation_of(call.state, arguments.evaluation_id)
         target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
     else:
-        target = own(call, arguments.repl_session_key, call.who(arguments.who))
+        target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
         failed = last_failed(call.state, target)
     session = session_field(target, arguments.repl_session_key or arguments.evaluation_id)
     newest = last_failed(call.state, target)
@@ -277,9 +277,9 @@ TOOL = Tool(
         count="integer",
         omitted="integer",
         chain=ROWS,
-        added=TEXTS,
+        added=STRINGS,
         sessionKey="string",
-        notes=TEXTS,
+        notes=STRINGS,
     ),
     run=stacktrace,
     needs=("stacktrace",),

@@ -29,7 +29,7 @@ from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.gate import run
-from codriver.tools.calls.session_choice import own
+from codriver.tools.calls.session_choice import session_in_use
 from codriver.tools.calls.tool import Tool
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic reads it
 
@@ -112,14 +112,14 @@ async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: A
 
 async def _variables(call: Call, arguments: StatusArguments) -> Answer:
     """Return the names in the namespace of a session, each with its type or parameters."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     space = target.session.namespace or ("__main__" if target.repl.dialect == PYTHON else "user")
     return await _of_tool(call, "symbol_info", arguments, symbol=space, replSessionKey=target.key)
 
 
 async def _threads(call: Call, arguments: StatusArguments) -> Answer:
     """Return the present stack of each thread and asyncio task of a REPL's process, without stopping it."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     dump = await call.services.repls.adapter(target.repl.id).stacks(target.session.name)
     if dump is None:
         raise CapabilityMissingError("stacks", f"the REPL {target.key} cannot report its threads")

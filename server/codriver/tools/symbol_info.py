@@ -17,9 +17,9 @@ from codriver.repls.kinds import KINDS
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.answers.source_lines import excerpt
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.session_choice import Target, own, resolve, session_field
+from codriver.tools.calls.session_choice import Target, resolve, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.reader import top_level_forms
 
@@ -312,7 +312,7 @@ class SymbolArguments(Arguments):
 
 async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
     """Return the description of a symbol, of the names in a namespace, or of names that match a pattern."""
-    target = own(call, arguments.repl_session_key, call.who(arguments.who))
+    target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     known = await _describe_location(call, arguments, target)
     if known is None:
         known = await _known(call, await _within_module(call, arguments, target), target.key)
@@ -366,19 +366,19 @@ TOOL = Tool(
     output=answer_schema(
         name="string",
         ns="string",
-        arglists=TEXTS,
+        arglists=STRINGS,
         doc="string",
         macro="boolean",
         file="string",
         line="integer",
         column="integer",
         extra="object",
-        names=TEXTS,
+        names=STRINGS,
         source="string",
-        references=TEXTS,
+        references=STRINGS,
         count="integer",
         omitted="integer",
-        notes=TEXTS,
+        notes=STRINGS,
         sessionKey="string",
     ),
     run=symbol_info,

@@ -17,8 +17,8 @@ from codriver.errors import refused
 from codriver.log.output_log import LogQuery
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import images_for
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments, unsaid_default
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED, Arguments, without_default
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
@@ -51,7 +51,7 @@ class WaitArguments(Arguments):
     query: str = Field(description="As in repl_output_log.")
     inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
     since: int | None = Field(None, ge=0)
-    timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=unsaid_default)
+    timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=without_default)
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra={UNLISTED: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
 
@@ -267,7 +267,7 @@ TOOL = Tool(
         cut={"enum": [None, "rows", "time"]},
         gap="boolean",
         waitedMs="integer",
-        notes=TEXTS,
+        notes=STRINGS,
     ),
     run=wait_for,
     read_only=True,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import chosen
 from codriver.tools.calls.tool import Tool
@@ -50,7 +50,7 @@ TOOL = Tool(
     title="What changed",
     description="Where loaded code differs from its files.",
     arguments=DriftArguments,
-    output=answer_schema(differences=TEXTS, count="integer", omitted="integer", sessionKey="string", notes=TEXTS),
+    output=answer_schema(differences=STRINGS, count="integer", omitted="integer", sessionKey="string", notes=STRINGS),
     run=what_changed,
     needs=("drift",),
     read_only=True,

@@ -28,7 +28,7 @@ def entries_of(client):
 def without_sentences(entries):
     """Return the entries with `…` in place of each text that neither a REPL nor a caller wrote."""
     own = [one.category.startswith("other") and one.kind not in (PURPOSE, CHECKPOINT) for one in entries]
-    return [one._replace(text="…") if is_own else one for one, is_own in zip(entries, own, strict=True)]
+    return [one._replace(text="…") if is_by_caller else one for one, is_by_caller in zip(entries, own, strict=True)]
 
 
 def told(entries):

@@ -83,7 +83,7 @@ def test_the_file_is_the_one_that_nbclient_writes_after_each_cell_ran_twice(live
     assert other.returncode == 0, said.decode()
     assert (live.workspace / "a.ipynb").read_text() == expected.read_text()
     assert {name for name, answer in answers.items() if not answer["ok"]} == {"error", "syntax"}
-    assert all("written into a.ipynb" in answer["cell"] for answer in answers.values())
+    assert all("written to a.ipynb" in answer["cell"] for answer in answers.values())
 
 
 def test_a_picture_is_in_the_answer_as_an_image_too(live):
@@ -113,7 +113,7 @@ def test_a_kernel_of_ours_that_ends_in_a_cell_leaves_the_file_and_the_next_cell_
         until(lambda: "run_cell" in client.tools(), "the kernel and the notebook")
         lost = client.call("run_cell", filePath="a.ipynb", cell="end", timeoutMs=60_000)
         assert (lost["status"], file.read_text()) == ("lost", book(cells))
-        assert "not written into a.ipynb" in " ".join(lost["notes"])
+        assert "not written to a.ipynb" in " ".join(lost["notes"])
         found = client.call("run_cell", filePath="a.ipynb", cell="next", timeoutMs=60_000)
     assert (found["result"], found["generation"]) == ("3", 2)
     assert json.loads(file.read_text())["cells"][1]["outputs"][0]["data"] == {"text/plain": ["3"]}

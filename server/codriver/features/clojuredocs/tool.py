@@ -10,9 +10,9 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.errors import RefusedError
 from codriver.features.clojuredocs.lookup import describe_entry
-from codriver.tools.calls.answer import TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.session_choice import own
+from codriver.tools.calls.session_choice import session_in_use
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
     """Return examples, see-alsos and notes of a var."""
     key = arguments.repl_session_key
     with suppress(RefusedError):
-        key = own(call, key, call.who(arguments.who)).key
+        key = session_in_use(call, key, call.who(arguments.who)).key
     return Answer(await describe_entry(call.services, key, arguments.symbol))
 
 
@@ -45,9 +45,9 @@ TOOLS = (
             name="string",
             ns="string",
             doc="string",
-            examples=TEXTS,
-            seeAlsos=TEXTS,
-            notes=TEXTS,
+            examples=STRINGS,
+            seeAlsos=STRINGS,
+            notes=STRINGS,
             count="integer",
             omitted="integer",
             url="string",

@@ -18,7 +18,7 @@ from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import Trial, Tried, differences, judge
 from codriver.tools.acts.affected_tests import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.answer import ROWS, TEXTS, Answer, answer_schema
+from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Given
 from codriver.tools.calls.gate import check_may_edit
 from codriver.tools.calls.tool import Tool
@@ -159,7 +159,7 @@ TOOLS = (
             "Files stay unless keep says otherwise."
         ),
         arguments=TryArguments,
-        output=answer_schema(candidates=ROWS, differs=TEXTS, kept="string", notKept="string"),
+        output=answer_schema(candidates=ROWS, differs=STRINGS, kept="string", notKept="string"),
         run=try_code,
         needs=("test",),
         is_usual=True,

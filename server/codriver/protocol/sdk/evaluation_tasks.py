@@ -181,9 +181,9 @@ class EvaluationTasks:
             raise MCPError(TOO_MANY, f"{MOST} tasks of this client are not over: cancel some, or wait for their ends")
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
-        takes_input = elicitation is not None and takes_forms(elicitation.model_dump(exclude_none=True))
+        accepts_input = elicitation is not None and takes_forms(elicitation.model_dump(exclude_none=True))
         ttl_ms = params.task.ttl if params.task is not None and params.task.ttl is not None else MAX_TTL_MS
-        task = self._new(client, ttl_ms, takes_input=takes_input, fails=True)
+        task = self._new(client, ttl_ms, accepts_input=accepts_input, fails=True)
         self._publish(task)
         self._begin(task, *called, token=token_of(ctx))
         words = f"{params.name} runs as task {task.id}; its result follows."
@@ -192,7 +192,7 @@ class EvaluationTasks:
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> Answered | dict[str, Any]:
         """The answer to a call of a client with the extension, or a task if the call takes long or wants input."""
         client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
-        task = self._new(client, MAX_TTL_MS, takes_input=takes_forms(capabilities.get("elicitation")), fails=False)
+        task = self._new(client, MAX_TTL_MS, accepts_input=takes_forms(capabilities.get("elicitation")), fails=False)
         self._begin(task, tool, arguments, token=token_of(ctx))
         try:
             with anyio.move_on_after(self._services.durations.task_s):
@@ -244,9 +244,9 @@ class EvaluationTasks:
         check_offered(ctx)
         return frozenset(map(str, asked)) & self._tasks.keys()
 
-    def _new(self, client: ClientSession, ttl_ms: int, *, takes_input: bool, fails: bool) -> Task:
+    def _new(self, client: ClientSession, ttl_ms: int, *, accepts_input: bool, fails: bool) -> Task:
         ttl_ms = min(max(ttl_ms, MIN_TTL_MS), MAX_TTL_MS)
-        return Task(client, ttl_ms, takes_input, fails, self._services.now, self._tell)
+        return Task(client, ttl_ms, accepts_input, fails, self._services.now, self._tell)
 
     def _publish(self, task: Task) -> None:
         """Make a task known to its client, which may ask for it from now on."""
@@ -459,7 +459,7 @@ class Task:
 
     client: ClientSession
     ttl_ms: int
-    takes_input: bool
+    accepts_input: bool
     """Whether the client can ask its user for input. Else the call ends when the code wants input."""
     fails: bool
     """Whether an answer that tells of an error makes the task a failed one, as 2025-11-25 has it."""
@@ -519,7 +519,7 @@ class Task:
         self.evaluation = evaluation.id
         if self.is_over:
             return
-        if evaluation.status == "needs-input" and self.takes_input:
+        if evaluation.status == "needs-input" and self.accepts_input:
             if self.status != "input_required":
                 self.question += 1
                 self._become("input_required", f"evaluation {evaluation.id} waits for input")

@@ -133,7 +133,7 @@ class Evaluator:
 
     keeps_history = True
     """Whether the code counts as a cell of the kernel's history."""
-    takes_input = True
+    accepts_input = True
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class Evaluator:
             "silent": False,
             "store_history": self.keeps_history,
             "user_expressions": dict(self._programs.asking_edited(code)) if request.kind == "evaluate" else {},
-            "allow_stdin": self.takes_input,
+            "allow_stdin": self.accepts_input,
             "stop_on_error": False,  # a failure of ours must not abort code that a human sent meanwhile
         }
         lost_before = self._kernel.channel.lost_messages

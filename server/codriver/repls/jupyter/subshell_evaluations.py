@@ -126,7 +126,7 @@ class _SubshellEvaluator(Evaluator):
     """Runs one evaluation, on a subshell that lives as long as the evaluation."""
 
     keeps_history = False
-    takes_input = False
+    accepts_input = False
 
     def __init__(self, kernel: Kernel, listener: Listener) -> None:
         super().__init__(kernel, listener, _NoPrograms())

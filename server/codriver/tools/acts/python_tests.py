@@ -174,7 +174,7 @@ def command_words(spec: RunSpec) -> str:
 async def _end_outdated(call: Call, who: str) -> None:
     """Stop the caller's earlier run if files changed since it started, because its results are useless."""
     for one in call.state.unfinished():
-        if not (one.is_test_job and one.status in OCCUPYING and call.is_own(one, who)):
+        if not (one.is_test_job and one.status in OCCUPYING and call.belongs_to(one, who)):
             continue
         if await call.services.tests.changed_since(one.started_at or 0):
             await stop(call, one.id, "files changed since it started, and its caller started a new run")

@@ -95,7 +95,7 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
     queue_key = place_of(kind, target.session.name)
     queue = queue_at(state, target.repl.id, queue_key)
     for one in state.unfinished():
-        if one.is_answered and one.status in OCCUPYING and queue_of(state, one) == queue and call.is_own(one, who):
+        if one.is_answered and one.status in OCCUPYING and queue_of(state, one) == queue and call.belongs_to(one, who):
             since_s = max(0, call.services.now() - (one.started_at or 0)) // 1000
             how = "has been waiting for input" if one.status == "needs-input" else "has been running"
             raise refused(

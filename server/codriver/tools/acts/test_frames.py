@@ -31,7 +31,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
     def is_candidate(one: Evaluation) -> bool:
         # The command line connects for each call. Another client may have the same name as one that disconnected.
         is_of_earlier_connection = is_command_line and one.who == who and one.client not in call.state.clients
-        if one.status != "failed" or one.is_in_frame or not (is_of_earlier_connection or call.is_own(one, who)):
+        if one.status != "failed" or one.is_in_frame or not (is_of_earlier_connection or call.belongs_to(one, who)):
             return False
         if not one.is_job:
             return session_key is None or call.state.key_of(one) == session_key

@@ -78,7 +78,7 @@ def images_for(call: Call, asked: int, way: str) -> Images:
 
 def image_files(call: Call) -> Callable[[str, str], str | None] | None:
     """The keeper of images as files, for a client that hands none on to its model; None for any other."""
-    return None if traits_of(call.client_name).shows_images else call.services.pictures.save
+    return None if traits_of(call.client_name).shows_images else call.services.image_files.save
 
 
 def json_bytes(text: str) -> int:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
     from codriver.repls.contract.fresh_imports import FreshFinding
     from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
-    from codriver.tools.calls.call import Asker, Call
+    from codriver.tools.calls.call import Call, ReplUser
     from codriver.tools.ledgers.lisp_drift import LispKnown
 
     Outcomes = Mapping[tuple[str, str], str]
@@ -82,7 +82,7 @@ async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     return told if finding is None else (*told, *finding_lines(finding))
 
 
-async def fresh_finding(call: Asker, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
+async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
     """The finding about the last loads of a Python REPL within a time, or a comparison now; None if it cannot tell."""
     if repl.profile is None or WORKER not in repl.profile.versions or repl.dialect != "python":
         return None
@@ -206,7 +206,7 @@ def stale_line(one: Difference) -> str:
     return f"{one.full} is still the old {one.of}: {instead}"
 
 
-async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
+async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
     """The differences of a REPL's loaded code from the files. For Lisp all of them, whatever is asked for.
 
     Raises:
@@ -249,13 +249,13 @@ ENTRIES: Final = 1000
 """The entries of the log among which the evaluation that defined a name is looked for."""
 
 
-def drift_lines(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[str]:
+def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
     """Every difference, those of one module in one line; with the definition's caller as far as the log tells."""
     found = tuple(found)
     return [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
 
 
-def _of_modules(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[str]:
+def _of_modules(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
     modules: dict[str, dict[str, list[str]]] = {}
     for one in found:
         if one.kind in HEADS:
@@ -270,7 +270,7 @@ def _of_modules(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[st
     ]
 
 
-def _defined_by(call: Asker, repl: Repl, name: str) -> str:
+def _defined_by(call: ReplUser, repl: Repl, name: str) -> str:
     """Return the caller and the evaluation that defined a name, in words, as far as the log tells."""
     last = re.escape(name.rpartition(".")[2])
     defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
@@ -293,7 +293,7 @@ RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
 LOAD: Final = "load-file "
 
 
-async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
+async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
     """Return the differences of a REPL's loaded code from the files; None if the REPL compares by itself.
 
     Raises:
@@ -319,7 +319,7 @@ async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
         return await services.work.files.run(call.client, work)
 
 
-async def differences_of_written(call: Asker, repl: Repl) -> tuple[Difference, ...]:
+async def differences_of_written(call: ReplUser, repl: Repl) -> tuple[Difference, ...]:
     """The differences of a REPL whose code was compared before from its files, computed anew if these were written.
 
     Raises:
@@ -387,7 +387,7 @@ def _real(namespace: LoadedNamespace) -> LoadedNamespace:
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
 
 
-def _new_evaluations(call: Asker, repl: Repl, drift: LispDrift) -> list[Evaluated]:
+def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evaluated]:
     """The finished evaluations of a REPL's life that are not in its ledger, in the order of the log."""
     waiting, since = drift.waiting, drift.line
     drift.waiting = set()

@@ -37,9 +37,9 @@ from codriver.tools.answers.file_editors import with_editor
 from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES, innermost_place, lean, reader_of, wants_detail
 from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Telling
 from codriver.tools.answers.source_lines import excerpt_of
-from codriver.tools.calls.answer import TEXTS, Answer
+from codriver.tools.calls.answer import STRINGS, Answer
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
-from codriver.tools.calls.ipython_syntax import pythons_way
+from codriver.tools.calls.ipython_syntax import python_equivalent
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
@@ -52,7 +52,7 @@ EVALUATION: dict[str, Schema | str] = {
     "evaluationId": "string",
     "status": "string",
     "result": "string",
-    "values": TEXTS,
+    "values": STRINGS,
     "ns": "string",
     "stdout": "string",
     "stderr": "string",
@@ -64,8 +64,8 @@ EVALUATION: dict[str, Schema | str] = {
     "elapsedMs": "integer",
     "outputLines": {"type": "object"},
     "generation": "integer",
-    "notes": TEXTS,
-    "otherWhosSinceLast": TEXTS,
+    "notes": STRINGS,
+    "otherWhosSinceLast": STRINGS,
     "error": {"type": "object"},
 }
 """The schema of an answer about an evaluation, by the keys of its fields."""
@@ -138,7 +138,7 @@ async def _described(
     repl = call.services.core.state.repls.get(evaluation.repl)
     asking = Asking(call, evaluation, repl, who, session, stands, telling, tuple(left_out), cell, notes)
     fields["notes"] = await notes_for(asking)
-    if evaluation.status in OCCUPYING and not evaluation.is_answered and call.is_own(evaluation, who):
+    if evaluation.status in OCCUPYING and not evaluation.is_answered and call.belongs_to(evaluation, who):
         call.dispatch(RunningReported(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
@@ -157,8 +157,8 @@ async def _described(
 
 def _who_asks(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
     """The caller of a question: without a `who`, a client that asks about its own evaluation counts as its caller."""
-    is_own = evaluation.client == call.client and asked.who is None
-    return evaluation.who if is_own else call.who(asked.who)
+    is_by_caller = evaluation.client == call.client and asked.who is None
+    return evaluation.who if is_by_caller else call.who(asked.who)
 
 
 async def _with_source(
@@ -302,7 +302,7 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     # Python is parsed whole before any of it runs, Lisp form by form.
     reads_all_first = repl is not None and repl.dialect == "python"
     # The server does not know the syntax of a newer Python: then the REPL's own parser finds the error.
-    if failure is not None and failure.phase in READING and (way := pythons_way(failure.source_line)):
+    if failure is not None and failure.phase in READING and (way := python_equivalent(failure.source_line)):
         return "syntax-error", f"{way}; nothing was evaluated"
     if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
         return "evaluation-failed", "correct the code and call again; nothing was evaluated"

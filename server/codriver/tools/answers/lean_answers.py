@@ -31,7 +31,7 @@ from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.contract.reports import FRAME
 from codriver.tools.calls.arguments import UNLISTED, Arguments, Json
 from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.calls.session_choice import own
+from codriver.tools.calls.session_choice import session_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,7 +124,7 @@ def reader_of(
 
 def _only_session(call: Call, who: str) -> str | None:
     try:
-        return own(call, None, who).key
+        return session_in_use(call, None, who).key
     except RefusedError:
         return None
 

@@ -1,1 +1,1 @@
-"""Calls: a tool and its arguments, the gate, the session that serves it, and the envelope of its answer."""
+"""Calls of tools: arguments, availability, the choice of a session, and the format of answers."""

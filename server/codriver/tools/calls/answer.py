@@ -1,4 +1,4 @@
-"""The answer of a tool, and the parts of its schema."""
+"""The answer of a tool, and common parts of its schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture of an answer, base64 as it came."""
+    """An image in an answer, base64-encoded."""
 
     data: str
     mime_type: str
@@ -22,35 +22,37 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a tool: JSON fields under camelCase keys. `ok` is false for a failure or a refusal."""
+    """The answer of a tool: JSON fields under camelCase keys. `ok` is false for failures and refusals."""
 
     fields: Json
     ok: bool = True
     images: tuple[Image, ...] = ()
     has_numbers: bool = False
-    """Whether the answer holds numbers of a query, of any size."""
+    """Whether the answer may contain numbers of any size, as results of queries."""
     is_bare: bool = False
-    """Whether the answer has another program's shape, and so nothing around it."""
+    """Whether the answer has the format of another program, without Codriver's usual fields."""
     handed_out: Callable[[], None] | None = None
-    """Called when the answer is on its way to its client, which has read its content from then on."""
+    """Called when the answer is being sent, after which the client is assumed to have read it."""
     shows_sensitive: bool = False
-    """Whether the answer may hold texts that an application calls sensitive, as the user allowed and the call asked
-    for."""
+    """Whether text that an application marked as sensitive is left unredacted.
+
+    Needs the user's permission and a request by the call.
+    """
 
 
-TEXTS: Final = {"type": "array", "items": {"type": "string"}}
-"""The schema of a list of texts."""
+STRINGS: Final = {"type": "array", "items": {"type": "string"}}
+"""Schema of a list of strings."""
 
 
 ROWS: Final = {"type": "array", "items": {"type": "object"}}
-"""The schema of a list of objects."""
+"""Schema of a list of objects."""
 
 
 ANY_ANSWER: Final[Schema] = {"type": "object", "required": ["ok"]}
-"""The schema of every answer."""
+"""Schema of every answer."""
 
 
 def answer_schema(**properties: Schema | str) -> Schema:
-    """The schema of a tool's answer: the envelope, and `properties` by name, each a schema or a JSON type."""
-    shown = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()}
-    return {"type": "object", "properties": {"ok": {"type": "boolean"}, **shown}, "required": ["ok"]}
+    """Return the schema of a tool's answer. `properties` are schemas or JSON types, by name."""
+    typed_properties = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()}
+    return {"type": "object", "properties": {"ok": {"type": "boolean"}, **typed_properties}, "required": ["ok"]}

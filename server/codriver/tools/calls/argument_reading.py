@@ -1,14 +1,17 @@
-"""Arguments as agents write them, read before they are validated.
+"""Normalise arguments as agents write them, before they are validated.
 
-Everything here can mean one thing only, and is read as that:
+Only forms with a single possible meaning are accepted:
+    null for an argument that does not distinguish null from absence: the argument is absent;
 
-- null for an argument that gives null no meaning of its own: the argument is absent;
-- text that is JSON for the expected list, object, number or boolean, unless the argument accepts text;
+- JSON text for the expected list, object, number or boolean, unless the argument accepts text;
+
 - a single item for a list;
-- another usual name of an argument, unless it is the name of one itself;
-- a file as a URI, with a line behind it, or with an @ before it.
 
-What is read follows from the model of the arguments alone. Whatever else is given stays as it is: the model refuses it.
+- another usual name of an argument, unless it is the name of a different one;
+
+- a file as a URI, with a line number appended, or prefixed with @.
+
+The rules follow from the model of the arguments. Everything else is unchanged, and the model rejects it.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-Place: TypeAlias = tuple[str | int, ...]
-"""Where an argument is: names of arguments and indexes of lists."""
+Position: TypeAlias = tuple[str | int, ...]
+"""Position of an argument: names of arguments and indexes of lists."""
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
     {
@@ -52,13 +55,15 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
         "names": ("test", "symbol"),
     }
 )
-"""The arguments that a usual name can mean, for any tool: the first that the tool has. `timeout` is none of them: some
-clients mean seconds by it, others milliseconds."""
+"""Arguments that a usual name can refer to, for any tool. The first one that the tool has is used.
+
+`timeout` is not included, because some clients mean seconds and others milliseconds.
+"""
 
 OF_MANY_TOOLS: Final = frozenset({"detail", "who"})
 
 NEAREST: Final = 0.6
-"""How alike a name has to be to be suggested, from 0 to 1."""
+"""Minimum similarity of a suggested name, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +72,14 @@ class Expected:
 
     accepts_text: bool = False
     accepts_anything: bool = False
-    """Whether the argument reads whatever is given by itself."""
+    """Whether the argument has its own reader for any value."""
     scalars: tuple[type, ...] = ()
-    """Of number and boolean."""
+    """Accepted types among numbers and booleans."""
     item: Expected | None = None
-    """What the items of a list are, if a list is accepted."""
+    """The items of a list, if a list is accepted."""
     is_object: bool = False
     model: type[Given] | None = None
-    """The model of the object, if it has one."""
+    """The model of an object, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,30 +87,30 @@ class Field:
     """An argument of a model."""
 
     name: str
-    """As callers write it."""
+    """Name that callers use."""
     expected: Expected
     is_file: bool
     is_required: bool
-    keeps_null: bool
-    """Whether null means something else than an absent argument."""
+    distinguishes_null: bool
+    """Whether null differs from an absent argument."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A fault of the arguments, found while they are read."""
+class ArgumentError:
+    """An error in the arguments that was found while reading them."""
 
-    place: Place
+    position: Position
     text: str
 
 
-def _expected(annotation: object, *, has_own_reader: bool = False) -> Expected:
-    """What an annotation accepts."""
-    if has_own_reader or annotation is Any:
+def _expected(annotation: object, *, has_reader: bool = False) -> Expected:
+    """Return the values that an annotation accepts."""
+    if has_reader or annotation is Any:
         return Expected(accepts_anything=True)
     origin = get_origin(annotation)
     if hasattr(annotation, "__metadata__"):
         reads = any(isinstance(one, BeforeValidator) for one in annotation.__metadata__)
-        return _expected(annotation.__origin__, has_own_reader=reads)  # type: ignore[attr-defined]
+        return _expected(annotation.__origin__, has_reader=reads)  # type: ignore[attr-defined]
     if origin in (Union, types.UnionType):
         return _any_of([_expected(one) for one in get_args(annotation) if one is not type(None)])
     if origin is Literal:
@@ -140,9 +145,9 @@ def _any_of(options: Sequence[Expected]) -> Expected:
 
 @lru_cache(maxsize=256)
 def fields_of(model: type[Given]) -> Mapping[str, Field]:
-    """The arguments of a model, by the names that callers give them, those that are not listed too.
+    """Return the arguments of a model by the names that callers use, including unlisted ones.
 
-    The required ones come first, those of every tool last.
+    Required arguments come first, and arguments of every tool last.
     """
     fields = [_field(model, python_name, info) for python_name, info in model.model_fields.items()]
     return types.MappingProxyType(
@@ -155,44 +160,44 @@ def _field(model: type[Given], python_name: str, info: FieldInfo) -> Field:
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     return Field(
         name=info.alias or to_camel(python_name),
-        expected=_expected(info.annotation, has_own_reader=reads),
+        expected=_expected(info.annotation, has_reader=reads),
         is_file=python_name in model.FILES,
         is_required=info.is_required(),
-        keeps_null=type(None) in get_args(info.annotation) and default is not None,
+        distinguishes_null=type(None) in get_args(info.annotation) and default is not None,
     )
 
 
 class Reader:
-    """Reads the arguments of one call. `path_of` reads the text of a file; `problems` is complete after `read`."""
+    """Reads the arguments of one call. `path_of` reads the text of a file. `problems` is complete after `read`."""
 
     def __init__(self, path_of: Callable[[str], str]) -> None:
-        self.problems: list[Problem] = []
+        self.errors: list[ArgumentError] = []
         self._path_of = path_of
 
-    def read(self, model: type[Given], given: Mapping[str, object], place: Place = ()) -> dict[str, object]:
-        """The arguments under their own names, each in a form that its model accepts, as far as that is clear."""
+    def read(self, model: type[Given], given: Mapping[str, object], position: Position = ()) -> dict[str, object]:
+        """Return the arguments under their own names, in forms that the model accepts, where the meaning is clear."""
         fields = fields_of(model)
         found: dict[str, object] = {}
         written_as: dict[str, str] = {}
         for written, value in given.items():
-            name = name_meant(model, written)
+            name = argument_name(model, written)
             field = fields.get(name)
-            if value is None and field is not None and not field.keeps_null:
+            if value is None and field is not None and not field.distinguishes_null:
                 continue
             if name in found:
-                self._note_twice(name, written, written_as[name], place)
+                self._note_twice(name, written, written_as[name], position)
                 continue
-            found[name] = value if field is None else self._value(field, value, (*place, name))
+            found[name] = value if field is None else self._value(field, value, (*position, name))
             written_as[name] = written
         return found
 
-    def _note_twice(self, name: str, written: str, first: str, place: Place) -> None:
+    def _note_twice(self, name: str, written: str, first: str, position: Position) -> None:
         other, given = (first, written) if written == name else (written, first)
         also = "" if given == name else f" as {given}"
-        self.problems.append(Problem((*place, other), f"is another name of {name}, which is given too{also}"))
+        self.errors.append(ArgumentError((*position, other), f"is another name of {name}, which is also given{also}"))
 
-    def _value(self, field: Field, value: object, place: Place) -> object:
-        value = self._as_expected(field.expected, value, place)
+    def _value(self, field: Field, value: object, position: Position) -> object:
+        value = self._as_expected(field.expected, value, position)
         if field.is_file:
             if isinstance(value, str):
                 return self._path_of(value)
@@ -200,22 +205,22 @@ class Reader:
                 return [self._path_of(one) if isinstance(one, str) else one for one in value]
         return value
 
-    def _as_expected(self, expected: Expected, value: object, place: Place) -> object:
+    def _as_expected(self, expected: Expected, value: object, position: Position) -> object:
         if expected.accepts_anything:
             return value
         if isinstance(value, str) and not expected.accepts_text:
             value = _from_json(expected, value)
         if expected.model is not None and isinstance(value, dict):
-            return self.read(expected.model, value, place)
+            return self.read(expected.model, value, position)
         if expected.item is None or _is_scalar_of(expected, value):
             return value
         if not isinstance(value, list | tuple):
             value = [value]
-        return [self._as_expected(expected.item, one, (*place, index)) for index, one in enumerate(value)]
+        return [self._as_expected(expected.item, one, (*position, index)) for index, one in enumerate(value)]
 
 
 def _is_scalar_of(expected: Expected, value: object) -> bool:
-    """Return whether the value is no list where a list is one of several possibilities."""
+    """Return whether a value that is not a list is accepted where a list is only one of several options."""
     if isinstance(value, str):
         return expected.accepts_text
     if isinstance(value, dict):
@@ -224,7 +229,7 @@ def _is_scalar_of(expected: Expected, value: object) -> bool:
 
 
 def _from_json(expected: Expected, text: str) -> object:
-    """Return the value of a text that is JSON for what is expected; else the text itself."""
+    """Return the value of JSON text if it fits the expected values, or else the text."""
     if excess(text.encode("utf-8", "surrogatepass")) is not None:
         return text
     try:
@@ -235,7 +240,7 @@ def _from_json(expected: Expected, text: str) -> object:
 
 
 def _fits(expected: Expected, value: object) -> bool:
-    """Whether a value is a list, an object, a number or a boolean that is expected, by itself or as a single item."""
+    """Return whether a list, object, number or boolean is expected, by itself or as a single item."""
     if isinstance(value, list):
         return expected.item is not None
     if isinstance(value, dict) and expected.is_object:
@@ -249,18 +254,18 @@ def _fits(expected: Expected, value: object) -> bool:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 @lru_cache(maxsize=4096)
-def name_meant(model: type[Given], written: str) -> str:
-    """Return the argument that a name means; the name itself if it means none."""
+def argument_name(model: type[Given], written: str) -> str:
+    """Return the argument that a name refers to, or the name itself if it refers to none."""
     fields = fields_of(model)
     if written in fields:
         return written
-    own = model.OTHER_NAMES.get(written)
-    if own is not None:
-        return own
+    mapped = model.OTHER_NAMES.get(written)
+    if mapped is not None:
+        return mapped
     for name in OTHER_NAMES.get(written, ()):
         if name in fields:
             return name
@@ -269,7 +274,7 @@ def name_meant(model: type[Given], written: str) -> str:
 
 
 def nearest(model: type[Given], written: str) -> str | None:
-    """Return the argument whose name is nearest to one that means none."""
+    """Return the argument with the most similar name, if any is similar enough."""
     by_small = {name.lower(): name for name in fields_of(model)}
     small = written.lower().replace("_", "").replace("-", "")
     longer = [name for name in by_small if name.startswith(small)]
@@ -277,10 +282,10 @@ def nearest(model: type[Given], written: str) -> str | None:
     return by_small[found[0]] if found else None
 
 
-def model_at(model: type[Given], place: Place) -> tuple[type[Given], Place]:
-    """Return the model of the object in which an argument is, and where that object is."""
-    found: tuple[type[Given], Place] = model, ()
-    for index, step in enumerate(place[:-1]):
+def model_at(model: type[Given], position: Position) -> tuple[type[Given], Position]:
+    """Return the model of the object that contains an argument, and the position of that object."""
+    found: tuple[type[Given], Position] = model, ()
+    for index, step in enumerate(position[:-1]):
         if isinstance(step, int):
             continue
         field = fields_of(found[0]).get(step)
@@ -288,7 +293,7 @@ def model_at(model: type[Given], place: Place) -> tuple[type[Given], Place]:
         inner = expected.model or (expected.item.model if expected.item is not None else None)
         if inner is None:
             break
-        found = inner, place[: index + 1]
+        found = inner, position[: index + 1]
     return found
 
 
@@ -301,7 +306,7 @@ def _names_files(model: type[Given]) -> bool:
 
 
 def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
-    """Return whether `path_from` may read a file among the arguments as another path."""
+    """Return whether `path_from` might read a file among the arguments as a different path."""
     if not _names_files(model):
         return False
     found = False
@@ -316,5 +321,5 @@ def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
 
 
 def path_reader(root: Path) -> Callable[[str], str]:
-    """Return the reader of the files of a workspace, which blocks for an unusual path alone."""
+    """Return a function that reads file arguments of a workspace. It blocks only for an unusual path."""
     return lambda given: path_from(given, root) if is_unusual(given) else given

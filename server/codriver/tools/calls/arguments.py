@@ -1,4 +1,4 @@
-"""The models of the arguments that callers give."""
+"""Models of the arguments that callers pass."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ Schema = dict[str, Any]
 
 
 UNLISTED: Final = "unlisted"
-"""The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
+"""Key in a model's schema that marks an argument as accepted but not listed, to keep the list short."""
 
 
 class Given(BaseModel):
-    """An object that a caller gives: camelCase outside, snake_case inside, nothing unknown, never changed."""
+    """An object passed by a caller: camelCase outside, snake_case inside, without unknown fields, and immutable."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
 
     FILES: ClassVar[frozenset[str]] = frozenset({"file_path", "file_paths", "paths", "directory"})
-    """The arguments that name files."""
+    """Arguments that name files."""
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Other names of these arguments, besides those of any tool: see `codriver.tools.calls.argument_reading`."""
+    """Additional names of these arguments. See `codriver.tools.calls.argument_reading`."""
 
 
 class Arguments(Given):
     """The arguments of a tool."""
 
     who: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """The caller, for `Call.who`. Every tool takes it; `evaluate_code` lists it and says so."""
+    """The caller, for `Call.who`. Every tool accepts it. Only `evaluate_code` lists it, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedArguments:
-    """Arguments of a feature for tools of the base: listed with theirs, and validated by a model of the feature."""
+    """Arguments that a feature adds to tools of the base. A model of the feature validates them."""
 
     tools: tuple[str, ...]
     model: type[Given]
 
 
-def unsaid_default(schema: Schema) -> None:
-    """Take the default out of an argument's schema: for `json_schema_extra` of one whose default needs no telling."""
+def without_default(schema: Schema) -> None:
+    """Remove the default from an argument's schema. For `json_schema_extra` of obvious defaults."""
     schema.pop("default", None)

@@ -1,4 +1,4 @@
-"""One call of a tool: who made it, the services that it may use, and the hooks of features into it."""
+"""One call of a tool: its caller, the services that it may use, and the hooks of features."""
 
 from __future__ import annotations
 
@@ -46,52 +46,53 @@ T = TypeVar("T")
 
 
 class LiveSettings(Protocol):
-    """The holder of the settings, which can change while the server runs."""
+    """The current settings, which can change while the server runs."""
 
     settings: Settings
-    """The settings now."""
+    """The current settings."""
     changed: anyio.Event
-    """Set at the next change of the settings; a new event then replaces this one."""
+    """Set when the settings change next. A new event then replaces this one."""
     withheld: tuple[str, ...]
-    """The settings in the workspace's files that do not count, as its user has not accepted them, a sentence each."""
+    """Sentences about settings of the workspace that are ignored because the user has not accepted them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """The hooks of all features into the tools of the base."""
+    """Hooks of all features into calls of the base's tools."""
 
     before: tuple[Callable[[Call, str, str | None], Awaitable[None]], ...] = ()
-    """Before a call of a tool that needs a REPL: connect to what the call may mean. It gets the tool's name and the key
-    of the session that the call names, if any, and may refuse by raising.
+    """Called before a tool that needs a REPL, to connect to REPLs that the call may refer to.
+
+    Receives the tool's name and the session key of the call, if any. May refuse the call by raising an error.
     """
     sessions: tuple[Callable[[Call, list[dict[str, object]]], Awaitable[list[dict[str, object]]]], ...] = ()
-    """Return the rows of `list_sessions`, with more fields and further rows."""
+    """Return the rows of `list_sessions` with additional fields and rows."""
     prepare: tuple[Callable[[Call, Repl | None], object | None], ...] = ()
-    """Before code or tests are sent to a REPL: return the extra of the request, None for none, or refuse by raising.
+    """Called before code or tests are sent to a REPL: return the extra of the request, or None, or refuse by raising.
 
-    Called only if the caller gave an argument that a feature added. The REPL is None for code that runs in a frame of
-    a failed test's process.
+    Called only if the caller passed an argument that a feature added. The REPL is None for code in a frame of a failed
+    test's process.
     """
     recorders: tuple[Callable[[Call], Mapping[str, Mapping[str, Any]]], ...] = ()
-    """Before tests run in a process of their own: the recorders of the run, with the options of each by its name."""
+    """Return the recorders of a test run in a separate process, with their options, by name."""
     complete: tuple[Callable[[Call, Answer, str], Awaitable[Answer]], ...] = ()
-    """Add to an answer about the evaluation or the run of this id."""
+    """Add to an answer about the evaluation or test run with this id."""
     hints: tuple[Callable[[Repl], str], ...] = ()
-    """What else helps when the same code or test fails a second time: a clause for the end of the hint, or nothing."""
+    """Return a clause that the hint about a repeated failure ends with, or an empty string."""
     failed: tuple[Callable[[Call, str], None], ...] = ()
-    """An answer about a run of tests of this id, some of which failed, is on its way to the caller."""
+    """Called when an answer about failed tests of this run is being sent."""
     sent: tuple[Callable[[Call, Repl, Session, Request], None], ...] = ()
-    """Code of the caller was accepted for a session: it waits there, or runs."""
+    """Called when code of the caller was accepted for a session, where it waits or runs."""
     notes: tuple[Callable[[Call, Evaluation], Awaitable[Sequence[str]]], ...] = ()
-    """Return notes for an answer about an evaluation. They follow those on its outcome."""
+    """Return notes for an answer about an evaluation. They follow those about its outcome."""
     edited: tuple[Callable[[Call, EditedFile], Awaitable[Sequence[str]]], ...] = ()
-    """A caller edited a file: return notes for the answer. An edit past Codriver has no texts."""
+    """Called when a caller edited a file: return notes for the answer. An edit outside of Codriver has no text."""
     started: tuple[Callable[[Call, Started], Awaitable[str]], ...] = ()
-    """A client started: return what its agent should know."""
+    """Called when a client has started: return what its agent should know."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """What `get_evaluation` reads for further values of `part`, by value."""
+    """Functions by which `get_evaluation` reads additional values of `part`."""
 
 
 NO_HOOKS = CallHooks()
@@ -103,7 +104,7 @@ class Started:
 
     who: str
     source: str
-    """The kind of start, in the client's word, such as `startup`, `resume` or `compact`."""
+    """How the session started, in the client's terms, such as `startup`, `resume` or `compact`."""
     wait_s: float
     """How long the client waits for the answer."""
 
@@ -117,57 +118,57 @@ class Services:
     workspace: Path
     log: OutputLog
     app_log: AppLog
-    """The events that applications tell by their seams."""
+    """Events that applications report through their seams."""
     transcripts: Transcripts
     repls: Repls
     tests: TestJobs
-    """The test runs that have a process of their own."""
+    """Test runs in separate processes."""
     recipe_of: Callable[[str], Recipe]
-    """Return the recipe by which a REPL of the settings would be started. Blocks."""
+    """Return the recipe for starting a REPL from the settings. Blocks."""
     may_run_files: Callable[[], bool]
-    """Whether the user has accepted the workspace, or started the server there. Blocks."""
+    """Return whether the user has accepted the workspace, or started the server in it. Blocks."""
     now: Callable[[], int]
-    """Epoch milliseconds."""
+    """Return the time in epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
-    """One row a connected client: its queue, its losses."""
+    """Return one row for each connected client: its queue and its losses."""
     query: Callable[[LogQuery], QueryAnswer]
-    """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `RefusedError`."""
+    """Answer a Datalog query. Blocks: `work` has threads for it. Raises `RefusedError`."""
     history: History
-    """The code evaluated in this workspace, over all runs of its servers."""
+    """Code evaluated in this workspace by all of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]
-    """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
+    """Return the entities of earlier servers in line order, and then the documents of the memory, by kind. Blocks."""
     editor: Editor
-    pictures: ImageFiles
-    """The files of pictures, for clients that hand on no images."""
+    image_files: ImageFiles
+    """Files of images, for clients that do not pass images to their model."""
     ledger: Ledger
-    """The ledger of the code that callers sent and the files that they wrote."""
+    """Records of the code that callers sent and the files that they wrote."""
     work: Work = field(default_factory=Work)
-    """The threads for blocking work, shared out between the clients."""
+    """Threads for blocking work, shared fairly between clients."""
     waits: Waits = field(default_factory=Waits)
-    """The standing queries."""
+    """Waiting queries."""
     durations: Durations = field(default_factory=Durations)
-    """The durations of the waits for evaluations."""
+    """How long calls wait for evaluations."""
     delivered: NoteRecords = field(default_factory=NoteRecords)
-    """Which notes each caller has had already."""
+    """Notes that each caller has received."""
     grants: InterpreterGrants | None = None
-    """The user's yes to the project's own interpreter, for the life of this server."""
+    """The user's permission to run the project's interpreter, for the life of this server."""
     remarks: Remarks | None = None
-    """The remarks on the workspace that were reported already."""
+    """Remarks about the workspace that have been reported."""
     hooks: CallHooks = NO_HOOKS
     """What features add to calls of these tools."""
     uses: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By tool the number of its calls, under `calls`, and of those with each argument, under the argument's name."""
+    """By tool, the number of its calls under `calls`, and of those that passed each argument under its name."""
     parts: dict[type[Any], Any] = field(default_factory=dict)
-    """The state of each feature, by its type."""
+    """State of each feature, by its type."""
 
     def part(self, kind: type[T]) -> T:
-        """Return the state that a feature keeps for the life of this server."""
+        """Return the state that a feature stores for the life of this server."""
         found: T = self.parts[kind]
         return found
 
 
-class Asker(Protocol):
-    """The asker of a question about the REPLs: a call, or the server itself for a client."""
+class ReplUser(Protocol):
+    """Something that uses REPLs on behalf of a client: a call, or the server itself."""
 
     @property
     def services(self) -> Services:
@@ -175,36 +176,36 @@ class Asker(Protocol):
 
     @property
     def client(self) -> str:
-        """Return the id of the client, for whom threads are taken."""
+        """Return the id of the client that the work is accounted to."""
 
     @property
     def state(self) -> State:
-        """Return the state now."""
+        """Return the current state."""
 
 
 @dataclass(frozen=True)
 class Onlooker:
-    """The server itself, which asks about the REPLs for a client."""
+    """The server itself, inspecting REPLs on behalf of a client."""
 
     services: Services
     client: str
 
     @property
     def state(self) -> State:
-        """Return the state now."""
+        """Return the current state."""
         return self.services.core.state
 
 
 class Lasting(Protocol):
-    """The follower of a call whose answer its client fetches later, so that the evaluation may take its time."""
+    """Follows a call whose answer its client fetches later, so that the evaluation may take its time."""
 
-    takes_input: bool
-    """Whether the client is asked for input by other means than the call's answer."""
+    accepts_input: bool
+    """Whether the client can be asked for input while the call waits."""
     is_detached: bool
-    """Whether nobody waits for the call any more, so that its end does not end the evaluation."""
+    """Whether nothing waits for the call any more, so that its end does not stop the evaluation."""
 
     def note(self, evaluation: Evaluation) -> None:
-        """Note that the call now waits for this evaluation."""
+        """Record that the call now waits for this evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,33 +216,33 @@ class Call:
     client: str
     client_name: str
     progress: Callable[[float, str], Awaitable[None]]
-    """Tell the caller, if it asked for progress: seconds since the call began, and words."""
+    """Report progress to a caller that requested it: seconds since the call started, and a message."""
     has_left: Callable[[], bool] = lambda: False
-    """Whether the client is gone, or on its way."""
+    """Return whether the client has disconnected, or is about to."""
     conversation: str = ""
-    """The client's own session that the call comes from, if named."""
+    """The client's session from which the call comes, if it has a name."""
     evaluations: list[str] = field(default_factory=list)
-    """The ids of the evaluations that the call started or describes, for its life."""
+    """Ids of the evaluations that the call started or describes."""
     added: Mapping[type, Any] | None = None
-    """The arguments that the caller gave and features added, by the features' models; None if there are none."""
+    """Arguments of the caller that features added, by the features' models. None if there are none."""
     lasting: ClassVar[Lasting | None] = None
-    """The follower, in a `LastingCall` alone: one field more would make every call dearer."""
+    """The follower. Only a `LastingCall` has one, because an extra field would make every call slower."""
 
     @property
     def state(self) -> State:
-        """Return the state now.
+        """Return the current state.
 
-        Code that runs for each evaluation takes it from `services.core`, which saves a call.
+        Code that runs for every evaluation reads it from `services.core`, which is faster.
         """
         return self.services.core.state
 
     def dispatch(self, *actions: Action, who: str | None = None) -> None:
-        """Dispatch for this client; `who`: the caller, for actions with that field."""
+        """Dispatch actions for this client. `who` is the caller, for actions with that field."""
         context: dict[str, object] = {"client": self.client}
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
     def wait_ms(self, given: int | None = None) -> int:
-        """Return how long this call waits, in ms: as given, else by the setting, else as long as its client does."""
+        """Return how long this call waits: as passed, or else by the setting, or else by the client's patience."""
         if given is not None:
             return given
         settings = self.services.live.settings
@@ -249,22 +250,23 @@ class Call:
         return settings.evaluate_timeout_ms if is_set else traits_of(self.client_name).wait_ms
 
     def who(self, given: str | None) -> str:
-        """The slug of the caller, without secrets: the one given, now or before, else made from the client's name.
+        """Return the redacted slug of the caller.
+
+        It is the name given now or earlier, or else one made from the client's name.
 
         Raises:
-            RefusedError: the given name is no slug, or a reserved one.
+            RefusedError: the given name is not a slug, or is reserved.
         """
         if given is None:
             known = caller_names.name_of(self.state, self.client, self.conversation, self.client_name)
             return known or client_slug(self.client_name) or "mcp-client"
-        # A client by which a person acts, and no other, is named after a human.
+        # Only clients that people use may be named "human".
         if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
             raise refused(
                 "bad-who",
                 f"{given!r} cannot be used as who",
-                hint="use a kebab-case slug that names you and nobody else, such as order-reviewer; "
-                "ui, api, blank and those who are no agents, human and jupyter, are reserved; leave it out to be named "
-                "after your client",
+                hint="Use a kebab-case slug for your task, such as order-reviewer. "
+                "ui, api, human, jupyter and an empty name are reserved. Omit it to use the name of your client.",
             )
         return self.services.log.without_secrets(given)
 
@@ -273,28 +275,31 @@ class Call:
         return replace(self, added=added)
 
     def addition(self, model: type[T]) -> T | None:
-        """Return the arguments that the caller gave among those of a feature's model."""
+        """Return the caller's arguments that belong to a feature's model, if any."""
         return None if self.added is None else self.added.get(model)
 
     def note_name(self, given: str) -> None:
-        """Remember the name that the caller gives, for its calls without one.
+        """Remember the caller's name for calls without one.
 
         Raises:
-            RefusedError: as `who` says.
+            RefusedError: see `who`.
         """
         who, formerly = self.who(given), self.who(None)
         if caller_names.name_of(self.state, self.client, self.conversation) != who:
             self.dispatch(CallerNamed(self.conversation, formerly, client_name=self.client_name), who=who)
 
-    def is_own(self, evaluation: Evaluation, who: str) -> bool:
-        """True of an evaluation of the caller `who`, which came over this connection under its name or none."""
+    def belongs_to(self, evaluation: Evaluation, who: str) -> bool:
+        """Return whether an evaluation belongs to the caller `who`.
+
+        That is an evaluation that came over this connection under that name or none.
+        """
         return caller_names.is_by_caller(self.state, self.client, who, (evaluation.client, evaluation.who))
 
 
 class LastingCall(Call):
-    """A call that may outlast its client's patience."""
+    """A call that may take longer than its client waits."""
 
-    lasting: Lasting  # type: ignore[misc]  # of each its own, where others have none
+    lasting: Lasting  # type: ignore[misc]  # an instance attribute, where other calls have a class attribute
 
     def __init__(self, lasting: Lasting, call: Call) -> None:
         super().__init__(

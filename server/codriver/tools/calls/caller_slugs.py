@@ -1,4 +1,4 @@
-"""The names of callers, as `who` gives them: slugs, made from a client's name where a caller gives none."""
+"""Names of callers: slugs given as `who`, or made from a client's name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def slug(text: str) -> str:
-    """Return `text` in kebab-case: lower-case letters and digits, single hyphens between."""
+    """Convert text to kebab-case: lower-case letters and digits, separated by single hyphens."""
     return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:60].strip("-")
 
 
 @lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
-    """The name of a client's callers that give none: a short one, or the client's own in kebab-case."""
+    """Return the name of a client's callers that give none: a short one, or the client's name in kebab-case."""
     return traits_of(client_name).who or slug(client_name)

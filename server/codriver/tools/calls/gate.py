@@ -1,7 +1,7 @@
-"""The gate: the tools on offer now, and a call through it to its one envelope, in which errors become answers.
+"""Decide which tools are available, and run a call of one so that errors become answers.
 
-Listing and calling ask the same question here, as clients cache lists. The closed list of all words for an answer's
-`reason` is here, those of an application's seam among them.
+Listing and calling use the same decision, because clients cache lists. The closed list of all values of `reason` is in
+this module, including those of an application's seam.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import Settings, spelled
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.argument_reading import (
-    Place,
-    Problem,
+    ArgumentError,
+    Position,
     Reader,
+    argument_name,
     fields_of,
     has_unusual_path,
     model_at,
-    name_meant,
     nearest,
     path_reader,
 )
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 G = TypeVar("G", bound=Given)
 
-LOOK_S = 0.02
+CHECK_INTERVAL_S = 0.02
 SHORT_WAIT_MS = 100
 SEARCH_S = 10.0
-"""The first search for REPLs takes a second at most, on a disk that answers."""
+"""Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 
 
 def switched_off_by(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
@@ -57,61 +57,64 @@ def switched_off_by(tool: str, name: str, settings: Settings, outcome: str = "")
         return refused(
             "switched-off",
             f"{tool} is switched off on this machine by {policy}{outcome}",
-            hint="only an administrator of this machine can switch it on, by that file",
+            hint="Only an administrator of this machine can switch it on in that file.",
         )
     return refused(
         "switched-off",
         f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
-        hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
+        hint=f"Only the user can switch it on with {setting} = true. `codriver config show` prints where it is set.",
     )
 
 
 async def await_languages(core: Core) -> None:
-    """Wait until the workspace's files were inspected: only then the useful tools are known."""
+    """Wait until the workspace's files have been inspected, because the listed tools depend on them."""
     with anyio.move_on_after(SEARCH_S):
         while core.state.languages_of_files is None:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
 
 
 async def await_search(core: Core) -> None:
-    """Wait until the first search for REPLs has finished: only then the usable tools are known."""
+    """Wait until the first search for REPLs has finished, because the usable tools depend on it."""
     with anyio.move_on_after(SEARCH_S):
         while core.state.lifecycle.is_searching:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
 
 
 async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float) -> RefusedError | None:
-    """The refusal of a tool that no connected REPL can serve, once the starting ones had `most_s` to connect."""
+    """Return the refusal of a tool that no connected REPL can serve after starting REPLs had `most_s` to connect."""
     with anyio.move_on_after(most_s):
         while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
             is_coming = any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values())
             if not (is_coming or core.state.lifecycle.has_unread_port_files):
                 break
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
     return obstacle
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
-    """Return the reason why `tool` cannot be used now; None for one that can."""
+    """Return why `tool` cannot be used now, or None if it can."""
     if obstacle := switched_off(tool, settings):
         return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
-        wanted = tool.needs[0]
+        capability = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
         message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
-        return CapabilityMissingError(wanted, _provider(wanted, state, settings), message=message)
+        return CapabilityMissingError(capability, _provider(capability, state, settings), message=message)
     return None
 
 
 def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedError | None:
-    """The refusal of a `tool` that is switched off; `by`: the act that would do the same, and did nothing."""
+    """Return the refusal of a tool that is switched off.
+
+    `by` names another call that would have had the same effect.
+    """
     if tool.setting is None or getattr(settings, tool.setting):
         return None
     return switched_off_by(by or tool.name, tool.setting, settings, ": nothing was written" if by else "")
 
 
 def check_may_edit(act: str, settings: Settings) -> None:
-    """Refuse an act that would write files of the workspace, where edits are switched off.
+    """Check that files of the workspace may be edited.
 
     Raises:
         RefusedError: edits are switched off.
@@ -125,14 +128,14 @@ def on_offer(
 ) -> tuple[Tool, ...]:
     """Return the tools to list now, in the given order: the usable ones, for the workspace's languages.
 
-    The tools of a REPL that is being restarted stay. A client that is not known to list again also gets the tools
-    that a REPL would make usable, as long as none is connected or one is still to come: it would never see them
-    otherwise. Until then a call of one is refused. A tool of another language still answers calls: the call may create
-    the first file of that language.
+    Tools of a REPL that is restarting remain listed. A client that does not list again also gets the tools that a REPL
+    would make usable, while none is connected or one is starting, because it would never see them otherwise. Calling
+    one of them is refused until then. Tools of another language still answer calls, which may create the first file of
+    that language.
     """
     languages, promised = state.languages(), state.promised()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
-    spoken = (tool if tool.elsewhere is None or LISP in languages else tool.elsewhere for tool in spoken)
+    spoken = (tool if tool.without_lisp is None or LISP in languages else tool.without_lisp for tool in spoken)
     repls = state.repls.values()
     are_known = any(repl.phase == "connected" for repl in repls) and not any(repl.is_coming for repl in repls)
 
@@ -140,7 +143,7 @@ def on_offer(
         obstacle = refusal(tool, state, settings)
         if not isinstance(obstacle, CapabilityMissingError):
             return obstacle is None
-        # An application is seldom there, and its tools are dear.
+        # Most REPLs have no application, and these tools take up much space in a list.
         return bool(promised.intersection(tool.needs)) or (
             not (lists_again or are_known) and obstacle.capability != "seam"
         )
@@ -149,7 +152,7 @@ def on_offer(
 
 
 def _provider(capability: str, state: State, settings: Settings) -> str:
-    """Return the way to a capability that no connected REPL has, in words."""
+    """Describe how to get a capability that no connected REPL has."""
     ways = {
         repl.profile.missing[capability]
         for repl in state.repls.values()
@@ -162,14 +165,14 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
         repl.key
         for repl in state.repls.values()
         if repl.is_coming
-        # A REPL that failed is started again, and may well fail again: the reason is told.
+        # A REPL that failed is started again and may fail again, so the reason is included.
         and not (repl.phase == "waiting" and repl.note)
         and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
     )
     if is_of_kernels and not coming:
         return f"a Jupyter kernel has it: {to_have_kernel(state)}"
     if coming:
-        return f"the REPL {coming} is starting: call again when list_sessions shows it connected"
+        return f"the REPL {coming} is starting: call again when list_sessions lists it as connected"
     gone = "; ".join(
         f"{repl.key}: {repl.note}"
         for repl in state.repls.values()
@@ -178,40 +181,42 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     if waiting := [repl.note for repl in state.repls.values() if repl.note and TRUST in repl.note]:
         return "; ".join(waiting)
     why = f" ({gone})" if gone else ""
-    start = "start one (its port file is found within a second)"
+    start = "start one, which is found by its port file within a second"
     if settings.repl or why:
         return f"no connected REPL has it{why}: {start}, or see status"
     return f"no connected REPL has it: {to_name_one(state)}, or {start}"
 
 
 def to_have_kernel(state: State, kernelspec: str = "") -> str:
-    """Return the words for adding a Jupyter kernel to this server, next to the REPLs that it has started."""
+    """Describe how to add a Jupyter kernel to the REPLs that this server starts."""
     started = [repl.origin.text for repl in state.repls.values() if repl.owned and not repl.is_stand_in]
-    wanted = ", ".join(f"'{words}'" for words in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
-    return f"put repl = [{wanted}] in codriver.toml and have the user run codriver trust: a running server starts it"
+    names = ", ".join(f"'{words}'" for words in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
+    return (
+        f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server then starts it"
+    )
 
 
 def to_name_one(state: State) -> str:
-    """Return the words for naming a REPL in the settings: the one that the files call for, else Python's."""
+    """Describe how to configure a REPL: the one suggested by the files, or else Python's."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
     trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
-    is_known = f", or have the user run `codriver init`, which has {repl} started" if state.repl_of_files else ""
-    return f"put repl = ['{repl}'] in codriver.toml{trusted}{is_known}" if repl else "name one as repl in codriver.toml"
+    is_known = f", or have the user run `codriver init`, which configures {repl}" if state.repl_of_files else ""
+    return f"set repl = ['{repl}'] in codriver.toml{trusted}{is_known}" if repl else "set repl in codriver.toml"
 
 
 logger = logging.getLogger(__name__)
 
 
 async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """The answer of the tool, if it can be used now. For any tool, its caller's name has to be valid.
+    """Return the answer of the tool. The caller's name has to be valid for any tool.
 
     Raises:
-        RefusedError: the tool cannot be used now, or refuses.
+        RefusedError: the tool cannot be used now, or refuses the call.
     """
     core = call.services.core
     if tool.needs and core.state.lifecycle.is_searching:
         await await_search(core)
-    if tool.added and not tool.own_names.issuperset(arguments):
+    if tool.added and not tool.base_arguments.issuperset(arguments):
         call, arguments = with_added(tool, call, arguments)
     given = None
     if tool.needs and call.services.hooks.before and not switched_off(tool, call.services.live.settings):
@@ -221,23 +226,23 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
     if obstacle is not None:
         given = given or await parsed(tool, call, arguments)
-        began = anyio.current_time()
+        started = anyio.current_time()
         most_ms = call.wait_ms(getattr(given, "timeout_ms", None))
         obstacle = await await_start(tool, core, call.services.live.settings, most_ms / 1000)
-        waited_ms = round((anyio.current_time() - began) * 1000)
+        waited_ms = round((anyio.current_time() - started) * 1000)
     if obstacle is not None:
         raise obstacle
     given = given or await parsed(tool, call, arguments)
     if given.who is not None:
         call.note_name(given.who)
     if waited_ms > SHORT_WAIT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
-        # The caller's limit is that of the whole call.
+        # The caller's time limit applies to the whole call.
         given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, SHORT_WAIT_MS)})
     return await tool.run(call, given)
 
 
 async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """Return the tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
+    """Return the tool's answer with the usual fields, even for errors. Only a cancelled call has no answer."""
     try:
         given = await run(tool, call, arguments)
         if given.is_bare:
@@ -255,18 +260,20 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
         fields |= await _unrecorded(call)
     except ReplDisconnectedError as error:
-        hint = "it is tried again by itself: look at list_sessions, and check what was done before you repeat it"
+        hint = (
+            "Codriver reconnects automatically. See list_sessions, and check what was done before you repeat the call."
+        )
         fields = {"reason": "repl-disconnected", "message": str(error), "hint": hint}
     except Exception as error:
         logger.exception("the tool %s failed", tool.name)
         message = f"{tool.name} failed inside codriver: {type(error).__name__}"
-        hint = "this is a fault of codriver: server_health counts it, and the server's log has the details"
+        hint = "This is a bug in codriver. server_health counts it, and the server's log has the details."
         fields = {"reason": "internal-error", "message": message, "hint": hint}
     return Answer({"ok": False, **fields}, ok=False)
 
 
 async def _unrecorded(call: Call) -> dict[str, object]:
-    """The field that says that code of this call's evaluations is not in the history's file; none if it is."""
+    """Return the field saying that code of this call is not in the history file, or nothing if it is."""
     history = call.services.history
     if history.is_recorded(call.evaluations) or await history.await_recorded(call.evaluations):
         return {}
@@ -274,26 +281,28 @@ async def _unrecorded(call: Call) -> dict[str, object]:
 
 
 def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
-    """Return the call with the arguments that features add to the tool, validated, and the tool's own arguments.
+    """Return the call with validated arguments that features added, and the remaining arguments of the tool.
 
     Raises:
-        RefusedError: an added argument does not fit.
+        RefusedError: an added argument is invalid.
     """
     added: dict[type, Any] = {}
-    own = dict(arguments)
+    of_tool = dict(arguments)
     for model in tool.added:
         fields = fields_of(model)
-        given = {name: own.pop(name) for name in arguments if name_meant(model, name) in fields and name in own}
+        given = {
+            name: of_tool.pop(name) for name in arguments if argument_name(model, name) in fields and name in of_tool
+        }
         if given:
             added[model] = _validated(tool, model, given, str)
-    return (call.with_added(added), own) if added else (call, arguments)
+    return (call.with_added(added), of_tool) if added else (call, arguments)
 
 
 async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:
-    """Return the arguments as the tool's own type, their files read as those of the workspace.
+    """Return the arguments as the tool's own type, with file arguments resolved in the workspace.
 
     Raises:
-        RefusedError: as `parse` says.
+        RefusedError: see `parse`.
     """
     if not has_unusual_path(tool.arguments, arguments):
         return parse(tool, arguments)
@@ -305,7 +314,7 @@ def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> A
     """Return the arguments as the tool's own type.
 
     Raises:
-        RefusedError: the arguments do not fit; every problem is reported by argument.
+        RefusedError: an argument is invalid. Every error is reported by argument.
     """
     return _validated(tool, tool.arguments, arguments, path_of)
 
@@ -313,37 +322,35 @@ def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> A
 def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[str], str]) -> G:
     reader = Reader(path_of)
     read = reader.read(model, arguments)
-    if reader.problems:
-        raise _bad_arguments(tool, reader.problems)
+    if reader.errors:
+        raise _bad_arguments(tool, reader.errors)
     try:
         return model.model_validate(read)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        raise _bad_arguments(tool, [_problem(tool, one["loc"], one["type"], one["msg"]) for one in found]) from error
+        raise _bad_arguments(tool, [_error(tool, one["loc"], one["type"], one["msg"]) for one in found]) from error
 
 
-def _problem(tool: Tool, place: Place, kind: str, message: str) -> Problem:
+def _error(tool: Tool, position: Position, kind: str, message: str) -> ArgumentError:
     if kind == "extra_forbidden":
-        model, _ = model_at(tool.arguments, place)
-        models = (model, *tool.added) if len(place) == 1 else (model,)
-        near = next(filter(None, (nearest(one, str(place[-1])) for one in models)), None)
-        return Problem(place, "there is no such argument" + (f": is {near} meant?" if near else ""))
-    if kind == "too_short" and place and isinstance(place[-1], str):
-        return Problem((*place, 0), "the list is empty: give at least one")
-    return Problem(place, message.removeprefix("Value error, "))
+        model, _ = model_at(tool.arguments, position)
+        models = (model, *tool.added) if len(position) == 1 else (model,)
+        near = next(filter(None, (nearest(one, str(position[-1])) for one in models)), None)
+        return ArgumentError(position, "there is no such argument" + (f"; did you mean {near}?" if near else ""))
+    if kind == "too_short" and position and isinstance(position[-1], str):
+        return ArgumentError((*position, 0), "the list is empty: pass at least one item")
+    return ArgumentError(position, message.removeprefix("Value error, "))
 
 
-def _bad_arguments(tool: Tool, problems: list[Problem]) -> RefusedError:
-    """Return the refusal that names each problem, and every argument that can be given where there is one."""
+def _bad_arguments(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
+    """Return the refusal that describes each error, and lists the possible arguments for unknown ones."""
     known: dict[str, list[str]] = {}
-    for problem in problems:
-        model, place = model_at(tool.arguments, problem.place)
-        words = f"each of {'.'.join(map(str, place))} takes" if place else f"the arguments of {tool.name} are:"
-        added = () if place else [name for one in tool.added for name in fields_of(one)]
+    for error in errors:
+        model, position = model_at(tool.arguments, error.position)
+        words = f"each of {'.'.join(map(str, position))} accepts" if position else f"the arguments of {tool.name} are:"
+        added = () if position else [name for one in tool.added for name in fields_of(one)]
         known[words] = [*fields_of(model), *added]
-    rows = [
-        {"argument": ".".join(map(str, problem.place)) or "arguments", "problem": problem.text} for problem in problems
-    ]
+    rows = [{"argument": ".".join(map(str, error.position)) or "arguments", "problem": error.text} for error in errors]
     lines = "; ".join(f"{row['argument']}: {row['problem']}" for row in rows)
     return refused(
         "bad-arguments",
@@ -379,7 +386,7 @@ SEAM_REASONS: Final = frozenset(
         "not-enabled",
     }
 )
-"""The closed list: every word by which a seam refuses."""
+"""All values of `reason` with which a seam refuses."""
 
 REASONS: Final = frozenset(get_args(Reason)) | SEAM_REASONS
-"""The closed list: every word that an answer's `reason` can be."""
+"""All values that an answer's `reason` can have."""

@@ -1,4 +1,4 @@
-"""What features do around calls of the base's tools: see `CallHooks`."""
+"""Apply the hooks of features to calls of the base's tools. See `CallHooks`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def merged(every: tuple[CallHooks, ...]) -> CallHooks:
-    """Return the hooks of several features as one, in their order."""
+    """Combine the hooks of several features, in order."""
     return CallHooks(
         before=tuple(one for hooks in every for one in hooks.before),
         sessions=tuple(one for hooks in every for one in hooks.sessions),
@@ -34,10 +34,10 @@ def merged(every: tuple[CallHooks, ...]) -> CallHooks:
 
 
 def extras_of(call: Call, repl: Repl | None) -> tuple[Any, ...]:
-    """Return what features add to a request of this call; most calls add nothing.
+    """Return what features add to a request of this call. Most calls add nothing.
 
     Raises:
-        RefusedError: the REPL cannot do what an added argument requests.
+        RefusedError: the REPL does not support an added argument.
     """
     if not call.added:
         return ()
@@ -46,24 +46,24 @@ def extras_of(call: Call, repl: Repl | None) -> tuple[Any, ...]:
 
 
 async def completed(call: Call, answer: Answer, evaluation: str) -> Answer:
-    """Return an answer about an evaluation with what features add to it."""
+    """Return an answer about an evaluation with the additions of features."""
     for complete in call.services.hooks.complete:
         answer = await complete(call, answer, evaluation)
     return answer
 
 
 async def notes_of_edits(call: Call, edited: Iterable[EditedFile]) -> list[str]:
-    """Return what features note about edits of files."""
+    """Return the notes of features about edits of files."""
     return [note for file in edited for hook in call.services.hooks.edited for note in await hook(call, file)]
 
 
 async def introduction(call: Call, start: Started) -> str:
-    """Return what features tell the agent of a client that has started."""
+    """Return what features report to the agent of a client that has started."""
     return "\n".join(filter(None, [await hook(call, start) for hook in call.services.hooks.started]))
 
 
 def notify_of_failures(call: Call, job: str, handed_out: Callable[[], None] | None) -> None:
-    """Call `handed_out`, then notify features that an answer about this run of tests is on its way."""
+    """Call `handed_out`, and notify features that an answer about this run's failed tests is being sent."""
     if handed_out is not None:
         handed_out()
     for failed in call.services.hooks.failed:

@@ -1,4 +1,4 @@
-"""IPython's commands and magics, which plain Python cannot read, with Python's equivalents."""
+"""Recognise IPython's commands and magics, which plain Python cannot parse, and suggest equivalents."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ MAGICS: Mapping[str, str] = MappingProxyType({
     "%cd": "os.chdir(...)", "%pwd": "os.getcwd()", "%pip": "subprocess.run([sys.executable, '-m', 'pip', ...])",
     "%load_ext": "import", "%who": "dir()", "%env": "os.environ", "%matplotlib": "nothing: figures need no setting",
 })  # fmt: skip
-"""Python's own equivalents of IPython's magics."""
+"""Python's equivalents of IPython's magics."""
 _ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
-"""The beginning of a line that keeps the result of one of IPython's commands."""
+"""Start of a line that assigns the result of one of IPython's commands."""
 
 
-def pythons_way(line: str) -> str | None:
-    """Return Python's equivalent of a line that cannot be read, if it has IPython's syntax; else None."""
+def python_equivalent(line: str) -> str | None:
+    """Return Python's equivalent of a line with IPython's syntax, or None for any other line."""
     text = line.strip()
-    keeps = ""
+    capture_arguments = ""
     if assigned := _ASSIGNED.match(text):
-        text, keeps = text[assigned.end() :], ", capture_output=True, text=True"
+        text, capture_arguments = text[assigned.end() :], ", capture_output=True, text=True"
     if text.startswith("!"):
-        return f"!command is IPython's: call subprocess.run({text[1:].strip()!r}, shell=True, check=True{keeps})"
+        command = text[1:].strip()
+        return (
+            f"!command is IPython syntax: call subprocess.run({command!r}, shell=True, check=True{capture_arguments})"
+        )
     if text.startswith("%"):
         magic = "%" + text.lstrip("%").partition(" ")[0]
-        return f"{magic} is a magic of IPython: use {MAGICS.get(magic, 'plain Python')}"
+        return f"{magic} is an IPython magic: use {MAGICS.get(magic, 'plain Python')}"
     return None

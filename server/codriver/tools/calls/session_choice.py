@@ -1,4 +1,4 @@
-"""Choice of the session that a call means: the one it names, otherwise one by a fixed order of rules."""
+"""Choose the session for a call: the one that it names, or else one according to a list of rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.calls.gate import LOOK_S, to_name_one
+from codriver.tools.calls.gate import CHECK_INTERVAL_S, to_name_one
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 
 MOST_IN_BACKGROUND: Final = 8
-"""Evaluations of a client in the background: each has a thread, and takes its share of the interpreter."""
+"""Maximum number of a client's evaluations in the background. Each one has a thread and slows the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A session, and its REPL."""
+    """A session and its REPL."""
 
     repl: Repl
     session: Session
     lane: Lane | None = None
-    """The caller's lane, if it is not the session: the REPL is not connected yet, or has no lane left."""
-    beside: tuple[str, ...] = ()
-    """The keys of the other REPLs that a call could mean."""
-    gave_way: tuple[str, ...] = ()
-    """The keys of the stand-ins that gave way to this REPL."""
+    """The caller's lane if it is not the session, because the REPL is not connected yet or has no free lane."""
+    alternatives: tuple[str, ...] = ()
+    """Keys of the other REPLs that the call could refer to."""
+    displaced: tuple[str, ...] = ()
+    """Keys of the stand-ins that this REPL replaces."""
     reason: str = ""
-    """Why this REPL was chosen for a call that named none: see `preferred`."""
+    """Why this REPL was chosen for a call that named none. See `preferred`."""
 
     @property
     def key(self) -> str:
@@ -52,105 +52,110 @@ class Target:
 
 
 def _no_repl(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
-    """There is no REPL at all."""
+    """Return the refusal of a call when there is no REPL."""
     found = [repl.key for repl in repls if repl.origin.is_discovered_only and repl.phase == "connected"]
     waiting = [repl for repl in repls if repl.key not in found]
     tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
     return refused(
         "no-repl",
-        "no REPL is connected" + (f"; known but not reached: {tried}" if tried else ""),
-        hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
+        "no REPL is connected" + (f"; these could not be reached: {tried}" if tried else ""),
+        hint=f"To use a kernel that somebody else started, pass replSessionKey {' or '.join(found)}."
         if found
-        else "start an nREPL in the workspace (it is found by its port file within a second), "
-        f"or {to_name_one}, which a running server reads at once",
+        else "Start an nREPL in the workspace, which is found by its port file within a second, "
+        f"or {to_name_one}, which a running server reads at once.",
     )
 
 
 def _ambiguous(repls: Sequence[Repl]) -> RefusedError:
-    """More than one session could be meant."""
+    """Return the refusal of a call that could refer to several sessions."""
     keys = [repl.key for repl in repls]
-    shown = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
+    descriptions = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
     return refused(
         "ambiguous-session",
         f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
-        hint=f"call again with replSessionKey set to one of: {', '.join(shown)}",
+        hint=f"Call again with replSessionKey set to one of: {', '.join(descriptions)}.",
         details={"sessions": list(keys), "count": len(keys)},
     )
 
 
 def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
-    """Return the named session does not exist."""
+    """Return the refusal of a call that names a session that does not exist."""
     return refused(
         "unknown-session",
         f"there is no REPL session {given!r}",
-        hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see status",
+        hint=f"The sessions are {', '.join(keys)}." if keys else "No REPL is connected. See status.",
         details={"sessions": list(keys), "count": len(keys)},
     )
 
 
 def repl_stopped(repl: Repl) -> RefusedError:
-    """Return the REPL was given up."""
+    """Return the refusal of a call for a REPL that has failed to start."""
     return refused(
         "repl-stopped",
         f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
-        hint="call restart_repl if it is a process that codriver starts; else start the REPL itself",
+        hint="Call restart_repl if codriver started it. Otherwise start the REPL itself.",
     )
 
 
 def _other_tree(target: Target, tree: str) -> RefusedError:
-    """Return the REPL that a port file led to runs in another working tree of the workspace's repository."""
+    """Return the refusal to evaluate in a REPL of another working tree that was found by a port file."""
     return refused(
         "other-worktree",
         f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
-        "another one of the same repository, so the code it has loaded is not this one's",
-        hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
-        f"port file {target.repl.origin.text} if it is left over",
+        "another one of the same repository, whose code may differ",
+        hint=f"To use it anyway, pass replSessionKey {target.key}. Otherwise start a REPL in this workspace, and "
+        f"delete the port file {target.repl.origin.text} if it is stale.",
         details={"sessionKey": target.key},
     )
 
 
 def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
-    """Return the session that `key` names, otherwise the one that `resolve` chooses for this caller.
+    """Return the session that `key` names, or else the one that `resolve` chooses for this caller.
 
-    `file`: the path of the file to be loaded or run there; a session of another language is not meant.
+    `file` is the path of a file to load or run. Sessions of other languages are not considered for it.
 
     Raises:
-        RefusedError: as `resolve` says.
+        RefusedError: see `resolve`.
     """
     dialects = dialects_by_suffix().get(Path(file).suffix, ()) if file else ()
     return resolve(call.services.core.state, key, used=used_repls(call, who), dialects=dialects)
 
 
 def used_repls(call: Call, who: str) -> tuple[str, ...]:
-    """Return the ids of the REPLs that the caller `who` has evaluated in, the last used one last."""
+    """Return the ids of the REPLs in which the caller `who` has evaluated code, the most recent one last."""
     state = call.services.core.state
     return recent_repls.recent_repls_of(state, call.client, who) if len(state.repls) > 1 else ()
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """Return the note, given once per caller, on which session was chosen where several could be meant."""
-    if not target.beside and not target.gave_way:
+    """Return a note about the chosen session if the call could refer to several, once for each caller."""
+    if not target.alternatives and not target.displaced:
         return ()
-    others = f"replSessionKey names another: {', '.join(target.beside)}"
+    others = f"replSessionKey selects another: {', '.join(target.alternatives)}"
     note = f"in {target.repl.key}, {target.reason}; {others}"
-    if target.gave_way:
-        others = f"{', '.join(target.gave_way)} gave way; replSessionKey names that"
-        note = f"in {target.repl.key}, the project's own REPL, to which {others}"
+    if target.displaced:
+        others = f"{', '.join(target.displaced)} gave way; replSessionKey selects that"
+        note = f"in {target.repl.key}, the project's REPL, to which {others}"
     is_new = call.services.delivered.repls.is_new(evaluation, f"in {target.repl.key}; {others}")
     return (note,) if is_new else ()
 
 
 def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Repl], str]:
-    """Return the REPLs that a call which names none can mean, and why. More than one: the call has to name one.
+    """Return the REPLs that a call without a session key can refer to, and the reason.
+
+    If there are several, it must name one.
 
     The first of these rules that applies decides:
+        1. There is only one REPL.
 
-    1. There is only one REPL.
-    2. The REPL that the caller used last. `used`: the ids of those it used, the last one last.
-    3. The running application; several applications are told apart by name only. The processes of one program count as
-       one application, and the first is meant.
+    2. The REPL that the caller used last. `used` has the ids of those it used, the most recent one last.
+
+    3. The running application. Several applications are distinguished only by name. The processes of one program count
+    as one application, represented by the first.
+
     4. The REPLs of the project: those that were found, named or configured.
-    5. The REPL that Codriver started unasked.
+
+    5. The REPL that Codriver started by itself.
     """
     if len(repls) == 1:
         return list(repls), "the only REPL"
@@ -166,7 +171,7 @@ def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Rep
 
 
 def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
-    """Return the REPLs, of those in processes of one program only the first by its key."""
+    """Return the REPLs, but for each program with several processes only the first one by key."""
     first: dict[str, Repl] = {}
     for repl in sorted(repls, key=lambda one: one.key):
         first.setdefault(repl.origin.text if repl.origin.kind == "program" else repl.id, repl)
@@ -181,18 +186,17 @@ def resolve(
     used: Sequence[str] = (),
     dialects: Collection[str] = (),
 ) -> Target:
-    """Return the session that `key` names, otherwise the main session of the REPL that `preferred` names.
+    """Return the session that `key` names, or else the main session of the REPL that `preferred` names.
 
-    A key goes before the aliases of other sessions.
+    A key has priority over aliases of other sessions. A session that is closing counts only if it `may_leave`. `used`
+    has the ids of the REPLs that the caller used, the most recent one last. REPLs that speak one of the `dialects` are
+    preferred.
 
-    A session that is leaving counts only if it `may_leave`. `used`: the ids of the REPLs that the caller used, the last
-    one last. Of several REPLs those that speak one of the `dialects` are meant, if there are any.
-
-    Not considered: REPLs that were never reached, such as one behind a stale port file; kernels that somebody else
-    started, which are used by name only; and a stand-in, once the project's own REPL is connected.
+    Not considered are REPLs that were never reached, such as one with a stale port file, kernels that somebody else
+    started, which have to be named, and stand-ins while the project's own REPL is connected.
 
     Raises:
-        RefusedError: there is no session (of that name), there are several, or the REPL was given up.
+        RefusedError: the session does not exist, there are several, or its REPL has failed.
     """
     if key is None:
         repls = state.repls.values()
@@ -206,14 +210,14 @@ def resolve(
         if not reachable:
             raise _no_repl(tuple(repls), to_name_one(state))
         candidates = [repl for repl in reachable if repl.dialect in dialects] or reachable
-        gave_way = tuple([repl.key for repl in candidates if _gives_way(repl, candidates)])
-        candidates = [repl for repl in candidates if repl.key not in gave_way]
+        displaced = tuple([repl.key for repl in candidates if _gives_way(repl, candidates)])
+        candidates = [repl for repl in candidates if repl.key not in displaced]
         best, reason = preferred(candidates, used)
         if len(best) > 1:
             raise _ambiguous(best)
         repl = best[0]
-        beside = tuple([other.key for other in candidates if other is not repl])
-        return Target(repl, repl.sessions[MAIN_SESSION], beside=beside, gave_way=gave_way, reason=reason)
+        alternatives = tuple([other.key for other in candidates if other is not repl])
+        return Target(repl, repl.sessions[MAIN_SESSION], alternatives=alternatives, displaced=displaced, reason=reason)
     for repl in state.repls.values():
         for session in repl.sessions.values():
             if repl.session_key(session.name) == key and (may_leave or not session.is_leaving):
@@ -232,7 +236,10 @@ def _named_sessions(state: State) -> list[str]:
 
 
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
-    """True if a REPL stands in for a connected one: Python in place of Lisp for any, else for one of its dialect."""
+    """Return whether a connected REPL replaces this stand-in.
+
+    Python in place of a Lisp gives way to any other REPL, and others to one of their dialect.
+    """
     return repl.is_stand_in and any(
         other.phase == "connected"
         and not other.is_stand_in
@@ -242,11 +249,13 @@ def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
     )
 
 
-def own(call: Call, key: str | None, who: str) -> Target:
-    """The session that `key` names; without a key, the used lane of `who` in the only REPL, else the shared one.
+def session_in_use(call: Call, key: str | None, who: str) -> Target:
+    """Return the session that `key` names, or else the session that the caller uses.
+
+    Without a key, that is the caller's lane in the only REPL if it is in use, or else the shared session.
 
     Raises:
-        RefusedError: as `resolve` says.
+        RefusedError: see `resolve`.
     """
     target = chosen(call, key, who)
     if key is not None or not target.repl.gives_lanes:
@@ -256,16 +265,16 @@ def own(call: Call, key: str | None, who: str) -> Target:
     return Target(target.repl, found) if found is not None and found.is_used else target
 
 
-def session_field(target: Target, asked: str | None) -> dict[str, object]:
-    """The `sessionKey` of an answer; left out for the caller's own lane if the call `asked` for no session."""
-    return {} if asked is None and target.session.lane is not None else {"sessionKey": target.key}
+def session_field(target: Target, key: str | None) -> dict[str, object]:
+    """Return the `sessionKey` of an answer, which is omitted for the caller's lane if the call passed no key."""
+    return {} if key is None and target.session.lane is not None else {"sessionKey": target.key}
 
 
 def in_lane(call: Call, target: Target, who: str) -> Target:
-    """The session for a `who` that named none: the caller's lane in the REPL of `target`, made if need be.
+    """Return the caller's lane in the REPL of `target`, creating it if necessary.
 
-    The result is `target` for a REPL without lanes, or without a free one. A REPL on its way gives the lane when it is
-    there.
+    The result is `target` for a REPL without lanes or without a free one. A REPL that is starting provides the lane
+    when it is ready.
     """
     repl = target.repl
     if repl.profile is not None and not repl.gives_lanes:
@@ -285,31 +294,31 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
 
 def _lane(call: Call, who: str) -> Lane | None:
-    """Return the lane of a caller, in whichever REPL; None for a caller in the session that all share."""
+    """Return the lane of a caller in any REPL, or None for a caller in the shared session."""
     if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(COMMAND_NAME_PREFIX):
         return None
     return Lane(call.client_name, who, call.conversation)
 
 
 def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
-    """Refuse to evaluate in a REPL of another working tree, until this caller has named the REPL, and so means it.
+    """Refuse to evaluate in a REPL of another working tree unless this caller has named the REPL.
 
     Raises:
-        RefusedError: the REPL is such a one, and was not named since its connection.
+        RefusedError: the REPL belongs to another working tree, and was not named since it connected.
     """
     repl, tree = target.repl, target.repl.other_tree
     if tree is None or named is not None:
         return
     known = [one for one in call.state.evaluations.values() if (one.repl, one.generation) == (repl.id, repl.generation)]
-    if not any(call.is_own(one, who) for one in known):
+    if not any(call.belongs_to(one, who) for one in known):
         raise _other_tree(target, tree)
 
 
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str] = ()) -> Repl | str | None:
-    """Return the connected REPL that serves a file; None if none does; a sentence if that is not clear.
+    """Return the connected REPL that serves a file, or None, or a sentence if it is ambiguous.
 
-    Of the REPLs that speak the file's likeliest dialect the one whose project is nearest to the file serves it; of
-    several alike the one that `preferred` names. `used`: as there.
+    Among the REPLs of the file's most likely dialect, the one whose project is nearest to the file serves it, and among
+    equals the one that `preferred` names. See there for `used`.
     """
     dialects = dialects_by_suffix().get(file.suffix, ())
     speaking = [
@@ -319,8 +328,8 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
     ]
     able = [repl for repl in speaking if repl.other_tree is None]
     if not able:
-        there = next(iter(speaking), None)
-        return f"{there.key} runs in another working tree" if there else None
+        in_other_tree = next(iter(speaking), None)
+        return f"{in_other_tree.key} runs in another working tree" if in_other_tree else None
 
     def distance(repl: Repl) -> tuple[int, int]:
         home = _home(repl, workspace)
@@ -331,40 +340,40 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
     best, _ = preferred([repl for repl in able if distance(repl) == nearest], used)
     if len(best) == 1:
         return best[0]
-    return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike: name one with replSessionKey"
+    return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
 
 
 def serving(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
-    """Return the REPL that serves a file for a caller: the one that `key` names, otherwise as `server_of` says.
+    """Return the REPL that serves a file for a caller: the one that `key` names, or else the one of `server_of`.
 
     Raises:
-        RefusedError: there is no session of that key, or its REPL was given up.
+        RefusedError: there is no session with that key, or its REPL has failed.
     """
     if key is None:
         return server_of(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
     repl = resolve(call.state, key).repl
     if repl.dialect not in dialects_by_suffix().get(file.suffix, ()):
         return f"{repl.key} does not load files of this language"
-    return repl if repl.phase == "connected" else f"{repl.key} is not connected now"
+    return repl if repl.phase == "connected" else f"{repl.key} is not connected"
 
 
 async def await_server(call: Call, file: Path, wait_s: float) -> None:
-    """Wait for a REPL on its way that may serve a file, as an evaluation does, if no other serves the file."""
+    """Wait for a starting REPL that may serve a file, if no other REPL serves it."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     with anyio.move_on_after(wait_s):
         while server_of(file, call.state.repls.values(), call.services.workspace) is None:
             if not any(repl.is_coming and repl.dialect in dialects for repl in call.state.repls.values()):
                 return
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
 
 
 def _home(repl: Repl, workspace: Path) -> Path:
-    """Return the directory of the project that a REPL was started in, if known."""
+    """Return the directory of the project in which a REPL was started, if known."""
     if repl.profile is not None and repl.profile.project_root:
         return Path(repl.profile.project_root)
     if repl.origin.kind == "port-file":
-        folder = Path(repl.origin.text).parent
-        return folder.parent if folder.name.startswith(".") else folder
+        directory = Path(repl.origin.text).parent
+        return directory.parent if directory.name.startswith(".") else directory
     return workspace
 
 
@@ -372,7 +381,7 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     """Return the session of an evaluation.
 
     Raises:
-        RefusedError: the session, or its REPL, is gone.
+        RefusedError: the session or its REPL no longer exists.
     """
     repl = state.repls.get(evaluation.repl)
     if repl is None or evaluation.session not in repl.sessions:
@@ -381,66 +390,66 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
 
 
 async def isolated(call: Call, target: Target, who: str) -> Target:
-    """The session of `who` and this client beside `target`, opened if missing. It ends with the client.
+    """Return the isolated session of `who` and this client, opening it if necessary. It closes with the client.
 
     Raises:
-        CapabilityMissingError: this REPL keeps nothing apart, or is not connected yet.
-        ReplDisconnectedError: the REPL was lost meanwhile.
+        CapabilityMissingError: this REPL cannot isolate code, or is not connected yet.
+        ReplDisconnectedError: the connection to the REPL was lost.
     """
     repl = target.repl
     if repl.profile is None:
-        raise CapabilityMissingError("sessions", f"the REPL {repl.key} is not connected yet: call again when it is")
+        raise CapabilityMissingError("sessions", f"the REPL {repl.key} is not connected yet: call again later")
     if repl.profile.isolation == "none":
         raise CapabilityMissingError(
-            "sessions", f"the REPL {repl.key} keeps nothing apart: evaluate without isolate, in a namespace of your own"
+            "sessions", f"the REPL {repl.key} cannot isolate code: evaluate without isolate, in a namespace of your own"
         )
     while True:
-        repl = _still_there(call, repl)
-        asked = (one for one in repl.sessions.values() if one.lane is None)
-        apart = next((one for one in asked if (one.who, one.client) == (who, call.client)), None)
+        repl = _check_connected(call, repl)
+        shared = (one for one in repl.sessions.values() if one.lane is None)
+        apart = next((one for one in shared if (one.who, one.client) == (who, call.client)), None)
         if apart is not None:
             return Target(repl, apart)
         name = free_name(who, repl.sessions)
         await call.services.repls.adapter(repl.id).open_session(name)
-        # Another caller may have taken the name meanwhile: then the next one is tried.
-        if name not in _still_there(call, repl).sessions:
+        # If another caller claims the name in the meantime, the next one is tried.
+        if name not in _check_connected(call, repl).sessions:
             call.dispatch(SessionOpened(repl.id, name), who=who)
 
 
 async def in_background(call: Call, target: Target, who: str, wait_s: float) -> Target:
-    """The session, for this one evaluation, in which `who` runs code beside the running code of `target`'s REPL.
+    """Return a session for one evaluation of `who` in parallel with other code of `target`'s REPL.
 
-    A REPL on its way is waited for.
+    A REPL that is starting is waited for.
 
     Raises:
         CapabilityMissingError: this REPL runs one evaluation at a time, or is not connected yet.
-        RefusedError: the client has as many such evaluations as it may have.
+        RefusedError: the client has reached its limit of such evaluations.
     """
     repl = target.repl
     with anyio.move_on_after(wait_s):
         while repl.profile is None and repl.is_coming:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
             repl = call.state.repls.get(repl.id, repl)
     if repl.profile is None:
-        raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet: call again when it is")
+        raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet: call again later")
     if not repl.profile.runs_concurrently:
         raise CapabilityMissingError(
-            "background", f"the REPL {repl.key} runs one evaluation at a time: leave background out, and it queues"
+            "background", f"the REPL {repl.key} runs one evaluation at a time: omit background, and the code is queued"
         )
-    own = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
-    if len(own) >= MOST_IN_BACKGROUND:
+    background = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
+    if len(background) >= MOST_IN_BACKGROUND:
         raise refused(
             "too-many-in-background",
-            f"the code was not sent: {len(own)} evaluations of this client run in the background, and "
-            f"{MOST_IN_BACKGROUND} are the most",
-            hint=f"wait with get_evaluation, or end one with interrupt_evaluation: {', '.join(own)}",
-            details={"running": list(own), "most": MOST_IN_BACKGROUND},
+            f"the code was not sent: this client has {len(background)} evaluations in the background, and the limit is "
+            f"{MOST_IN_BACKGROUND}",
+            hint=f"Wait with get_evaluation, or stop one with interrupt_evaluation: {', '.join(background)}.",
+            details={"running": list(background), "most": MOST_IN_BACKGROUND},
         )
     return Target(repl, Session(free_name(f"{who}-background", repl.sessions), who, is_leaving=True))
 
 
-def _still_there(call: Call, repl: Repl) -> Repl:
+def _check_connected(call: Call, repl: Repl) -> Repl:
     known = call.state.repls.get(repl.id)
     if known is None or known.profile is None:
-        raise ReplDisconnectedError("it was lost while a session was opened in it; call again when it is back")
+        raise ReplDisconnectedError("the connection was lost while opening a session; call again when it is connected")
     return known

@@ -1,6 +1,6 @@
-"""Unreadable code is refused before any of it is accepted: Lisp is checked by its brackets, Python by its parser.
+"""Refuse code that cannot be read before any of it runs. Lisp is checked by its brackets, Python by its parser.
 
-A file is refused too if its name says that it is no source of the session's language.
+A file is also refused if its name shows that it is not source code in the session's language.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.repls.dialects.seam_providers import is_laid_in
 from codriver.repls.kinds import session_for, suffixes_of
-from codriver.tools.calls.ipython_syntax import pythons_way
+from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
 from codriver_lisp.reader import describe_imbalance, read, top_level_forms
@@ -32,50 +32,62 @@ if TYPE_CHECKING:
 
 
 MAX_FORMS = 1_000_000
-"""Some 5 MB of source. Reading holds 40 bytes for each form."""
+"""Maximum number of forms, about 5 MB of source. Reading needs 40 bytes for each."""
 MAX_TOP_LEVEL_FORMS = 100_000
-"""The text, the place and the value of each form are kept until all have run: 150 bytes and more."""
+"""Maximum number of top-level forms.
+
+Their text, position and value are stored until all have run: 150 bytes or more each.
+"""
 MAX_PYTHON_CHARACTERS = 2**18
-"""Parsing more holds up everybody for a fifth of a second or longer; the REPL itself parses all before it runs any."""
+"""Maximum characters parsed by the server.
+
+More would block it for 0.2 s. The REPL parses all code before running it.
+"""
 
 
 def _unbalanced(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
-    """Return the code's brackets do not balance, so it was not evaluated."""
+    """Return the refusal of code with unbalanced brackets."""
     details: dict[str, object] = {
         "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
     }
-    hint = "correct the code and call again; nothing was evaluated"
+    hint = "Nothing was evaluated. Correct the code and call again."
     if proposal is not None:
         details["balancedText"] = proposal
-        hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
+        hint += " balancedText is what its indentation suggests; check that it is what you intended."
     return refused("unbalanced", f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
 
 
 def _too_many_forms(most: int, which: str) -> RefusedError:
-    """Return the refusal that the code has more forms than are read for an evaluation."""
+    """Return the refusal of code with too many forms."""
     return refused(
         "too-many-forms",
-        f"this code has too many forms: {most:,} {which} are the most, and nothing was evaluated",
-        hint="evaluate it in several parts, or let the code read its data from a file",
+        f"nothing was evaluated: this code has too many forms, and the limit is {most:,} {which}",
+        hint="Evaluate it in several parts, or let the code read its data from a file.",
         details={"most": most},
     )
 
 
 def _no_python(error: SyntaxError, code: str) -> RefusedError:
-    """Return the refusal that the code is not Python, so it was not evaluated."""
+    """Return the refusal of code that is not Python."""
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     text = "".join(code.splitlines()[line - 1 : line])
-    told = {"class": type(error).__name__, "message": error.msg, "phase": "read", "line": line, "column": column}
+    error_fields = {
+        "class": type(error).__name__,
+        "message": error.msg,
+        "phase": "read",
+        "line": line,
+        "column": column,
+    }
     return refused(
         "syntax-error",
-        f"this is no Python: {error.msg} (line {line}, column {column})",
-        hint=f"{pythons_way(text) or 'correct the code and call again'}; nothing was evaluated",
-        details={"error": told},
+        f"this is not valid Python: {error.msg} (line {line}, column {column})",
+        hint=f"{python_equivalent(text) or 'correct the code and call again'}; nothing was evaluated",
+        details={"error": error_fields},
     )
 
 
 def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
-    """Return the refusal that the file is in no language of the session."""
+    """Return the refusal of a file that is not in a language of the session."""
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
         hint += ", and one without an ending whose first line is #!…"
@@ -83,7 +95,7 @@ def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]
     more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
     return refused(
         "wrong-language",
-        f"{path.name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
+        f"{path.name} is not a source file for the session {key}, which speaks {dialect}: nothing was loaded",
         hint=f"{hint}; {more}",
     )
 
@@ -92,28 +104,30 @@ NO_CODE = frozenset({
     "authors", "changelog", "codeowners", "containerfile", "copying", "dockerfile", "jenkinsfile", "justfile",
     "license", "makefile", "notice", "pipfile", "procfile", "readme",
 })  # fmt: skip
-"""Files without a suffix that have a format of their own, which may happen to read as code: `web: app`, `A = 1`."""
+"""Files without a suffix that have their own format, which might parse as code: `web: app`, `A = 1`."""
 
 
 _MAY_BE_DOUBTFUL = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
-"""Python's parser warns of escapes, of numbers that run into words, and of jumps out of `finally`. A search for these
-costs less than changing and restoring the filters of warnings, which are the whole process's. Source: CPython's
-tokenizer, and PEP 765."""
+"""Code for which Python's parser may emit warnings: escapes, numbers joined to words, and jumps out of `finally`.
+
+Searching for them is cheaper than changing and restoring the process's warning filters. Source: CPython's tokenizer,
+and PEP 765.
+"""
 
 
-def meant(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
-    """Return the REPLs that code for the session of this key may be meant for: that of `target` if it is known."""
+def possible_repls(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
+    """Return the REPLs that code for this session key may be intended for: that of `target` if it is known."""
     if target is not None:
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
         return [repl for repl in repls if not repl.origin.is_discovered_only] or repls
-    # For an unknown session any of them may be meant: the code is read before the name is refused.
+    # For an unknown session any of them: the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 
 
 def speaks_lisp(repls: list[Repl]) -> bool:
-    """Return whether code is Lisp, as far as the REPLs that it may be meant for tell."""
+    """Return whether code is Lisp, judging by the REPLs that it may be intended for."""
     for repl in repls:
         if repl.dialect in NOT_LISP:
             return False
@@ -121,9 +135,9 @@ def speaks_lisp(repls: list[Repl]) -> bool:
 
 
 def check_language(path: Path, text: str, repl: Repl) -> None:
-    """Refuse a file whose name says that it is in another language. A file without a suffix may be in any.
+    """Refuse a file whose name shows that it is in another language. A file without a suffix may be in any.
 
-    A name that begins with a dot is a settings file's (`.env`), unless the first line names the program that runs it.
+    A name that begins with a dot is a settings file (`.env`), unless the first line names an interpreter.
 
     Raises:
         RefusedError: the file is in another language.
@@ -138,10 +152,10 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
 
 
 def check_brackets(code: str) -> Reading:
-    """Return the reading of Lisp code; code that cannot be read to its end is refused.
+    """Read Lisp code, and refuse it if it cannot be read to its end.
 
     Raises:
-        RefusedError: the error tells the place and the indentation's suggestion, or that so many forms are not read.
+        RefusedError: the code has a syntax error, described with its position and a suggestion, or too many forms.
     """
     try:
         reading = read(code, most_forms=MAX_FORMS)
@@ -156,55 +170,57 @@ def check_brackets(code: str) -> Reading:
 
 
 def check_python(repls: list[Repl], code: str) -> None:
-    """Refuse code that is no Python for any of the REPLs that it may be meant for.
+    """Refuse code that is not valid Python for any of the REPLs that it may be intended for.
 
-    A REPL with a newer Python than ours, or with an unknown one, parses for itself.
+    A REPL with a newer or unknown version of Python parses code itself.
 
     Raises:
-        RefusedError: the error tells the place.
+        RefusedError: the code has a syntax error.
     """
-    if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_parses_as_we_do, repls)):
+    if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_rejects_the_same_code, repls)):
         return
     try:
         if not _MAY_BE_DOUBTFUL.search(code):
             ast.parse(code)
             return
-        # The REPL warns of code that is only doubtful.
+        # The REPL issues warnings itself.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(code)
     except SyntaxError as error:
         raise _no_python(error, code) from error
     except (ValueError, RecursionError, MemoryError):
-        # A null character, or code nested too deep: the limits of our parser are not those of the REPL's.
+        # A null character, or code nested too deep: the REPL's parser may have other limits.
         return
 
 
 async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
-    """Refuse code that a REPL with its own reader cannot read. A REPL that does not answer says so when the code runs.
+    """Refuse code that a REPL with its own reader cannot read.
+
+    If the REPL does not answer, the code is sent, and the error appears when it runs.
 
     Raises:
-        RefusedError: the error tells the reason, and the place if known.
+        RefusedError: the code cannot be read.
     """
     if repl.phase != "connected" or repl.profile is None or not repl.profile.reads_itself:
         return
-    fault = None
+    syntax_error = None
     with suppress(CodriverError):
-        fault = await call.services.repls.adapter(repl.id).fault_of(code)
-    if fault is not None:
-        where = f" (line {fault.line}, column {fault.column or 1})" if fault.line else ""
-        error: dict[str, object] = {"class": fault.type, "message": fault.message, "phase": "read"}
-        error |= {"line": fault.line, "column": fault.column or 1} if fault.line else {}
+        syntax_error = await call.services.repls.adapter(repl.id).fault_of(code)
+    if syntax_error is not None:
+        where = f" (line {syntax_error.line}, column {syntax_error.column or 1})" if syntax_error.line else ""
+        error: dict[str, object] = {"class": syntax_error.type, "message": syntax_error.message, "phase": "read"}
+        error |= {"line": syntax_error.line, "column": syntax_error.column or 1} if syntax_error.line else {}
         raise refused(
             "syntax-error",
-            f"the REPL cannot read this code: {fault.message}{where}",
-            hint="correct the code and call again; nothing was evaluated",
+            f"the REPL cannot read this code: {syntax_error.message}{where}",
+            hint="Nothing was evaluated. Correct the code and call again.",
             details={"error": error},
         )
 
 
-def _parses_as_we_do(repl: Repl) -> bool:
-    """Return whether the REPL's parser, too, refuses code that ours refuses."""
+def _rejects_the_same_code(repl: Repl) -> bool:
+    """Return whether the REPL's parser also rejects code that the server's parser rejects."""
     profile = repl.profile
     if profile is None or profile.dialect != "python" or profile.reads_itself:
         return False
@@ -213,7 +229,7 @@ def _parses_as_we_do(repl: Repl) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_not_newer(version: str) -> bool:
-    """Return whether a version of Python is ours or an older one."""
+    """Return whether a version of Python is the server's or an older one."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):
@@ -222,11 +238,11 @@ def _is_not_newer(version: str) -> bool:
 
 
 AT_ONCE_CHARACTERS = 2**15
-"""The characters of Lisp code above which reading its brackets takes so long that others would notice."""
+"""Characters of Lisp code above which checking brackets takes so long that it runs in a thread."""
 
 
 async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
-    """Return the forms of Lisp, to be evaluated one by one; none of Python, which goes whole.
+    """Return the forms of Lisp code, to be evaluated one by one, or none for Python, which is sent whole.
 
     Raises:
         RefusedError: the code cannot be read.
@@ -234,11 +250,11 @@ async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bo
     if not lisp:
         check_python(readers, code)
         return ()
-    texts = call.services.work.editing
+    pool = call.services.work.editing
     # Short code does not overtake the long code before it.
-    if len(code) <= AT_ONCE_CHARACTERS and not texts.is_busy(call.client):
+    if len(code) <= AT_ONCE_CHARACTERS and not pool.is_busy(call.client):
         return _lisp_forms(code)
-    return await texts.run(call.client, partial(_lisp_forms, code))
+    return await pool.run(call.client, partial(_lisp_forms, code))
 
 
 def _lisp_forms(code: str) -> tuple[Form, ...]:

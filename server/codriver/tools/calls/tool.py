@@ -1,7 +1,7 @@
-"""The declaration of a tool, and all tools of a server.
+"""The declaration of a tool, and the manifest of a server's tools.
 
-A tool is a description and one async function. The function gets a `Call`, through which it reaches everything it may
-use, and its arguments, already checked; it returns an `Answer` or raises a `RefusedError`.
+A tool is a description and one async function. The function receives a `Call`, which gives access to everything that it
+may use, and its validated arguments. It returns an `Answer` or raises a `RefusedError`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from codriver.tools.calls.answer import ANY_ANSWER, Answer
 from codriver.tools.calls.arguments import UNLISTED, Arguments, Given, Schema
 from codriver.tools.calls.call import Call
 
-SAID_BY_REFUSALS: Final = frozenset(
+UNLISTED_KEYS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
-"""Keys of a schema that no model needs to know before a refusal tells them."""
+"""Keys of a schema that are not listed, because a refusal explains them when necessary."""
 
 
 Run = Callable[[Call, Any], Awaitable[Answer]]
@@ -29,10 +29,11 @@ Run = Callable[[Call, Any], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on.
+    """One entry of the manifest.
 
-    `languages`: the tool is listed in workspaces with one of them, everywhere if empty. The annotation `open_world` is
-    for a tool that can reach beyond the workspace, as the code that it runs can.
+    `needs` lists capabilities of which any one suffices, and `setting` names a setting that must be on. The tool is
+    listed in workspaces with one of its `languages`, or everywhere if there are none. `open_world` marks a tool that
+    can reach beyond the workspace, as the code that it runs can.
     """
 
     name: str
@@ -46,29 +47,29 @@ class Tool:
     is_usual: bool = False
     """Whether a tool of a feature is in the default list."""
     other_names: tuple[str, ...] = ()
-    """The names of this tool in Backseat Driver, answered and not listed."""
+    """Names of this tool in Backseat Driver, accepted but not listed."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
     languages: tuple[str, ...] = ()
     is_core: bool = False
-    """Whether an agent needs the tool from the start; others may be found by a client's search, by `search_hint`."""
+    """Whether an agent needs the tool from the start. Clients can find others by searching `search_hint`."""
     search_hint: str = ""
     lists_output: bool = False
-    """Whether `output` is listed whole: an evaluation's is stated once, and no model is shown any."""
+    """Whether the whole `output` is listed. That of evaluations is described once."""
     added: tuple[type[Given], ...] = ()
-    """The models of arguments that features add."""
-    elsewhere: Tool | None = None
-    """The tool listed in place of this one in a workspace without Lisp: the same, without arguments of Lisp."""
+    """Models of arguments that features add."""
+    without_lisp: Tool | None = None
+    """Variant without arguments for Lisp, which is listed in workspaces without Lisp."""
     schema: Schema = field(init=False)
-    """The JSON schema of the arguments."""
-    own_names: frozenset[str] = field(init=False)
-    """The arguments that no feature added."""
+    """JSON schema of the arguments."""
+    base_arguments: frozenset[str] = field(init=False)
+    """Arguments that no feature added."""
 
     @property
     def listed_output(self) -> Schema:
-        """The schema of the answer that clients get: they check each answer by it, so it has to fit all."""
+        """Return the schema of answers as listed. Clients validate every answer with it, so it has to fit all."""
         return self.output if self.lists_output else ANY_ANSWER
 
     def __post_init__(self) -> None:
@@ -76,23 +77,23 @@ class Tool:
         for model in self.added:
             schema["properties"] |= _plain(model.model_json_schema(by_alias=True))["properties"]
         object.__setattr__(self, "schema", schema)
-        own = frozenset(info.alias or to_camel(name) for name, info in self.arguments.model_fields.items())
-        object.__setattr__(self, "own_names", own)
+        argument_names = frozenset(info.alias or to_camel(name) for name, info in self.arguments.model_fields.items())
+        object.__setattr__(self, "own_names", argument_names)
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The tools of a server in the order in which clients see them: the base's, and those of its features."""
+    """The tools of a server in the order in which clients list them: those of the base and of features."""
 
     tools: tuple[Tool, ...]
     usual: tuple[Tool, ...]
-    """The tools in the default list."""
+    """Tools in the default list."""
     for_hooks: tuple[Tool, ...] = ()
-    """The tools that only clients' hooks call. No client lists them."""
+    """Tools that only clients' hooks call. They are never listed."""
     by_name: Mapping[str, Tool] = field(init=False)
-    """The listed tools by their names."""
+    """Listed tools by name."""
     called: Mapping[str, Tool] = field(init=False)
-    """Every tool by each name that a call can give: its own, or its name in Backseat Driver."""
+    """Every tool by each name that a call can use: its own, or its name in Backseat Driver."""
 
     def __post_init__(self) -> None:
         by_name = {tool.name: tool for tool in self.tools}
@@ -103,12 +104,12 @@ class Manifest:
 
 
 def _first(values: object) -> list[object]:
-    """Return the first value of an enumeration, which is also its default, if it has one."""
+    """Return the first value of an enumeration, which is also its default, if there is one."""
     return values[:1] if isinstance(values, list) else []
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return a pydantic schema without titles, which tell a client nothing, and with references inlined."""
+    """Return a pydantic schema without titles, which are of no use to clients, and with references inlined."""
     definitions = schema.pop("$defs", {})
 
     def visit(node: object) -> object:
@@ -120,24 +121,22 @@ def _plain(schema: Schema) -> Schema:
             return visit(definitions[node["$ref"].rsplit("/", 1)[1]])
         options = node.get("anyOf")
         if options and {"type": "null"} in options and len(options) == 2:
-            # An optional argument is left out, not null: only its type is listed, which every client understands.
-            kept = next(option for option in options if option != {"type": "null"})
-            node = {**kept, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
+            # Clients omit an optional argument instead of passing null, so only its type is listed.
+            typed = next(option for option in options if option != {"type": "null"})
+            node = {**typed, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
         named = node.get("properties")
-        plain = {
-            key: visit(value) for key, value in node.items() if key not in SAID_BY_REFUSALS and key != "properties"
-        }
+        plain = {key: visit(value) for key, value in node.items() if key not in UNLISTED_KEYS and key != "properties"}
         if plain.get("default", True) in (None, False, 0, [], *_first(plain.get("enum"))):
             del plain["default"]
         if isinstance(named, dict):
-            shown = {name: value for name, value in named.items() if UNLISTED not in value}
-            plain["properties"] = {name: visit(value) for name, value in shown.items()}
+            listed = {name: value for name, value in named.items() if UNLISTED not in value}
+            plain["properties"] = {name: visit(value) for name, value in listed.items()}
         return plain
 
     result = visit(schema)
     assert isinstance(result, dict)  # noqa: S101  # the schema of a model is an object
     if not result.get("properties"):
-        # Strict modes, such as that of OpenAI's models, take no open object without properties.
+        # Strict modes, such as that of OpenAI's models, reject an open object without properties.
         result["additionalProperties"] = False
     result.pop("description", None)
     return result
