@@ -137,8 +137,8 @@ def test_a_load_that_never_began_says_what_held_it_up(tmp_path):
             answer = edit(client, file, change, onFailure="restore")
             client.call("interrupt_evaluation", evaluationId=held)
     assert (answer["ok"], answer["reason"]) == (False, "timed-out"), answer
-    words = "the load of src/shop/queued.lpy never started and was removed from the queue: the session has been occupied by "
-    assert answer["message"].startswith(f"{words}evaluation {held} of ann for ")
+    words = "the load of src/shop/queued.lpy never started and was removed from the queue: "
+    assert answer["message"].startswith(f"{words}the session has been occupied by evaluation {held} of ann for ")
     assert "interrupt_evaluation" in answer["hint"]
     assert answer["kept"].startswith("the edit is kept although its load failed")
     assert "added" in file.read_text()

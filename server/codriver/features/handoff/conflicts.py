@@ -147,7 +147,9 @@ def _others_edit(call: Call, edited: EditedFile) -> str:
     edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
     if last is None or is_by_editor(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""
-    is_unreported = call.services.part(Conflicts).reported.claim((call.client, edit.who), (edited.display_path, last.at_ms))
+    is_unreported = call.services.part(Conflicts).reported.claim(
+        (call.client, edit.who), (edited.display_path, last.at_ms)
+    )
     return f"{last.who} edited {edited.display_path} {ago(edit.at_ms - last.at_ms)} ago" if is_unreported else ""
 
 
