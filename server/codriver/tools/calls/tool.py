@@ -78,7 +78,7 @@ class Tool:
             schema["properties"] |= _plain(model.model_json_schema(by_alias=True))["properties"]
         object.__setattr__(self, "schema", schema)
         argument_names = frozenset(info.alias or to_camel(name) for name, info in self.arguments.model_fields.items())
-        object.__setattr__(self, "own_names", argument_names)
+        object.__setattr__(self, "base_arguments", argument_names)
 
 
 @dataclass(frozen=True)
