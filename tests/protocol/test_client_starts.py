@@ -1,14 +1,14 @@
 """Real clients start without the SDK: all that they ask up to their first evaluation is answered on the plain way."""
 
 import pytest
-from client_starts import STARTS, Telling, begin
+from client_starts import STARTS, Delivery, begin
 
 SDK = {"mcp", "mcp_types"}
 
 
 @pytest.fixture
 def server(tmp_path):
-    telling = Telling(tmp_path, "--repl", "python")
+    telling = Delivery(tmp_path, "--repl", "python")
     yield telling
     if telling.process.poll() is None:
         telling.stop()

@@ -24,7 +24,7 @@ def begin(client, name):
             assert "error" not in answer, (line, answer)
 
 
-class Telling(Live):
+class Delivery(Live):
     """A server that writes down, as it ends, which libraries it has imported."""
 
     def command(self, name, *options):

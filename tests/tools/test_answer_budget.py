@@ -121,4 +121,4 @@ def test_an_image_that_is_displayed_twice_is_one_image():
         }
     )
     assert shown == {"result": "<<image-1>>", "values": ["<<image-2>>", "a <<image-1>> b"]}
-    assert [image.data for image in images.taken] == ["AAAA", "BBBB"]
+    assert [image.data for image in images.images] == ["AAAA", "BBBB"]

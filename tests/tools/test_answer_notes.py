@@ -107,7 +107,7 @@ def test_at_most_five_are_told_the_newest_and_how_many_more_there_are(client, ot
         other.call("evaluate_code", code=f'"by bob {number}"')
     notes = client.call("evaluate_code", code='"mark 5"')["notes"]
     assert [note.split('"')[1] for note in notes[:5]] == [f"by bob {number}" for number in range(3, 8)]
-    assert notes[5:] == ["and 3 more by others before these: see repl_output_log"]
+    assert notes[5:] == ["and 3 earlier ones by others: see repl_output_log"]
 
 
 def test_what_one_did_oneself_is_not_told(client):

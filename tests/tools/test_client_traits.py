@@ -144,7 +144,7 @@ def test_who_names_a_limit_gets_its_rows_and_their_texts_within_the_budget(live)
         answer, length = asked(client, "repl_output_log", limit=6, category=["evaluationOutput"])
         assert length <= BUDGET
         assert len([row for row in answer["result"] if row["text"].startswith("xxx")]) >= 3
-        assert "with a larger maxTextBytes" in answer["notes"][-1]
+        assert "pass a larger maxTextBytes" in answer["notes"][-1]
         assert asked(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
 
 
@@ -153,7 +153,7 @@ def test_lines_that_were_searched_for_are_within_the_budget_too(live, printed):
         answer, length = asked(client, "get_evaluation", evaluationId=printed, grep="7")
         assert length <= BUDGET
         left_out = answer["count"] - len(answer["matches"])
-        assert answer["notes"] == [f"{left_out} more lines are left out: ask with length for more of them"]
+        assert answer["notes"] == [f"{left_out} more lines are omitted: pass length to get more of them"]
         assert BUDGET < asked(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
 
 

@@ -62,12 +62,12 @@ def test_more_lines_of_a_search_and_of_a_difference(client):
     one = evaluate(client, f"(println {json.dumps(LINES)})")["evaluationId"]
     other = evaluate(client, f"(println {json.dumps(LINES.replace('line', 'row'))})")["evaluationId"]
     found = client.call("get_evaluation", evaluationId=one, grep="line")
-    assert "ask with length" in note_of(found, "more lines are left out")
+    assert "pass length" in note_of(found, "more lines are omitted")
     assert len(client.call("get_evaluation", evaluationId=one, grep="line", length=10**6)["matches"]) > len(
         found["matches"]
     )
     differing = client.call("get_evaluation", evaluationId=one, diffWith=other)
-    assert "ask with length" in note_of(differing, "of diff are left out")
+    assert "pass length" in note_of(differing, "of diff are omitted")
     more = client.call("get_evaluation", evaluationId=one, diffWith=other, length=10**6)
     assert more["diff"].startswith(differing["diff"])
     assert len(more["diff"]) > len(differing["diff"])
@@ -81,7 +81,7 @@ def test_the_rows_of_the_log_and_their_texts(client):
     assert client.call("repl_output_log", limit=100)["count"] > least["count"]
     evaluate(client, f"(println {json.dumps(LINES)})")
     short = client.call("repl_output_log", limit=2)
-    assert "with a larger maxTextBytes" in note_of(short, "shortened to")
+    assert "pass a larger maxTextBytes" in note_of(short, "shortened to")
     whole = client.call("repl_output_log", limit=2, maxTextBytes=100_000)
     assert any(LINES in row["text"] for row in whole["result"])
 

@@ -113,7 +113,7 @@ def test_a_file_that_shows_figures_while_it_is_loaded_gives_them_by_number(live,
     assert [one[0][:8] for one in both] == [PNG, PNG]
     assert both[0] != both[1]
     refused, none = given(client, tool="get_evaluation", part="image-3", **asked)
-    assert (refused["ok"], "2 are in its values" in refused["message"], none) == (False, True, [])
+    assert (refused["ok"], "its values have 2 images" in refused["message"], none) == (False, True, [])
 
 
 def test_a_picture_of_pillow_is_an_image(client):

@@ -4,7 +4,7 @@ import pytest
 import real_kernels
 from live_server import serving
 
-from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES
+from codriver.tools.answers.lean_answers import AGAIN, EVALUATE_IN_FRAMES
 
 pytestmark = pytest.mark.slow
 
@@ -103,4 +103,4 @@ def test_where_nothing_forks_the_hint_at_a_second_failure_names_the_trace_and_th
     code = "1 / (3 - 3)"
     hints = [call("evaluate_code", code=code, detail=False).get("hint") for _ in range(2)]
     assert hints[0] is None
-    assert hints[1].startswith(AGAIN + LOOK_IN_FRAMES)
+    assert hints[1].startswith(AGAIN + EVALUATE_IN_FRAMES)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.tools.answers.drift_notes import places
+from codriver.tools.answers.drift_notes import importable_from
 
 pytestmark = pytest.mark.served()
 
@@ -32,14 +32,14 @@ def add(workspace, *names):
 )
 def test_the_folder_of_a_module_is_found_by_names(tmp_path, files, module, folders):
     add(tmp_path, *files)
-    assert places(tmp_path, module) == [str(tmp_path / folder) for folder in folders]
+    assert importable_from(tmp_path, module) == [str(tmp_path / folder) for folder in folders]
 
 
 def test_a_link_leads_nowhere(tmp_path):
     add(tmp_path / "outside", "prices.py")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "lib").symlink_to(tmp_path / "outside", target_is_directory=True)
-    assert places(tmp_path / "workspace", "prices") == []
+    assert importable_from(tmp_path / "workspace", "prices") == []
 
 
 def test_the_line_that_an_import_is_told_makes_it_work(live, client):

@@ -52,14 +52,14 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     both = f"{low}: edited in the file since: rate; redefined in the REPL: rate {by}; only in the file: new"
     assert both in ask(client)
     assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
-    assert f"__main__.kept is still the old {low}.rate: bind it anew" in ask(client)
+    assert f"__main__.kept is still the old {low}.rate: bind it again" in ask(client)
     client.call("evaluate_code", code="del kept")
 
 
 def test_a_load_that_prints_nothing_is_not_said_to_be_the_same(live, client):
     (live.workspace / "quiet.py").write_text("x = 1\n")
     assert client.call("load_file", filePath="quiet.py")["notes"] == []
-    nothing = "nothing of quiet changed since its load, so nothing ran: whole: true runs it"
+    nothing = "quiet has not changed since its load, so nothing ran; whole: true runs it"
     assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
 
 
@@ -72,7 +72,7 @@ def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
     assert note.startswith("renewed elsewhere: ")
     assert all(name in note for name in (f"{high}.rate", f"{high}.Shape", f"1 of {low}.Shape"))
     [note] = load(client, low)["notes"]
-    assert note == f"nothing of {low} changed since its load, so nothing ran: whole: true runs it"
+    assert note == f"{low} has not changed since its load, so nothing ran; whole: true runs it"
     code = f"import {low}, {high}; ({high}.total(), isinstance({high}.made, {low}.Shape))"
     assert client.call("evaluate_code", code=code)["result"] == "(3, True)"
     assert ask(client) == []
@@ -86,7 +86,7 @@ def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
     load(client, low)
     client.call("evaluate_code", code=f"import {low}; slotted_made = {low}.Shape()")
     write(live, **{low: slotted.replace("('a',)", "('a', 'b')")})
-    lives_on = f"1 of the former class {low}.Shape lives on, held by __main__.slotted_made"
+    lives_on = f"1 of the old class {low}.Shape still exists, referenced by __main__.slotted_made"
     assert lives_on in load(client, low)["notes"]
     client.call("evaluate_code", code="del slotted_made")
 
@@ -104,7 +104,7 @@ def test_an_edit_names_the_objects_that_it_leaves_behind_and_who_holds_them(live
     answer = client.call("edit_files", edits=[one], load=True)
     assert answer["ok"], answer
     [lives_on] = [note for note in answer["files"][0]["load"]["notes"] if "former class" in note]
-    assert lives_on.startswith(f"2 of the former class {low}.Shape live on, held by ")
+    assert lives_on.startswith(f"2 of the old class {low}.Shape still exist, referenced by ")
     assert {f"{high}.store['first'][...]", "__main__.desk.top"} == set(lives_on.partition("held by ")[2].split(", "))
     client.call("evaluate_code", code=f"del {high}.store, desk, Desk")
 
@@ -116,8 +116,8 @@ def test_a_removed_function_that_a_registry_holds_is_not_called_removed(live, cl
     client.call("evaluate_code", code="import registry\nown = {'one': registry.one}")
     write(live, registry=text.partition("@keep")[0])
     notes = load(client, "registry")["notes"]
-    assert "removed, as the file has it no more: registry.two" in notes
-    assert "not in the file any more, and still held: registry.one by __main__.own['one']" in notes
+    assert "removed, because the file no longer defines it: registry.two" in notes
+    assert "no longer in the file, but still referenced: registry.one by __main__.own['one']" in notes
     client.call("evaluate_code", code="del own")
 
 
@@ -147,7 +147,7 @@ def test_a_module_and_its_importers_run_as_a_whole_and_what_lives_on_is_named(li
     notes = load(client, "whole_low", whole=True, dependents=True)["notes"]
     assert notes[0] == "loaded, too: whole_mid, whole_top"
     assert "not renewed: whole_low.TABLE, the former dict is held by __main__.kept[...]" in notes
-    assert "1 of the former class whole_low.Shape lives on, held by __main__.shape" in notes
+    assert "1 of the old class whole_low.Shape still exists, referenced by __main__.shape" in notes
     code = "import whole_mid, whole_top\n(whole_mid.SIZE, whole_top.DOUBLE)"
     assert client.call("evaluate_code", code=code)["result"] == "(2, 4)"
     client.call("evaluate_code", code="del kept, shape")
@@ -158,11 +158,11 @@ def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
     write(live, test_rate=f"from {low} import rate\ndef test_rate(): assert rate(1) == 2\n")
     assert client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
     write(live, **{low: LOW.replace("def rate", "def price")})
-    assert f"removed, as the file has it no more: {low}.rate" in load(client, low)["notes"]
+    assert f"removed, because the file no longer defines it: {low}.rate" in load(client, low)["notes"]
     assert not client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
     added = client.call("evaluate_code", code="def extra(): pass", namespace=low, who="ann")
     load(client, low)
-    lost = f"{high}.rate is of {low}.rate, which is gone: the import fails in a new process"
+    lost = f"{high}.rate comes from {low}.rate, which no longer exists: the import fails in a new process"
     assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
 
 

@@ -52,7 +52,7 @@ def live(request, tmp_path_factory):
         yield running
 
 
-HINT = "dependents: true loads the namespaces that require it, too"
+HINT = "dependents: true also loads the namespaces that require it"
 
 
 def path(live, name):
@@ -108,7 +108,7 @@ def test_what_a_load_does_not_renew_is_told_with_it_and_with_a_run_of_tests(live
     edited = LOW.replace("limit 10", "limit 11").replace("price :kind", "price :sort")
     notes = load(live, client, "low", edited)
     kept = [
-        f"shop.low/{name} is defined once, and no load renews it: ns-unmap it, then load_file"
+        f"shop.low/{name} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
         for name in ONCE[live.kind]
     ]
     assert set(kept) < set(ask(client))
@@ -130,13 +130,13 @@ def test_types_of_a_former_load_and_what_holds_them_are_told(live, client):
     notes = load(live, client, "low")
     told = {
         f"shop.high/Circle is still the old {CIRCLE[live.kind]}: load shop.high, too",
-        "shop.high/Square implements the former protocol shop.low/Shape: load shop.high, too",
+        "shop.high/Square implements the old protocol shop.low/Shape: load shop.high as well",
     }
     for found in (notes, ask(client)):
         [living] = set(found) - told - {HINT}
         # In Basilisp some of the tests before may live on, too: it finds all of them.
         assert re.fullmatch(r"(1 of .* lives|\d of .* live) on", living)
-        assert "of the former class shop.low.Circle" in living
+        assert "of the old class shop.low.Circle" in living
         assert told < set(found)
     assert not told & set(load(live, client, "high"))
     assert not told & set(ask(client))
@@ -149,7 +149,7 @@ def test_dependents_are_loaded_in_order_and_what_the_file_has_no_more_is_taken_o
     file = str(path(live, "low"))
     first = client.call("load_file", filePath=file)["notes"]
     assert HINT in first
-    assert "not in the file any more: shop.low/rate; prune: true takes that out" in first
+    assert "no longer in the file: shop.low/rate; prune: true removes it" in first
     client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")
     notes = client.call("load_file", filePath=file, dependents=True, prune=True)["notes"]
     done = ["removed, because the file no longer defines it: rate", "loaded, too: shop.high, shop.top"]
@@ -280,7 +280,7 @@ def test_former_functions_are_found_where_they_are_held(live, client):
 
 def test_a_file_that_is_gone_or_does_not_read_is_told(live, client):
     path(live, "high").write_text("(ns shop.high\n(defn total [x]")
-    assert of_modules(client) == [f"shop.high: does not parse any more: high.{ENDING[live.kind]}"]
+    assert of_modules(client) == [f"shop.high: no longer parses: high.{ENDING[live.kind]}"]
     path(live, "high").unlink()
     assert of_modules(client) == [f"shop.high: deleted: high.{ENDING[live.kind]}"]
 

@@ -12,7 +12,7 @@ from codriver.core import evaluation_queue
 from codriver.core.values import TEST_JOBS, Evaluation, Request
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
-from codriver.tools.answers.drift_notes import look_at_load
+from codriver.tools.answers.drift_notes import record_loaded_code
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
@@ -82,7 +82,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     repl, readers = target.repl, possible_repls(state, arguments.repl_session_key, target)
     lisp = speaks_lisp(readers)
     if lisp:
-        await look_at_load(call, repl, arguments.code)
+        await record_loaded_code(call, repl, arguments.code)
     forms = await readable_forms(call, readers, arguments.code, lisp=lisp)
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
@@ -112,11 +112,11 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
     if lisp:
-        await look_at_load(call, repl, arguments.code)
+        await record_loaded_code(call, repl, arguments.code)
     key_in_use = target.key if arguments.repl_session_key is None and not arguments.isolate else None
     notes = notes_of_choice(call, current, target)
     images = arguments.max_images
-    answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=key_in_use)
+    answer = await describe(call, current, arguments, max_images=images, notes=notes, default_session=key_in_use)
     return answer if call.added is None else await completed(call, answer, current.id)
 
 
@@ -129,7 +129,7 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
     current = await wait(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_late(call, identity, timeout_ms, arguments)
-    return await describe(call, current, arguments, own_session=TEST_JOBS)
+    return await describe(call, current, arguments, default_session=TEST_JOBS)
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:

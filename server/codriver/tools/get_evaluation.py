@@ -13,7 +13,7 @@ from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
-from codriver.tools.answers.answer_budget import budget, budget_asked, head
+from codriver.tools.answers.answer_budget import budget, head, requested_budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import difference, excerpt, matching
@@ -88,7 +88,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if arguments.part.startswith("image-"):
         return await one_image(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
-    max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
+    max_bytes = budget(call) if length is None else requested_budget(call, "get_evaluation")
     if arguments.part == "stacks" and current.status in OCCUPYING and not current.is_job:
         return await _stacks_now(call, current, arguments, max_bytes)
     selected = await _requested_part(call, current.id, arguments, max_bytes)
@@ -131,7 +131,7 @@ async def _requested_part(
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
     """Return a part of a truncated value, read from the REPL that retains it."""
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
-    max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
+    max_bytes = budget(call) if arguments.length is None else requested_budget(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
         raise _unavailable_value(current.id, "its REPL has been restarted or has ended")
     limits = PrintLimits(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from codriver.tools.answers.answer_budget import FLOODS, budget, budget_asked, fit, overviewed, shorten
+from codriver.tools.answers.answer_budget import FLOODS, budget, fit, overviewed, requested_budget, shorten
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: in
     them.
     """
     if requested_bytes:
-        most = budget_asked(call, tool, requested_bytes)
+        most = requested_budget(call, tool, requested_bytes)
         return most, most
     least = budget(call)
-    return least, budget_asked(call, tool) if "limit" in arguments.model_fields_set else least
+    return least, requested_budget(call, tool) if "limit" in arguments.model_fields_set else least
 
 
 def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:

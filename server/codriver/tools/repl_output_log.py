@@ -91,7 +91,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         count = len(rows_in_answer)
     notes = [*gone, *notes]
     fields = {"result": rows_in_answer, "count": count, **lines, "cut": cut, **({"notes": notes} if notes else {})}
-    return Answer(fields, images=tuple(images.taken), has_numbers=True)
+    return Answer(fields, images=tuple(images.images), has_numbers=True)
 
 
 def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.document_check import DocumentCheck
     from codriver.features.export.documents.layout import Format, Origin, Page
     from codriver.features.export.documents.recordings import Recorded, Recording
-    from codriver.features.export.documents.verification import Checked, Telling
+    from codriver.features.export.documents.verification import Checked, Delivery
     from codriver.features.export.fresh_repl import Ran, Tell
     from codriver.repls.launch.recipes import Recipe
     from codriver.testing.runs import TestFailure, TestReport
@@ -293,7 +293,7 @@ def is_kernel(words: str) -> bool:
     return kind is not None and kind.protocol == JUPYTER
 
 
-def _telling(recording: Recording, repl: FreshRepl) -> Telling:
+def _telling(recording: Recording, repl: FreshRepl) -> Delivery:
     """Return the kind of values that can be compared.
 
     Raises:
@@ -325,7 +325,7 @@ async def verified(
     clean: Callable[[str], str] = str,
     told: PrintLimits = TOLD,
     progress: Progress | None = None,
-    telling: Telling = "each",
+    telling: Delivery = "each",
     start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
 ) -> tuple[Checked, ...]:
     """Return evaluations checked in this REPL, one after the other; `clean` is applied to all its texts.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
 from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
-from codriver.tools.answers.answer_budget import budget_asked, json_bytes
+from codriver.tools.answers.answer_budget import json_bytes, requested_budget
 from codriver.tools.calls.answer import Answer
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def read_part(call: Call, evaluation: Evaluation, arguments: GetArguments)
     Raises:
         NoRunError: there is no run, or it is forgotten.
     """
-    most = None if arguments.length is None else budget_asked(call, "get_evaluation")
+    most = None if arguments.length is None else requested_budget(call, "get_evaluation")
     path, start = arguments.path or (), arguments.start or 0
     fields = await _part(call, evaluation.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
     return Answer({"status": evaluation.status, **fields})

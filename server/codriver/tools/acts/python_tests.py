@@ -26,7 +26,7 @@ from codriver.tools.acts.test_starts import repeat_command
 from codriver.tools.answers.answer_budget import budget, fit, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
-from codriver.tools.answers.new_output import Telling
+from codriver.tools.answers.new_output import Delivery
 from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
@@ -206,9 +206,9 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
     if not job.over:
         about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
-        printed = _output(call, job, Telling(call, None, arguments), whole=True) if whole else {}
+        printed = _output(call, job, Delivery(call, None, arguments), whole=True) if whole else {}
         return Answer({**about, **fields, **_progress(job_report), **printed})
-    delivery = Telling(call, call.services.transcripts.get(job.id), arguments)
+    delivery = Delivery(call, call.services.transcripts.get(job.id), arguments)
     if whole or _shows_output(job_report):
         fields |= _output(call, job, delivery, whole=whole)
     if job_report.changed_files:
@@ -461,7 +461,7 @@ def _shows_output(job_report: JobReport) -> bool:
     return any(one not in SILENT and one[:2] not in ("-k", "-m", "-n", "-p", "-o") for one in options)
 
 
-def _output(call: Call, job: Evaluation, delivery: Telling, *, whole: bool) -> dict[str, object]:
+def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:
     """Return the end of the terminal output."""
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:

@@ -35,10 +35,10 @@ from codriver.tools.answers.lean_answers import (
     lean_run,
     reader_of,
     wants_detail,
+    without_codriver_traceback,
     without_interruption,
-    without_own_traceback,
 )
-from codriver.tools.answers.new_output import Telling
+from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
 from codriver.tools.calls.hooks import completed, extras_of, notify_of_failures
@@ -247,14 +247,14 @@ async def _describe_in_repl(
         return await describe(call, evaluation, arguments)
     output = transcript.out.last(budget(call)).text
     if report is None:
-        return _refused(evaluation, tail(without_own_traceback(output, _message(evaluation)), budget(call)).text)
+        return _refused(evaluation, tail(without_codriver_traceback(output, _message(evaluation)), budget(call)).text)
     stopped = report.get("stopped")
     if stopped:
         output = without_interruption(output)
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
         raise _no_tests(evaluation.head, output, repl.dialect if repl is not None else "")
-    delivery = Telling(call, transcript, arguments)
+    delivery = Delivery(call, transcript, arguments)
     if begin := delivery.begin("stdout"):
         output = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
         output = without_interruption(output) if stopped else output

@@ -1,4 +1,4 @@
-"""Texts of answers, within their budgets and without facts that their readers know, and their notes.
+"""Content of answers: text within size limits, fields that the reader does not know yet, and notes.
 
-A note tells how a REPL's code compares with its files, and with code of other callers.
+Notes describe how a REPL's code compares with its files and with the code of other callers.
 """

@@ -1,6 +1,6 @@
-"""Budget of an answer: how many bytes of text it has, texts cut to them, and images made content of their own.
+"""Size limits of answers: truncate text, and move images out of text into image content.
 
-A byte of text is a byte of the answer's JSON: a newline is two there.
+Sizes are bytes of the answer's JSON, in which a newline has two bytes.
 """
 
 from __future__ import annotations
@@ -22,72 +22,72 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 6
-"""The most bytes of one character: a control character takes six, any other four at most."""
+"""Maximum bytes of one character: six for a control character, at most four for any other."""
 TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
-"""An escape with its end missing, and the whole ones before it."""
+"""An escape sequence without its end, and complete ones before it."""
 
 MARK_BYTES = 40
-"""The bytes of the words on a text's lost part, in place of its end."""
+"""Bytes of the mark that replaces the omitted end of a text."""
 
 ALWAYS_WHOLE_BYTES = 200
-"""Texts of so many bytes are never shortened: they are names, categories, and others bounded by the number of rows."""
+"""Size up to which text is never shortened, such as names and categories. The number of rows limits it."""
 OVERVIEW_BYTES = 40
-"""The bytes of a flood among rows in an overview."""
+"""Bytes displayed of a flood in an overview."""
 FLOODS = 10
-"""A text that loses more than so many times its share of bytes is a flood: nobody reads it whole."""
+"""Factor by which text has to exceed its share to count as a flood, which is not read in full."""
 IMAGE_BYTES = 4 * 2**20
-"""The base64 of all images of an answer. A model reads at most 5 MB of one."""
+"""Maximum size of all images of an answer in base64. A model accepts at most 5 MB for one."""
 MOST_IMAGES = 100
-"""Images of an answer to our own commands, which no setting bounds: a person asks, and no model reads them."""
+"""Maximum number of images in an answer to Codriver's commands, whose readers are people."""
 MOST_IMAGE_BYTES = 12 * 2**20
-"""The base64 of an image that is asked for alone, and of all in such an answer: a message may have 16 MiB."""
+"""Maximum size in base64 of an image that is requested by itself. A message may have 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of a text, and the number of characters left out."""
+    """A part of a text, and the number of omitted characters."""
 
     text: str
     omitted: int = 0
 
 
 def budget(call: Call) -> int:
-    """Return the bytes of text in an answer for this caller that asks for no more."""
+    """Return the maximum bytes of text in an answer for this caller by default."""
     traits = traits_of(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
     return min(call.services.live.settings.max_text_bytes, most) if traits.has_budget else most
 
 
-def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
-    """Return the bytes of an answer of `tool` if more is `asked` for, or as many as there are."""
+def requested_budget(call: Call, tool: str, requested: int | None = None) -> int:
+    """Return the maximum bytes in an answer of `tool` if more is requested, or everything."""
     most = most_bytes(call.client_name, tool)
-    return most if asked is None else min(asked, most)
+    return most if requested is None else min(requested, most)
 
 
-def images_for(call: Call, asked: int, way: str) -> Images:
-    """The collector of as many images as a caller asked for and, for a model's client, the setting `maxImages` allows.
+def images_for(call: Call, requested: int, way: str) -> Images:
+    """Return a collector for the number of images that a caller requested and the setting `maxImages` allows.
 
-    `way`: as `Images` takes it; our own commands know theirs.
+    See `Images` for `way`. Codriver's commands need none.
     """
     if traits_of(call.client_name).wants_detail:
-        return Images(min(asked, MOST_IMAGES), None, max_bytes=MOST_IMAGE_BYTES)
+        return Images(min(requested, MOST_IMAGES), None, max_bytes=MOST_IMAGE_BYTES)
     allowed = call.services.live.settings.max_images
     words = way if allowed else "the setting maxImages allows none"
-    return Images(min(asked, allowed), words, keep=image_files(call))
+    return Images(min(requested, allowed), words, save=image_files(call))
 
 
 def image_files(call: Call) -> Callable[[str, str], str | None] | None:
-    """The keeper of images as files, for a client that hands none on to its model; None for any other."""
+    """Return a function that saves images as files, or None for a client that passes images to its model."""
     return None if traits_of(call.client_name).shows_images else call.services.image_files.save
 
 
 def json_bytes(text: str) -> int:
-    """Return the length of a text within JSON, in bytes of UTF-8."""
+    """Return the size of a text in JSON, in bytes of UTF-8."""
     return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
 def head(text: str, max_bytes: int) -> Cut:
-    """Return the longest beginning of `text` that has at most `max_bytes` in JSON."""
+    """Return the longest beginning of `text` with at most `max_bytes` in JSON."""
     if len(text) * MOST_BYTES <= max_bytes:
         return Cut(text)
     raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
@@ -99,10 +99,10 @@ def head(text: str, max_bytes: int) -> Cut:
 
 
 def tail(text: str, max_bytes: int) -> Cut:
-    """Return the longest end of `text` that has at most `max_bytes` in JSON."""
+    """Return the longest end of `text` with at most `max_bytes` in JSON."""
     if len(text) * MOST_BYTES <= max_bytes:
         return Cut(text)
-    # A character is as long in JSON at any place.
+    # The size of a character in JSON does not depend on its position.
     length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)
     return Cut(text[len(text) - length :], len(text) - length)
 
@@ -112,15 +112,15 @@ def _escaped(text: str) -> bytes:
 
 
 def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
-    """Return the JSON value with its long texts shortened, and a note in words if a part was left out.
+    """Return the JSON value with its long text shortened, and a note if anything was omitted.
 
-    All texts longer than some length are cut to the greatest length with which all have `max_bytes` together, and
-    floods to a fixed part of that; a mark in each tells its loss.
+    All strings longer than some length are truncated to the greatest length with which all together have at most
+    `max_bytes`, and floods to a fixed part of that. A mark in each says how much is missing.
     """
-    sizes = sorted(json_bytes(text) for text in _texts(value))
+    sizes = sorted(json_bytes(text) for text in _strings(value))
     left, cap = max_bytes, 0
-    for place, size in enumerate(sizes):
-        cap = max(ALWAYS_WHOLE_BYTES, left // (len(sizes) - place))
+    for index, size in enumerate(sizes):
+        cap = max(ALWAYS_WHOLE_BYTES, left // (len(sizes) - index))
         if size > cap:
             break
         left = max(0, left - size)
@@ -130,59 +130,59 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
 
 
 def overviewed(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
-    """Rows for an overview: a few words of floods, and if `is_of_all` the beginning of any long text."""
+    """Return rows for an overview: only the beginnings of floods, and if `is_of_all` of all long text."""
     cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOODS + 1) * ALWAYS_WHOLE_BYTES
-    long = sum(json_bytes(text) > cap for text in _texts(rows))
-    shown = _cut(list(rows), cap, OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
-    assert isinstance(shown, list)  # noqa: S101  # as it was given
-    return shown, _shortened(long, cap) if long else None
+    long = sum(json_bytes(text) > cap for text in _strings(rows))
+    shortened = _cut(list(rows), cap, OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
+    assert isinstance(shortened, list)  # noqa: S101  # as it was given
+    return shortened, _shortened(long, cap) if long else None
 
 
 def _shortened(count: int, cap: int) -> str:
-    texts = "1 text is" if count == 1 else f"{count} texts are"
-    return f"{texts} shortened to {cap} bytes: ask for fewer rows, or with a larger maxTextBytes"
+    strings = "1 text is" if count == 1 else f"{count} texts are"
+    return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 
 
 def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
-    """The first rows, or the `newest`, which are the last, within `max_bytes` as JSON, at least one.
+    """Return the first rows, or the `newest` rows from the end, within `max_bytes` as JSON, but at least one.
 
-    Before a row is left out, long texts in all of them are shortened. With them come a note in words on shortened
-    texts, and the number of rows left out.
+    Long text in all rows is shortened before a row is omitted. Also returned are a note about shortened text, and the
+    number of omitted rows.
     """
     sizes = [_row_bytes(row) for row in rows]
     if sum(sizes) <= max_bytes:
         return list(rows), None, 0
-    texts = [json_bytes(text) for row in rows for text in _texts(row)]
-    beside = sum(sizes) - sum(texts) + MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in texts)
-    shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - beside), floods=3)
-    kept: list[object] = []
+    text_sizes = [json_bytes(text) for row in rows for text in _strings(row)]
+    other_bytes = sum(sizes) - sum(text_sizes) + MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in text_sizes)
+    shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - other_bytes), floods=3)
+    fitting: list[object] = []
     left = max_bytes
     assert isinstance(shortened, list)  # noqa: S101  # as it was given
     for row in reversed(shortened) if newest else shortened:
         left -= _row_bytes(row)
-        if left < 0 and kept:
+        if left < 0 and fitting:
             break
-        kept.append(row)
-    return (kept[::-1] if newest else kept), note, len(rows) - len(kept)
+        fitting.append(row)
+    return (fitting[::-1] if newest else fitting), note, len(rows) - len(fitting)
 
 
 def _row_bytes(row: object) -> int:
     return len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")) + 1
 
 
-def _texts(value: object) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _strings(item)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _texts(item)
+            yield from _strings(item)
 
 
 def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
-    """The value with its texts cut to `cap`, and those of more than `flood` characters to `of_flood`."""
+    """Return the value with its strings truncated to `cap`, and those of more than `flood` characters to `of_flood`."""
     if isinstance(value, str):
         cut = head(value, of_flood if len(value) > flood else cap)
         if not cut.omitted:
@@ -196,11 +196,11 @@ def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
 
 
 class Images:
-    """Takes the images out of the texts of one answer, and leaves a mark in the place of each.
+    """Removes the images from the text of one answer, and leaves a mark for each.
 
-    Up to `most` images, in all `max_bytes` of base64, are `taken`; with a `number`, that one alone. The mark of any
-    other describes the image and, in the words of `way`, how to get it: base64 in a text is long and of no use to a
-    reader. Without a `way` the mark is that of `codriver.core.pictures`, for programs that know a way.
+    Up to `most` images, of `max_bytes` in base64 together, are `taken`, or only the one with the given `number`. The
+    mark of any other describes the image, and how to get it according to `way`, because base64 in text is useless to a
+    reader. Without a `way`, marks are those of `codriver.core.pictures`, for programs.
     """
 
     def __init__(
@@ -210,26 +210,26 @@ class Images:
         *,
         max_bytes: int = IMAGE_BYTES,
         number: int | None = None,
-        keep: Callable[[str, str], str | None] | None = None,
+        save: Callable[[str, str], str | None] | None = None,
     ) -> None:
         self._most = most
         self._way = way
         self._left_bytes = max_bytes
         self._number = number
-        self._keep = keep
-        """The function that keeps an image as a file, for a client that shows none; the mark has the path."""
+        self._save = save
+        """Function that saves an image as a file, for a client that displays none. The mark has the path."""
         self._marks: dict[str, str] = {}
-        """The mark of each image, by its data: one that is displayed twice, as a figure and as a value, is one."""
+        """Mark of each image by its data, so that an image displayed both as a figure and as a value counts once."""
         self.files: list[str] = []
         self.seen = 0
-        self.taken: list[Image] = []
+        self.images: list[Image] = []
 
     def out_of(self, text: str) -> str:
-        """Return the text with a mark for each image, numbered through all texts."""
+        """Return the text with a mark for each image, numbered across all text."""
         return DATA.sub(self._mark, text) if "data:image/" in text else text
 
     def out_of_json(self, value: object) -> object:
-        """Return the JSON value with the images taken out of all its texts."""
+        """Return the JSON value with all images removed from its strings."""
         if isinstance(value, str):
             return self.out_of(value)
         if isinstance(value, list | tuple):
@@ -246,12 +246,12 @@ class Images:
         return self._marks[data]
 
     def _new_mark(self, mime_type: str, data: str) -> str:
-        is_wanted = self._number in (None, self.seen) and len(self.taken) + len(self.files) < self._most
-        if is_wanted and len(data) <= self._left_bytes:
-            if self._keep is not None:
+        is_requested = self._number in (None, self.seen) and len(self.images) + len(self.files) < self._most
+        if is_requested and len(data) <= self._left_bytes:
+            if self._save is not None:
                 return self._in_file(mime_type, data)
             self._left_bytes -= len(data)
-            self.taken.append(Image(data, mime_type))
+            self.images.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
         if self._way is None:
             return image(mime_type, data).mark
@@ -259,9 +259,9 @@ class Images:
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 
     def _in_file(self, mime_type: str, data: str) -> str:
-        """Return the mark of an image that is kept as a file."""
-        path = self._keep(mime_type, data) if self._keep is not None else None
+        """Return the mark of an image that is saved as a file."""
+        path = self._save(mime_type, data) if self._save is not None else None
         if path is None:
-            return f"<<image-{self.seen}: {mime_type}, which cannot be kept as a file>>"
+            return f"<<image-{self.seen}: {mime_type}, which could not be saved as a file>>"
         self.files.append(path)
         return f"<<image-{self.seen}: {path}>>"

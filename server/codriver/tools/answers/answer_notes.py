@@ -1,4 +1,4 @@
-"""Notes of an answer: its comparison with earlier evaluations of the same code, and the acts of others meanwhile."""
+"""Notes of an answer about earlier evaluations of the same code, and about actions of other callers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, Seen, State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Text, Transcript
-    from codriver.tools.answers.new_output import Telling
+    from codriver.tools.answers.new_output import Delivery
     from codriver.tools.calls.call import Call
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
@@ -31,73 +31,75 @@ CODE_CHARACTERS = 60
 CAUSE_CHARACTERS = 160
 LOADS = ("load-file", "load-forms")
 MAX_REPEATS = 5
-"""Earlier evaluations of the same code among which a finished one is looked for."""
-MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
+"""Maximum number of earlier evaluations that are searched for the same code."""
+MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these blocks the server for a few milliseconds
 MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
 @dataclass(slots=True)
-class Asking:
-    """The answer that needs notes, and the findings of its advisers."""
+class AnswerInProgress:
+    """An answer that needs notes, and what has been found out for it."""
 
     call: Call
     evaluation: Evaluation
     repl: Repl | None
-    """The REPL of the evaluation, if that is still known."""
+    """REPL of the evaluation, if it is still known."""
     who: str
-    """The caller that asks."""
+    """The caller that receives the answer."""
     session: str
-    """The key of the evaluation's session."""
-    stands: Seen
-    """The generation and namespace that this answer shows the caller."""
-    telling: Telling
+    """Key of the evaluation's session."""
+    reported_state: Seen
+    """Generation and namespace that this answer reports."""
+    delivery: Delivery
     left_out: tuple[str, ...] = ()
-    """Words about texts that the answer cuts."""
+    """Notes about truncated text."""
     cell: tuple[str, str] | None = None
-    """For a notebook's cell: the cell in words, and a note if its file lacks the outputs."""
+    """Description of a notebook cell, and a note if its file lacks the outputs."""
     given: tuple[str, ...] = ()
     """Notes of the tool that answers."""
     repetition: list[str] = field(default_factory=list)
-    """The comparison with the last evaluation of the same code, once made."""
+    """Comparison with the last evaluation of the same code, once it was made."""
     is_same: bool = False
-    """True if result and output equal the last ones, so that nobody will ask for more."""
+    """Whether result and output equal the previous ones, so that no further query is expected."""
 
 
-def notes_of_others(asking: Asking) -> list[str]:
-    """The acts of others since this caller's last call, a line each, the newest last; from now on they count as told.
+def notes_of_others(answer: AnswerInProgress) -> list[str]:
+    """Return one line for each action of others since this caller's last call, newest last, and mark them as reported.
 
-    From now on the caller knows the session's standing, too.
+    The state of the session that the answer reports is recorded as well.
     """
-    call, who, session, stands = asking.call, asking.who, asking.session, asking.stands
+    call, who, session, reported_state = answer.call, answer.who, answer.session, answer.reported_state
     state = call.services.core.state
-    told = reported_evaluations.knowledge_of(state, call.client, who)
-    theirs = reported_evaluations.unreported_evaluations(state, told, call.client, who) if told else []
-    if told is None or theirs or not reported_evaluations.is_up_to_date(state, told, session, stands):
-        call.dispatch(EvaluationsReported(session=session, seen=stands), who=who)
+    knowledge = reported_evaluations.knowledge_of(state, call.client, who)
+    theirs = reported_evaluations.unreported_evaluations(state, knowledge, call.client, who) if knowledge else []
+    if knowledge is None or theirs or not reported_evaluations.is_up_to_date(state, knowledge, session, reported_state):
+        call.dispatch(EvaluationsReported(session=session, seen=reported_state), who=who)
     if not theirs:
         return []
     lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
     more = len(theirs) - len(lines)
-    return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
+    return [*lines, f"and {more} earlier ones by others: see repl_output_log"] if more else lines
 
 
-def notes_of_background(asking: Asking) -> list[str]:
-    """The output of background threads and tasks since this caller's last answer, in a line, which counts as told now.
+def notes_of_background(answer: AnswerInProgress) -> list[str]:
+    """Return a line about output of background threads since this caller's last answer, and mark it as reported.
 
-    The output of the evaluation that the answer is about is left out, as the answer shows it.
+    Output of the answer's own evaluation is left out, because the answer contains it.
     """
-    call = asking.call
-    told = call.services.transcripts.late.tell((call.client, asking.who))
-    if not told or not (news := [late for late in told if late.source != asking.evaluation.id]):
+    call = answer.call
+    late_output = call.services.transcripts.late.tell((call.client, answer.who))
+    if not late_output or not (from_others := [late for late in late_output if late.source != answer.evaluation.id]):
         return []
-    newest = news[-1]
-    of_it = [late for late in news if late.source == newest.source]
+    newest = from_others[-1]
+    of_it = [late for late in from_others if late.source == newest.source]
     count = sum(late.count for late in of_it)
-    others = sum(late.count for late in news) - count
+    others = sum(late.count for late in from_others) - count
     source = f"evaluation {newest.source}" if newest.is_evaluation else newest.source
     more = f", {others} more from others" if others else ""
     lines = "1 line" if count == 1 else f"{count} lines"
-    return [f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {news[0].first_line - 1})"]
+    return [
+        f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {from_others[0].first_line - 1})"
+    ]
 
 
 def _line(call: Call, evaluation: Evaluation) -> str:
@@ -108,104 +110,109 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     return f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}: {code} ({evaluation.id}, {how})"
 
 
-def notes_of_place(asking: Asking) -> list[str]:
-    """The notes of a caller's first evaluation in a REPL, which may be another REPL than the caller thinks."""
-    call, evaluation, repl, state = asking.call, asking.evaluation, asking.repl, asking.call.services.core.state
+def notes_of_first_use(answer: AnswerInProgress) -> list[str]:
+    """Return the notes for a caller's first evaluation in a REPL, which may be another REPL than it expects."""
+    call, evaluation, repl, state = answer.call, answer.evaluation, answer.repl, answer.call.services.core.state
     if repl is None:
         return []
-    own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
-    notes = [*_of_home(call, repl, evaluation), *own]
-    return asking.telling.news(notes) if notes else notes
+    of_session = (
+        _of_lanes(state, repl, evaluation)
+        if evaluation.session == MAIN_SESSION
+        else _of_isolated(state, repl, evaluation)
+    )
+    notes = [*_of_home(call, repl, evaluation), *of_session]
+    return answer.delivery.new_notes(notes) if notes else notes
 
 
-def notes_of_generation(asking: Asking) -> list[str]:
-    """The note of a caller's first answer from a new generation of a REPL: its definitions there are gone, and why.
+def notes_of_generation(answer: AnswerInProgress) -> list[str]:
+    """Return a note for a caller's first answer after a restart of a REPL: its definitions are gone, and why.
 
-    While the REPL is on its way back nothing is told: the new generation and the cause are known only when it stands.
+    There is no note while the REPL is restarting, because the new generation and the cause are unknown until it is
+    ready.
     """
-    call, repl, places = asking.call, asking.repl, asking.call.services.delivered.repls
-    if repl is None or repl.phase != "connected" or not places.is_renewed(call.client, asking.who, repl):
+    call, repl, repl_notes = answer.call, answer.repl, answer.call.services.delivered.repls
+    if repl is None or repl.phase != "connected" or not repl_notes.is_renewed(call.client, answer.who, repl):
         return []
     why = (
         call.services.transcripts.beginning(repl.end_reason, CAUSE_CHARACTERS, is_whole=True) if repl.end_reason else ""
     )
     since = f"since your last answer ({why})" if why else "since your last answer"
     if repl.owned:
-        return [f"{repl.key} was restarted {since}: what was defined in it is gone"]
-    return [f"{repl.key} was reconnected {since}: it is a new process, and what was defined in the old one is gone"]
+        return [f"{repl.key} was restarted {since}: its definitions are gone"]
+    return [f"{repl.key} was reconnected {since}: it is a new process, without the previous definitions"]
 
 
-def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The note of the first evaluation in a session of one's own: the things that it shares with the others."""
+def _of_isolated(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
+    """Return a note for the first evaluation in an isolated session about what it shares with others."""
     if repl.profile is None or not repl.profile.shares or evaluation.is_background:
         return []
     session = repl.sessions.get(evaluation.session)
     if session is not None and session.lane is not None:
         return []
-    place = (evaluation.repl, evaluation.generation, evaluation.session)
+    key = (evaluation.repl, evaluation.generation, evaluation.session)
     is_first = not any(
-        (other.repl, other.generation, other.session) == place
+        (other.repl, other.generation, other.session) == key
         for other in state.evaluations.values()
         if other.number < evaluation.number
     )
-    return [f"a session of your own: {repl.profile.shares}"] if is_first else []
+    return [f"this is a session of your own: {repl.profile.shares}"] if is_first else []
 
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The note of a caller's first evaluation in a REPL without a free lane: the caller shares a session."""
+    """Return a note for a caller's first evaluation in a REPL without a free lane, because it shares a session."""
     if evaluation.lane is None or not repl.gives_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
-    return [f"{repl.key} has {lanes.MAX_LANES} lanes, the most there may be: this session is shared"]
+    return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} lanes, so this session is shared"]
 
 
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """Return the new notes for a caller on a REPL of another project, or without the project's packages."""
+    """Return new notes for a caller about a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (*cautions(call.services.core.state, repl), outside)
-    news = [note for note in notes if note and call.services.delivered.repls.is_new(evaluation, note)]
+    new_notes = [note for note in notes if note and call.services.delivered.repls.is_new(evaluation, note)]
     remarks = call.services.remarks
     if repl.remark and remarks is not None and remarks.is_for(evaluation.id, repl.remark):
-        news.append(repl.remark)
-    return news
+        new_notes.append(repl.remark)
+    return new_notes
 
 
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
-    """The fields with a note on project packages that the REPL finds outside its working tree, if there are any."""
+    """Return the fields with a note about project packages that the REPL finds outside its working tree."""
     outside = repl.profile.outside if repl and repl.profile else None
     return with_notes(fields, [outside] if outside else [])
 
 
 def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, object]:
-    """Return the fields with more notes, if any are given."""
+    """Return the fields with additional notes, if any."""
     notes = fields.get("notes")
     return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
 
 
-async def notes_of_repetition(asking: Asking) -> list[str]:
-    """The comparison of a finished evaluation with the last one of the same code in the same session."""
-    call, evaluation, transcript = asking.call, asking.evaluation, asking.telling.transcript
+async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
+    """Return a comparison of a finished evaluation with the last one of the same code in the same session."""
+    call, evaluation, transcript = answer.call, answer.evaluation, answer.delivery.transcript
     before, state = transcript.before if transcript is not None else None, call.services.core.state
-    if traits_of(call.client_name).reads_whole:  # each of our commands is called anew, and remembers no other
-        return asking.repetition
+    if traits_of(call.client_name).reads_whole:  # each command is a new process, and remembers no other
+        return answer.repetition
     for _ in range(MAX_REPEATS):
         if transcript is None or before is None:
             break
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
             break
-        # Words could not remind a reader of an evaluation by another client.
+        # The reader does not know evaluations of other clients.
         client_of = call.services.delivered.repls.client_of
         if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
-            note, asking.is_same = await read(compare, transcript, earlier)
-            asking.repetition = [note] if note else []
+            note, answer.is_same = await read(compare, transcript, earlier)
+            answer.repetition = [note] if note else []
             break
         before = earlier.before
-    return asking.repetition
+    return answer.repetition
 
 
 def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:
-    """True for the second failure in a row of the same code in the same session, of the same client."""
+    """Return whether the same client's same code has failed in the same session for the second time in a row."""
     failures = 0
     state, client_of = call.services.core.state, call.services.delivered.repls.client_of
     before: str | None = transcript.before
@@ -220,10 +227,10 @@ def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> b
 def _compared(
     evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
 ) -> tuple[str, bool]:
-    ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
-    if ended_alike and not _differing(transcript, earlier):
+    has_same_outcome = evaluation.status == known.status and not (evaluation.failure and known.failure)
+    if has_same_outcome and not _differing(transcript, earlier):
         if evaluation.kind in LOADS and not transcript.has_printed:
-            return "", True  # a load's result is the module's or the last definition's name: no news
+            return "", True  # the result of a load is only the name of the module or of the last definition
         output = " and output" if transcript.has_printed else ""
         return f"same result{output} as {known.id}", True
     return _difference(evaluation, transcript, known, earlier), False
@@ -232,7 +239,7 @@ def _compared(
 def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
     if evaluation.status != known.status:
         if evaluation.kind in LOADS and evaluation.status == "done":
-            return ""  # the difference is the reason of the new load
+            return ""  # the file was loaded again because it changed
         return f"the same code ended as {known.status} in {known.id}"
     if evaluation.failure and known.failure:
         now, then = evaluation.failure, known.failure
@@ -249,7 +256,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 
 def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
-    """Return the parts that differ; a part too long to compare counts as different."""
+    """Return the parts that differ. A part too long to compare counts as different."""
     pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:
         pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
@@ -261,13 +268,13 @@ def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
-    """Return the number of lines that differ, at whatever place, and of all; zeros for too many."""
+    """Return the number of differing lines, wherever they are, and of all lines. Zeros stand for too many."""
     if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0
     for part in PARTS:
         now, then = transcript.text(part).all().splitlines(), earlier.text(part).all().splitlines()
-        came, left = Counter(now), Counter(then)
-        changed += max((came - left).total(), (left - came).total(), 0 if now == then else 1)
+        added, left = Counter(now), Counter(then)
+        changed += max((added - left).total(), (left - added).total(), 0 if now == then else 1)
         total += max(len(now), len(then))
     return changed, total

@@ -1,4 +1,4 @@
-"""Texts of an answer about an evaluation: its values and its output, cut to the answer's budget."""
+"""Text of an answer about an evaluation: its values and output within the size limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codriver.log.transcripts import read
 from codriver.tools.answers.answer_budget import FLOODS, MOST_BYTES, Cut, head, json_bytes, tail
-from codriver.tools.answers.new_output import FLOODED, Telling
+from codriver.tools.answers.new_output import FLOODED, Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,156 +18,160 @@ if TYPE_CHECKING:
 MAX_VALUES = 100
 MAX_CUT_NOTES = 3
 REPEATED_BYTES = 200
-"""The last of several values is the result: if longer than this, it is not said twice."""
+"""Size up to which the last of several values is repeated, since it is also the result."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
-"""The characters of values that are read whole, to take the images out; of a longer value only the beginning is read.
-"""
+"""Maximum characters of values that are read to remove images. Of a longer value only the beginning is read."""
 
 NOTE_BYTES = 250
-"""The bytes of the note on a text's missing part, and of the mark in its place."""
+"""Bytes of the note about omitted text, and of the mark in its place."""
 
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
-"""The bytes shown of a flood: of its beginning, and of its present end."""
+"""Bytes displayed of a flood: of its beginning, and of its current end."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
-"""The bytes shown of a flood that goes on, to a caller who was told its beginning."""
+"""Bytes displayed of a continuing flood, to a caller who knows its beginning."""
 
-SHOWN_STACKS_BYTES = 8000
-"""The bytes of a thread dump that an answer shows: about a hundred frames."""
+STACKS_BYTES = 8000
+"""Maximum bytes of a thread dump in an answer: about a hundred frames."""
 
 
-async def fill_in_texts(
-    fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, telling: Telling
+async def add_text(
+    fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, delivery: Delivery
 ) -> list[str]:
-    """Fill in values, output and stacks, cut to `max_bytes` together with the notes on the cuts, which are given.
+    """Add values, output and stacks to `fields`, truncated to `max_bytes`, and return notes about omissions.
 
-    Of output and stacks only the part that `telling` has not told. Images in values become content of their own.
+    Only output and stacks that `telling` has not delivered yet are added. Images in values become image content.
     """
     if _is_short(transcript, max_bytes):
-        _short_texts(fields, transcript, images, telling)
+        _add_short_text(fields, transcript, images, delivery)
         return []
-    said: list[str] = []
-    await read(partial(_texts, fields, said, transcript, images, max_bytes, telling), transcript)
-    return said
+    notes: list[str] = []
+    await read(partial(_add_long_text, fields, notes, transcript, images, max_bytes, delivery), transcript)
+    return notes
 
 
-async def look_for_images(transcript: Transcript, images: Images) -> None:
-    """Take the images out of the values, the last first, as an answer does."""
-    places = transcript.values()
-    shown = [*places[-1:], *places[:-1][:MAX_VALUES]]
-    await read(partial(_values, transcript, shown, images, 0), transcript)
+async def collect_images(transcript: Transcript, images: Images) -> None:
+    """Collect the images in the values, the last value first, as in an answer."""
+    positions = transcript.values()
+    displayed = [*positions[-1:], *positions[:-1][:MAX_VALUES]]
+    await read(partial(_values, transcript, displayed, images, 0), transcript)
 
 
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
-    """Return true if all texts can be shown uncut, as nearly always: one value at most, and nothing cut."""
+    """Return whether all text fits without truncation, as is usual: at most one value, and nothing truncated before."""
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
     return is_plain and transcript.value_count <= 1 and transcript.total * MOST_BYTES <= max_bytes
 
 
-def _short_texts(fields: dict[str, object], transcript: Transcript, images: Images, telling: Telling) -> None:
-    """Fill in the value and the output of a transcript that is short."""
+def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
+    """Add the value and the output of a short transcript."""
     if transcript.value_count:
         fields["result"] = images.out_of(transcript.result.all())
     if transcript.has_printed:
         for part in STREAMS:
-            text, begin = transcript.text(part), telling.begin(part)
+            text, begin = transcript.text(part), delivery.begin(part)
             if (end := text.total) > begin:
                 fields[part] = text.read(begin, end).text
-                telling.reach(part, end)
+                delivery.reach(part, end)
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
 
 
-def _texts(
+def _add_long_text(
     fields: dict[str, object],
-    said: list[str],
+    notes: list[str],
     transcript: Transcript,
     images: Images,
     max_bytes: int,
-    telling: Telling,
+    delivery: Delivery,
 ) -> None:
-    """Fill in texts that are not short, and add the notes on their missing parts to `said`."""
+    """Add text that may need truncation, and add notes about the omitted parts to `said`."""
     values = transcript.values()
-    # One more character than can be shown reveals an omission.
+    # One character more than fits shows whether anything was omitted.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
     flood = FLOODS * max_bytes
-    if transcript.stacks and not telling.begin("stacks"):
-        telling.reach("stacks", len(transcript.stacks))
-        stacks = head(transcript.user_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
+    if transcript.stacks and not delivery.begin("stacks"):
+        delivery.reach("stacks", len(transcript.stacks))
+        stacks = head(transcript.user_stacks or transcript.stacks, min(STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
-        said.append("stacks is where your code was; get_evaluation with part stacks has all of it")
-    wanted: dict[str, int] = {"result": _size(result, max_bytes + 1)}
-    ends = _new_ends(transcript, max_bytes + 1, telling)
-    wanted |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
+        notes.append("stacks shows where your code was; get_evaluation with part stacks has all of it")
+    sizes: dict[str, int] = {"result": _size(result, max_bytes + 1)}
+    ends = _new_ends(transcript, max_bytes + 1, delivery)
+    sizes |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
     if earlier:
-        wanted["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
-    is_short = sum(wanted.values()) <= max_bytes
-    shares = wanted if is_short else share(_without_notes(max_bytes, wanted), wanted)
+        sizes["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
+    is_short = sum(sizes.values()) <= max_bytes
+    shares = sizes if is_short else share(_without_notes(max_bytes, sizes), sizes)
     if values:
-        cut = head(result, shares["result"]) if wanted["result"] > shares["result"] else Cut(result)
-        # Without its images the part read is shorter than the text, and whole.
+        cut = head(result, shares["result"]) if sizes["result"] > shares["result"] else Cut(result)
+        # Without its images, the value is shorter, but still complete.
         unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
         dropped = 0 if earlier else transcript.result.dropped
         fields["result"] = cut.text
         if cut.omitted or unread or dropped:
             has_images = not unread and len(values[-1]) != len(result)
-            place = values[-1].start + (0 if has_images else len(cut.text))
-            said.append(_left_out(transcript, "result", place, cut.omitted + unread, dropped))
+            position = values[-1].start + (0 if has_images else len(cut.text))
+            notes.append(_left_out(transcript, "result", position, cut.omitted + unread, dropped))
     if earlier:
-        fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
+        fields["values"] = _several(notes, transcript, earlier, _repeated(result), shares["values"])
     for key, end in ends.items():
-        is_flood = end.total - telling.begin(key) - shares[key] > flood
-        sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=telling.goes_on(key))
-        fields[key] = _ends(said, transcript, key, telling.begin(key), end, sizes)
-        telling.reach(FLOODED[key], end.total * is_flood)
-    said += _cut_notes(transcript)
+        is_flood = end.total - delivery.begin(key) - shares[key] > flood
+        full_sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=delivery.goes_on(key))
+        fields[key] = _ends(notes, transcript, key, delivery.begin(key), end, full_sizes)
+        delivery.reach(FLOODED[key], end.total * is_flood)
+    notes += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
-        said.append("the REPL itself cut the printed value at its print limits")
+        notes.append("the REPL truncated the printed value at its print limits")
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
 
 
-def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part, Chunk]:
-    """Return the ends of the streams with news for the caller, so many characters of the news."""
+def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Part, Chunk]:
+    """Return the ends of the streams with new output for the caller, up to `most` characters."""
     ends: dict[Part, Chunk] = {}
     for key in STREAMS:
-        text, begin = transcript.text(key), telling.begin(key)
+        text, begin = transcript.text(key), delivery.begin(key)
         if (total := text.total) > begin:
             ends[key] = text.read(max(begin, total - most), total)
-            telling.reach(key, total)
+            delivery.reach(key, total)
     return ends
 
 
-def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
-    """The bytes left for texts of these sizes, too long together, beside a note for each that is cut."""
-    fair = max_bytes // sum(size > 0 for size in wanted.values())
-    return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in wanted.values()))
+def _without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
+    """Return the bytes left for text of these sizes after a note for each text that has to be truncated."""
+    fair = max_bytes // sum(size > 0 for size in sizes.values())
+    return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in sizes.values()))
 
 
-def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
-    """Values at these places without their images, or so many characters of values too long to look through."""
-    texts: list[str] = []
+def _values(transcript: Transcript, positions: list[range], images: Images, max_characters: int) -> list[str]:
+    """Return the values at these positions without their images.
+
+    Of values too long to search for images, up to `max_characters` are read.
+    """
+    found: list[str] = []
     left = MAX_READ_CHARACTERS
-    for place in places:
-        if len(place) <= left:
-            left -= len(place)
-            texts.append(images.out_of(transcript.result.read(place.start, place.stop).text))
+    for position in positions:
+        if len(position) <= left:
+            left -= len(position)
+            found.append(images.out_of(transcript.result.read(position.start, position.stop).text))
         else:
-            texts.append(transcript.result.read(place.start, min(place.stop, place.start + max_characters)).text)
-    return texts
+            found.append(
+                transcript.result.read(position.start, min(position.stop, position.start + max_characters)).text
+            )
+    return found
 
 
-def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """The bytes of `max_bytes` for each text by its wish: a fair part, and the rest of others, in order."""
-    if sum(wanted.values()) <= max_bytes:
-        return dict(wanted)
-    fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
-    shares = {name: min(size, fair) for name, size in wanted.items()}
+def share(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Divide `max_bytes` among texts by their sizes: a fair share each, and unused bytes of others in order."""
+    if sum(sizes.values()) <= max_bytes:
+        return dict(sizes)
+    fair = max_bytes // max(1, sum(size > 0 for size in sizes.values()))
+    shares = {name: min(size, fair) for name, size in sizes.items()}
     left = max_bytes - sum(shares.values())
-    for name, size in wanted.items():
+    for name, size in sizes.items():
         more = min(left, size - shares[name])
         shares[name] += more
         left -= more
@@ -175,38 +179,38 @@ def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _size(text: str, most: int) -> int:
-    """Return the length of a text in JSON, and `most` for a longer one."""
+    """Return the size of a text in JSON, but at most `most`."""
     return most if len(text) >= most else min(most, json_bytes(text))
 
 
 def _repeated(result: str) -> str:
-    """The last of several values, which is the result, in its place among them: itself if short, else a mark."""
+    """Return the last of several values, which is also the result, in full if short, or else as a mark."""
     return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
 
 
-def _several(said: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
-    """Return the values from the first on, within `max_bytes` together, and a note if some are left out."""
-    shown: list[str] = []
+def _several(notes: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
+    """Return the values from the first on, within `max_bytes` together, and add a note if some are omitted."""
+    displayed: list[str] = []
     left = max_bytes
     whole = True
     for value in [*earlier, last][:MAX_VALUES]:
         cut = head(value, max(0, left))
-        shown.append(cut.text)
+        displayed.append(cut.text)
         left -= json_bytes(cut.text) + 3  # the value's quotes and comma
         if cut.omitted or left <= 0:
             whole = not cut.omitted
             break
     count, dropped = len(transcript.values()), transcript.result.dropped
-    if len(shown) < count or not whole or dropped:
+    if len(displayed) < count or not whole or dropped:
         short = "" if whole else ", the last of them shortened"
         gone = f"; {dropped} characters of values before these were dropped" if dropped else ""
         where = f"codriver://evaluation/{transcript.evaluation}/result"
-        said.append(f"values shows {len(shown)} of {count}{short}{gone}: read the resource {where} for the rest")
-    return shown
+        notes.append(f"values has {len(displayed)} of {count}{short}{gone}: read the resource {where} for the rest")
+    return displayed
 
 
 def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """Return the bytes of a stream that is shown whole, else of its head and of its tail."""
+    """Return the bytes for a stream displayed whole, or for its head and its tail."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
@@ -215,28 +219,31 @@ def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int
 
 
 def _ends(
-    said: list[str], transcript: Transcript, key: Part, begin: int, last: Chunk, sizes: tuple[int, int, int]
+    notes: list[str], transcript: Transcript, key: Part, begin: int, last: Chunk, sizes: tuple[int, int, int]
 ) -> str:
-    """A stream from `begin` on, or its head and its tail, by whole lines where these are short, and a note on the rest.
+    """Return a stream from `begin` on, or its head and tail, at line ends if lines are short, and add a note.
 
-    `last`: the last characters of the stream, as many as there may be bytes, and one more if there are more.
+    `last` has the last characters of the stream, and one more than may be displayed if there are more.
     """
     whole_bytes, head_bytes, tail_bytes = sizes
     end, first = tail(last.text, whole_bytes), max(begin, last.dropped)
-    shown, place, closing = "", last.start, end.text
+    displayed, position, closing = "", last.start, end.text
     if last.start > first or end.omitted:
         beginning = transcript.text(key).read(first, first + head_bytes)
-        shown = head(beginning.text, head_bytes).text
-        shown, closing = _whole_lines(shown, tail(last.text, tail_bytes).text)
-        place = beginning.start + len(shown)
-    omitted, dropped = last.total - len(closing) - place, max(0, last.dropped - begin)
+        displayed = head(beginning.text, head_bytes).text
+        displayed, closing = _whole_lines(displayed, tail(last.text, tail_bytes).text)
+        position = beginning.start + len(displayed)
+    omitted, dropped = last.total - len(closing) - position, max(0, last.dropped - begin)
     if omitted or dropped:
-        said.append(_left_out(transcript, key, place, omitted, dropped))
-    return f"{shown}\n… {omitted} characters left out …\n{closing}" if omitted else closing
+        notes.append(_left_out(transcript, key, position, omitted, dropped))
+    return f"{displayed}\n… {omitted} characters left out …\n{closing}" if omitted else closing
 
 
 def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
-    """The head of a text without a broken last line, the tail without a broken first one, if lines are short."""
+    """Return a head without an incomplete last line, and a tail without an incomplete first one.
+
+    Text with long lines is unchanged.
+    """
     cut = beginning.rfind("\n")
     if len(beginning) - cut <= len(beginning) // 4:
         beginning = beginning[:cut]
@@ -244,10 +251,10 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
     return beginning, end[cut:] if 0 < cut <= len(end) // 4 else end
 
 
-def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, dropped: int) -> str:
-    """The length of a part left out from a place on, the call that gives it, and how much before it is lost."""
+def _left_out(transcript: Transcript, part: Part, position: int, omitted: int, dropped: int) -> str:
+    """Describe an omitted part: its length, the call that returns it, and how much before it is lost."""
     lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
-    way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
+    way = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""
     return (
         f"{part}: {omitted} characters are left out{lost}{way}; "
         f"also in codriver://evaluation/{transcript.evaluation}/{part}"
@@ -255,12 +262,12 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:
-    """Return a note on each value that print limits cut, with the way to the rest."""
+    """Return a note about each value that print limits truncated, with the way to read the rest."""
     if not transcript.cuts:
         return []
     count, notes = len(transcript.values()), []
-    for number, (words, is_kept) in list(transcript.cuts.items())[-MAX_CUT_NOTES:]:
+    for number, (words, is_available) in list(transcript.cuts.items())[-MAX_CUT_NOTES:]:
         which, path = ("", "[]") if number == count else (f" of value {number}", f'["${number}"]')
-        way = f"get_evaluation path {path}" if is_kept else "maxLength gives more"
+        way = f"get_evaluation path {path}" if is_available else "maxLength gives more"
         notes.append(f"cut{which}: {words}; {way}")
     return notes

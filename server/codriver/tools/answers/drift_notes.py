@@ -1,12 +1,12 @@
-"""Notes on drift: remains of a former load, edits since the load, and tests with other outcomes elsewhere.
+"""Notes about drift: remains of previous loads, edits since a load, and tests with different outcomes elsewhere.
 
-A line is told for each module and object of a REPL whose code differs from the files. For Lisp the ledger of each REPL
-is computed from the log on demand, and changed files are read anew. The texts compared are without secrets on both
-sides, as the log is.
+A line describes each module and object of a REPL whose code differs from its files. For Lisp, each REPL's definitions
+are computed from the log on demand, and changed files are read again. Secrets are removed from both sides of the
+comparison, as in the log.
 
-A repository of several projects has modules in folders that `sys.path` does not have. For a failed import of such a
-module, its folder is told, and the line that makes it importable. The files are looked for by their names alone: none
-of them is read, imported or run.
+In a repository with several projects, a module may be in a directory that is not on `sys.path`. If importing such a
+module fails, a note names its directory and the line that makes it importable. Files are found only by name: none is
+read, imported or run.
 """
 
 from __future__ import annotations
@@ -56,34 +56,34 @@ if TYPE_CHECKING:
 
 
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
-"""Words of Lisp code that may load files."""
+"""Words in Lisp code that may load files."""
 CODE: Final = frozenset({"evaluatedCode"})
 SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
-"""The symbols of Lisp, among its other words."""
-LOOK_S: Final = 3.0
+"""Symbols in Lisp code."""
+COMPARE_TIMEOUT_S: Final = 3.0
 WORKER: Final = "codriver-worker"
-"""What the embedded REPL has among its versions."""
+"""Version key that identifies the embedded REPL."""
 FRESH_WAIT_MS: Final = 300
-"""The longest wait of a load's answer for a comparison with a fresh import. A later finding comes with the next one."""
+"""Maximum time that a load waits for a comparison with a fresh import. A later result comes with the next load."""
 EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences in code that was loaded before an edit of its file."""
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
-"""Kinds of differences that stand for a whole file."""
+"""Kinds of differences that concern a whole file."""
 MOST_STALE: Final = 3
 MAIN: Final = "__main__"
-"""The module of evaluated code, which no load renews."""
+"""The module of evaluated code, which no load changes."""
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Notes on a load of a file: the objects renewed elsewhere, and what is not as after a fresh import."""
-    told = told_of_load(await drift_or_none(call, repl, "old"))
+    """Return notes about loading a file: objects updated elsewhere, and differences from a fresh import."""
+    compared = notes_of_differences(await drift_or_none(call, repl, "old"))
     finding = await fresh_finding(call, repl, FRESH_WAIT_MS)
-    return told if finding is None else (*told, *finding_lines(finding))
+    return compared if finding is None else (*compared, *finding_lines(finding))
 
 
 async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
-    """The finding about the last loads of a Python REPL within a time, or a comparison now; None if it cannot tell."""
+    """Return the comparison of a Python REPL's last loads with fresh imports, or None if it is not ready in time."""
     if repl.profile is None or WORKER not in repl.profile.versions or repl.dialect != "python":
         return None
     with suppress(CodriverError):
@@ -91,46 +91,48 @@ async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) 
     return None
 
 
-def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
-    """Return notes on a load, by the remains of previous ones."""
+def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
+    """Return notes about a load, from the remains of previous ones."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
     removed = [one.full for one in found if one.kind == "removed" and not one.held]
-    told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
-    told += [f"removed, as the file has it no more: {few(removed)}"] if removed else []
-    told += _bounded(
-        f"not in the file any more, and still held: {one.full} by {one.held}"
+    notes = [f"also updated: {few(renewed)}"] if renewed else []
+    notes += [f"removed, because the file no longer defines it: {few(removed)}"] if removed else []
+    notes += _bounded(
+        f"no longer in the file, but still referenced: {one.full} by {one.held}"
         for one in found
         if one.kind == "removed" and one.held
     )
     same = [one.module for one in found if one.kind == "unchanged"]
-    told += [f"nothing of {same[0]} changed since its load, so nothing ran: whole: true runs it"] if same else []
+    notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
     emptied = [f"{one.full} ({one.of})" for one in found if one.kind == "emptied"]
-    told += [f"caches emptied: {few(emptied)}"] if emptied else []
-    told += _bounded(f"not renewed: {one.full}, {one.of}" for one in found if one.kind == "stays")
+    notes += [f"caches emptied: {few(emptied)}"] if emptied else []
+    notes += _bounded(f"not updated: {one.full}, {one.of}" for one in found if one.kind == "stays")
     gone = [one.full for one in found if one.joint == "/" and one.kind == "gone" and not one.evaluated]
-    told += [f"not in the file any more: {few(gone)}; prune: true takes that out"] if gone else []
+    notes += [f"no longer in the file: {few(gone)}; prune: true removes it"] if gone else []
     if any(one.joint == "/" and one.kind in ("old", "former") for one in found):
-        told.append("dependents: true loads the namespaces that require it, too")
-    return (*told, *_bounded(stale_line(one) for one in found if one.kind in STALE))
+        notes.append("dependents: true also loads the namespaces that require it")
+    return (*notes, *_bounded(stale_line(one) for one in found if one.kind in STALE))
 
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Return notes on a run of tests in a REPL: the code in it that differed from the files."""
+    """Return notes about a test run in a REPL whose code differed from the files."""
     found = await drift_or_none(call, repl, "edited")
     edited: dict[str, list[str]] = {}
     for one in found:
         if one.kind in (*EDITED, *UNREAD) and one.kind != "deleted":
             edited.setdefault(one.module, []).append(one.name)
     stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
-    stale += [f"the file of {one.module} is deleted" for one in found if one.kind == "deleted"]
-    lives_on = [one for one in found if one.kind in STALE and one.module != MAIN]  # no test has names of evaluated code
+    stale += [f"the file of {one.module} was deleted" for one in found if one.kind == "deleted"]
+    lives_on = [
+        one for one in found if one.kind in STALE and one.module != MAIN
+    ]  # tests do not use names of evaluated code
     return _bounded([*stale, *map(stale_line, lives_on)])
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
-    """Return notes on files that were put back while their REPL continues with the edited code.
+    """Return notes about files that were put back while their REPL still has the edited code.
 
-    None if saves are loaded anyway, nor for REPLs that cannot tell.
+    There are none if saves are loaded automatically, or if the REPL cannot tell.
     """
     found: dict[str, tuple[Difference, ...]] = {}
     notes = []
@@ -149,22 +151,22 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
 
 
 def is_of(path: Path, module: str) -> bool:
-    """Return whether a module of Python of this name may be from a file."""
+    """Return whether a Python module of this name may come from a file."""
     parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
     names = module.split(".")
     return list(parts[-len(names) :]) == names
 
 
 async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
-    """Notes on the namespaces whose definitions Lisp code names and whose files were edited since their load.
+    """Return notes about namespaces that Lisp code uses and whose files were edited since their load.
 
-    Only for a REPL that was compared before; code evaluated since then is not told as edited.
+    Only for a REPL that was compared before. Definitions evaluated since the edit do not count as edited.
     """
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or evaluation.kind != "evaluate":
         return []
     found: tuple[Difference, ...] = ()
-    with suppress(CodriverError), anyio.move_on_after(LOOK_S):
+    with suppress(CodriverError), anyio.move_on_after(COMPARE_TIMEOUT_S):
         found = await differences_of_written(call, repl)
     changed = [one for one in found if one.kind in EDITED and not one.evaluated]
     if not changed:
@@ -178,36 +180,36 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
     return [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
 
 
-async def look_at_load(call: Call, repl: Repl, code: str) -> None:
-    """Look at the loaded code, before and after code that loads files, so that each file is known in its loaded state.
+async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
+    """Compare the loaded code before and after code that loads files, so that each file is known in its loaded state.
 
-    The log has the code and not the files. Other code costs nothing.
+    The log has the code, but not the files. Other code costs nothing.
     """
     if LOADS.search(code) is not None:
-        with anyio.move_on_after(LOOK_S):
+        with anyio.move_on_after(COMPARE_TIMEOUT_S):
             await drift_or_none(call, repl, "old")
 
 
 def stale_line(one: Difference) -> str:
-    """Return one object of a previous load, in words."""
+    """Describe one object that remains of a previous load."""
     if one.kind == "instances":
-        held = f", held by {one.held}" if one.held else ""
-        return f"{one.of} of the former class {one.full} {'lives' if one.of == '1' else 'live'} on{held}"
+        holder = f", referenced by {one.held}" if one.held else ""
+        return f"{one.of} of the old class {one.full} still {'exists' if one.of == '1' else 'exist'}{holder}"
     if one.kind == "closures":
         some = "1 closure" if one.of == "1" else f"{one.of} closures"
-        return f"{some} of the former {one.full} {'lives' if one.of == '1' else 'live'} on: make them anew"
+        return f"{some} of the old {one.full} still {'exists' if one.of == '1' else 'exist'}: create them again"
     if one.kind == "unbound":
-        return f"{one.full} is of {one.of}, which is gone: the import fails in a new process"
+        return f"{one.full} comes from {one.of}, which no longer exists: the import fails in a new process"
     if one.kind == "kept":
-        return f"{one.full} is defined once, and no load renews it: ns-unmap it, then load_file"
+        return f"{one.full} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
     if one.kind == "former":
-        return f"{one.full} implements the former protocol {one.of}: load {one.module}, too"
-    instead = "bind it anew" if one.module == MAIN else f"load {one.module}, too"
+        return f"{one.full} implements the old protocol {one.of}: load {one.module} as well"
+    instead = "bind it again" if one.module == MAIN else f"load {one.module} as well"
     return f"{one.full} is still the old {one.of}: {instead}"
 
 
 async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
-    """The differences of a REPL's loaded code from the files. For Lisp all of them, whatever is asked for.
+    """Return the differences between a REPL's loaded code and its files. For Lisp, `only` has no effect.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
@@ -220,7 +222,7 @@ async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Diffe
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
-    """Return the differences, as of `drift_of`; none if the REPL cannot tell."""
+    """Return the differences as `drift_of` does, or none if the REPL cannot tell."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
             return await drift_of(call, repl, only)
@@ -228,29 +230,29 @@ async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Differenc
 
 
 def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
-    told = tuple(lines)
-    more = len(told) - MOST_STALE
-    return (*told[:MOST_STALE], f"and {more} more: see what_changed") if more > 0 else told
+    lines_list = tuple(lines)
+    more = len(lines_list) - MOST_STALE
+    return (*lines_list[:MOST_STALE], f"and {more} more: see what_changed") if more > 0 else lines_list
 
 
 HEADS: Final = {
-    "edited": "edited in the file since",
-    "docstring": "docstring edited in the file since",
-    "order": "in another order in the file since",
+    "edited": "edited in the file since the load",
+    "docstring": "docstring edited in the file since the load",
+    "order": "reordered in the file since the load",
     "deleted": "deleted",
-    "unparsable": "does not parse any more",
+    "unparsable": "no longer parses",
     "redefined": "redefined in the REPL",
     "gone": "only in the REPL",
     "missing": "only in the file",
-    "unknown": "not known, as their load was not seen",
+    "unknown": "unknown, because their load was not recorded",
 }
 MOST_IN_LINES: Final = 20
 ENTRIES: Final = 1000
-"""The entries of the log among which the evaluation that defined a name is looked for."""
+"""Number of log entries that are searched for the evaluation that defined a name."""
 
 
 def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
-    """Every difference, those of one module in one line; with the definition's caller as far as the log tells."""
+    """Return every difference, one line for each module, with the callers who made definitions, where known."""
     found = tuple(found)
     return [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
 
@@ -271,30 +273,38 @@ def _of_modules(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list
 
 
 def _defined_by(call: ReplUser, repl: Repl, name: str) -> str:
-    """Return the caller and the evaluation that defined a name, in words, as far as the log tells."""
+    """Describe the caller and the evaluation that defined a name, if the log has them."""
     last = re.escape(name.rpartition(".")[2])
     defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
     for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=ENTRIES)):
         evaluation = call.state.evaluations.get(entry.evaluation or "")
-        is_here = evaluation is not None and (evaluation.repl, evaluation.generation) == (repl.id, repl.generation)
-        if is_here and evaluation is not None and evaluation.kind == "evaluate" and defines.search(entry.text):
+        is_of_this_process = evaluation is not None and (evaluation.repl, evaluation.generation) == (
+            repl.id,
+            repl.generation,
+        )
+        if (
+            is_of_this_process
+            and evaluation is not None
+            and evaluation.kind == "evaluate"
+            and defines.search(entry.text)
+        ):
             return f" ({evaluation.who}, {evaluation.id})"
     return ""
 
 
 FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
-"""The features of reader conditionals, by dialect; for all others `clj`."""
+"""Features of reader conditionals by dialect. All others have `clj`."""
 DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
-"""The forms that define a name once, for dialects where they differ from Clojure's."""
+"""Forms that define a name only once, for dialects that differ from Clojure."""
 HOME: Final = "user"
-"""The namespace of evaluated code before any other was named."""
+"""Namespace of evaluated code that names none."""
 RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
-"""The rules for files to compare: a longer file was generated, and not written."""
+"""Limits for files to compare. Longer files are usually generated."""
 LOAD: Final = "load-file "
 
 
 async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
-    """Return the differences of a REPL's loaded code from the files; None if the REPL compares by itself.
+    """Return the differences between a REPL's loaded code and its files, or None if the REPL compares them itself.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
@@ -308,19 +318,19 @@ async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | No
         )
     async with drift.lock:
         services = call.services
-        # Code evaluated meanwhile is in the REPL, and not in the ledger: the next look mends that.
+        # Code evaluated in the meantime is missing from the ledger. The next comparison includes it.
         new = _new_evaluations(call, repl, drift)
-        asked_ms = services.now()
+        compared_ms = services.now()
         loaded = await services.repls.adapter(repl.id).loaded(services.workspace, drift.marks)
         if loaded is None:
             return None
         reads = partial(_source, known, features=features, logged=services.log.without_secrets)
-        work = partial(_compare, drift, loaded, new, reads, asked_ms)
+        work = partial(_compare, drift, loaded, new, reads, compared_ms)
         return await services.work.files.run(call.client, work)
 
 
 async def differences_of_written(call: ReplUser, repl: Repl) -> tuple[Difference, ...]:
-    """The differences of a REPL whose code was compared before from its files, computed anew if these were written.
+    """Return the differences of a REPL that was compared before, updated if its files were written since.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
@@ -346,18 +356,18 @@ def _stamp(path: str) -> files.Stamp | None:
 
 
 def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
-    """Return the present state of a file; None if it cannot be read."""
+    """Return the present content of a file, or None if it cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
         stamp = files.stamp_of(status)
-        kept = known.read.get((path, features))
-        if kept is None or kept.stamp != stamp:
+        source = known.read.get((path, features))
+        if source is None or source.stamp != stamp:
             text = logged(files.read_text(Path(path), RULES))
-            kept = Source(path, stamp, read_definitions(text, "", features), partial(_text, path))
-            known.read[path, features] = kept
+            source = Source(path, stamp, read_definitions(text, "", features), partial(_text, path))
+            known.read[path, features] = source
     except (OSError, ValueError, TooManyFormsError):
         return None
-    return kept if kept.definitions.is_sound else None
+    return source if source.definitions.is_sound else None
 
 
 def _compare(
@@ -365,30 +375,30 @@ def _compare(
     loaded: Loaded,
     new: Iterable[Evaluated],
     reads: Callable[[str], Source | None],
-    asked_ms: int,
+    compared_ms: int,
 ) -> tuple[Difference, ...]:
     for one in new:
         drift.ledger.record(replace(one, file=os.path.realpath(one.file) if one.file else ""))
     loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
     sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
     broken: dict[str, DriftKind] = {path: _broken(path) for path in drift.files(loaded) if path not in sources}
-    return drift.compare(loaded, sources, asked_ms, broken)
+    return drift.compare(loaded, sources, compared_ms, broken)
 
 
 def _broken(path: str) -> DriftKind:
-    """Return the kind of difference of a file that is no source any more: it is missing, or unreadable."""
+    """Return the kind of difference of a file that is missing or unreadable."""
     return "unparsable" if Path(path).exists() else "deleted"
 
 
 def _real(namespace: LoadedNamespace) -> LoadedNamespace:
-    """Return the namespace with its files by their real paths, as the REPL may have got others."""
+    """Return the namespace with the real paths of its files, because the REPL may have loaded them by other paths."""
     real = {file: os.path.realpath(file) for file in namespace.files}
     found = tuple(replace(var, file=real.get(var.file, var.file)) for var in namespace.vars)
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
 
 
 def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evaluated]:
-    """The finished evaluations of a REPL's life that are not in its ledger, in the order of the log."""
+    """Return the finished evaluations of a REPL's process that are not in its ledger, in the order of the log."""
     waiting, since = drift.waiting, drift.line
     drift.waiting = set()
     found = []
@@ -397,8 +407,11 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evalu
         evaluation = call.state.evaluations.get(entry.evaluation or "")
         drift.line = max(drift.line, entry.line)
         is_new = entry.line > since or entry.line in waiting
-        is_here = evaluation is not None and (evaluation.repl, evaluation.generation) == (repl.id, repl.generation)
-        if evaluation is None or not is_new or not is_here:
+        is_of_this_process = evaluation is not None and (evaluation.repl, evaluation.generation) == (
+            repl.id,
+            repl.generation,
+        )
+        if evaluation is None or not is_new or not is_of_this_process:
             continue
         if evaluation.over:
             drift.number += 1
@@ -438,22 +451,22 @@ def _text(path: str) -> str:
 MOST_LEVELS: Final = 7
 MOST_ENTRIES: Final = 50_000
 SEARCH_S: Final = 0.5
-MOST_PLACES: Final = 3
+MOST_DIRECTORIES: Final = 3
 MOST_CHARACTERS: Final = 300
-"""The characters of a path that an answer may name."""
+"""Maximum characters of a path in an answer."""
 _MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
 """Source: CPython's `importlib._bootstrap`."""
 
 
 async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return the note on a module of the workspace that an import did not find, if that was the failure."""
+    """Return a note if an evaluation failed to import a module of the workspace."""
     failure = evaluation.failure
     if failure is None or failure.type != "ModuleNotFoundError":
         return []
     repl, match = call.state.repls.get(evaluation.repl), _MISSING.match(failure.message)
     if repl is None or match is None or repl.dialect != "python" or repl.origin.kind == "address":
         return []
-    find = partial(places, call.services.workspace, match["name"])
+    find = partial(importable_from, call.services.workspace, match["name"])
     found = await call.services.work.files.run(call.client, find)
     if not found:
         return []
@@ -463,23 +476,26 @@ async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[st
     return [f"{match['name']} is in a folder of the workspace that this REPL does not search: {how}"]
 
 
-def places(workspace: Path, name: str) -> list[str]:
-    """The folders of the workspace that make a module importable from `sys.path`, the nearest first.
+def importable_from(workspace: Path, name: str) -> list[str]:
+    """Return the directories of the workspace from which a module could be imported, the nearest first.
 
-    Folders that the embedded REPL searches by itself are left out. A package with an `__init__.py` goes before one
+    Directories that the embedded REPL searches anyway are left out. A package with an `__init__.py` comes before one
     without.
     """
     searched = {str(workspace), str(workspace / "src")}
     found: dict[str, bool] = {}
-    for folder, is_sure in _candidates(workspace, name):
-        is_new = folder not in searched and len(folder) <= MOST_CHARACTERS
-        if is_new and not (Path(folder) / "__init__.py").exists():
-            found[folder] = found.get(folder, False) or is_sure
-    return sorted(found, key=lambda folder: not found[folder])[:MOST_PLACES]
+    for directory, is_sure in _candidates(workspace, name):
+        is_new = directory not in searched and len(directory) <= MOST_CHARACTERS
+        if is_new and not (Path(directory) / "__init__.py").exists():
+            found[directory] = found.get(directory, False) or is_sure
+    return sorted(found, key=lambda directory: not found[directory])[:MOST_DIRECTORIES]
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
-    """Folders in which the module may be, each with whether it is a package with an `__init__.py`, or a file."""
+    """Yield directories that may contain the module.
+
+    Each comes with whether it is a file or a package with an `__init__.py`.
+    """
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_S
     for path, _, entries in walk(workspace, max_depth=MOST_LEVELS, max_entries=MOST_ENTRIES):

@@ -1,7 +1,7 @@
-"""The answer about an evaluation: its result, output and failure so far, and the notes of its advisers.
+"""The answer about an evaluation: its result, output or failure so far, and notes of advisers.
 
-An adviser is a function that gives the notes of one kind. The advisers that suit the evaluation's status are asked in
-one loop, each with the same arguments, in the order of their notes in an answer.
+An adviser is a function that returns notes of one kind. The advisers for the evaluation's status are called in the
+order of their notes in an answer, each with the same arguments.
 """
 
 from __future__ import annotations
@@ -22,20 +22,27 @@ from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
-    Asking,
+    AnswerInProgress,
     fails_again,
     notes_of_background,
+    notes_of_first_use,
     notes_of_generation,
     notes_of_others,
-    notes_of_place,
     notes_of_repetition,
     with_notes,
 )
-from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
+from codriver.tools.answers.answer_texts import add_text, collect_images
 from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
 from codriver.tools.answers.file_editors import with_editor
-from codriver.tools.answers.lean_answers import AGAIN, LOOK_IN_FRAMES, innermost_place, lean, reader_of, wants_detail
-from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Telling
+from codriver.tools.answers.lean_answers import (
+    AGAIN,
+    EVALUATE_IN_FRAMES,
+    innermost_location,
+    lean,
+    reader_of,
+    wants_detail,
+)
+from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Delivery
 from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.calls.answer import STRINGS, Answer
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
@@ -68,55 +75,63 @@ EVALUATION: dict[str, Schema | str] = {
     "otherWhosSinceLast": STRINGS,
     "error": {"type": "object"},
 }
-"""The schema of an answer about an evaluation, by the keys of its fields."""
+"""Schema of an answer about an evaluation, by field."""
 
 SOURCE_LINES: Final = 10
-"""Lines of a function that the answer about an error shows whole."""
+"""Number of lines up to which the answer about an error displays a whole function."""
 SOURCE_AROUND: Final = 2
-"""Lines shown around the statement in a longer function."""
+"""Lines displayed around the statement in a longer function."""
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
-"""The way to get more images of an evaluation."""
+"""How to get more images of an evaluation."""
 
 
 async def describe(
     call: Call,
     evaluation: Evaluation,
-    asked: Evaluating,
+    arguments: Evaluating,
     *,
     max_images: int = 0,
     max_bytes: int | None = None,
     notes: tuple[str, ...] = (),
-    own_session: str | None = None,
+    default_session: str | None = None,
 ) -> Answer:
-    """Return the answer that tells an evaluation's standing: its result and output so far.
+    """Return the answer about an evaluation: its status, and result and output so far.
 
-    It leaves out facts that its reader knows, unless `asked` wants detail. `max_bytes`: of text; None: as many as any
-    answer has. `own_session`: the key of the session that the reader gets without naming any, if known.
+    Fields that its reader knows are omitted, unless the arguments request detail. `max_bytes` limits the text, and None
+    stands for the usual limit. `own_session` is the key of the session that the reader gets without naming one, if
+    known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     max_bytes = budget(call) if max_bytes is None else max_bytes
     described = partial(
-        _described, call, evaluation, asked, images_for(call, max_images, IMAGE_WAY), max_bytes, notes, own_session
+        _described,
+        call,
+        evaluation,
+        arguments,
+        images_for(call, max_images, IMAGE_WAY),
+        max_bytes,
+        notes,
+        default_session,
     )
-    telling = partial(Telling, call, transcript, asked, reads_input=evaluation.status == "needs-input")
+    delivery = partial(Delivery, call, transcript, arguments, reads_input=evaluation.status == "needs-input")
     if transcript is None or not transcript.has_printed:
-        return await described(telling())
+        return await described(delivery())
     async with transcript.turn:
-        return await described(telling())
+        return await described(delivery())
 
 
 async def _described(
     call: Call,
     evaluation: Evaluation,
-    asked: Evaluating,
+    arguments: Evaluating,
     images: Images,
     max_bytes: int,
     notes: tuple[str, ...],
-    own_session: str | None,
-    telling: Telling,
+    default_session: str | None,
+    delivery: Delivery,
 ) -> Answer:
-    """Return the answer of `describe`, with the news of `telling`."""
-    transcript = telling.transcript
+    """Return the answer of `describe`, with output that is new to the caller."""
+    transcript = delivery.transcript
     fields, session = _standing(call, evaluation)
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
@@ -124,20 +139,22 @@ async def _described(
     if cell := await call.services.ledger.cells.describe(evaluation):
         fields["cell"] = cell[0]
     left_out: list[str] = []
-    began: dict[str, int] = {}
+    begins_at: dict[str, int] = {}
     if transcript is not None:
-        left_out = await fill_in_texts(fields, transcript, images, max_bytes, telling)
-        fields |= (began := telling.begins())
+        left_out = await add_text(fields, transcript, images, max_bytes, delivery)
+        fields |= (begins_at := delivery.begins())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
     if others := others_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
-    who = _who_asks(call, evaluation, asked)
-    reader = reader_of(call, asked, who, evaluation, session, own_session)
-    stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
+    who = _reader_name(call, evaluation, arguments)
+    reader = reader_of(call, arguments, who, evaluation, session, default_session)
+    reported_state = Seen(evaluation.generation, namespace or reader.namespace_seen)
     repl = call.services.core.state.repls.get(evaluation.repl)
-    asking = Asking(call, evaluation, repl, who, session, stands, telling, tuple(left_out), cell, notes)
-    fields["notes"] = await notes_for(asking)
+    answer = AnswerInProgress(
+        call, evaluation, repl, who, session, reported_state, delivery, tuple(left_out), cell, notes
+    )
+    fields["notes"] = await notes_for(answer)
     if evaluation.status in OCCUPYING and not evaluation.is_answered and call.belongs_to(evaluation, who):
         call.dispatch(RunningReported(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
@@ -145,55 +162,57 @@ async def _described(
         fields["reason"], fields["hint"] = _reason(call, evaluation)
         if transcript is not None and fails_again(call, evaluation, transcript):
             fields["hint"] = hint_again(call, evaluation) or fields["hint"]
-    is_named = not asking.is_same or fields["notes"] != asking.repetition
-    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_named=is_named)
-    if failed and shown is not fields:
-        shown = await _with_source(call, evaluation, fields, shown)
-    telling.take_back(fields, shown)
-    if began and not shown.keys() & FROM.keys():  # a part was told before, and this answer has nothing of any stream
-        shown = with_notes(shown, [NOTHING_NEW])
-    return Answer(shown, ok=not failed, images=tuple(images.taken), handed_out=telling.handed_out)
+    is_named = not answer.is_same or fields["notes"] != answer.repetition
+    visible = fields if wants_detail(call, arguments) else lean(fields, reader, is_named=is_named)
+    if failed and visible is not fields:
+        visible = await _with_source(call, evaluation, fields, visible)
+    delivery.exclude_omitted(fields, visible)
+    if (
+        begins_at and not visible.keys() & FROM.keys()
+    ):  # a part was told before, and this answer has nothing of any stream
+        visible = with_notes(visible, [NOTHING_NEW])
+    return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.handed_out)
 
 
-def _who_asks(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
-    """The caller of a question: without a `who`, a client that asks about its own evaluation counts as its caller."""
-    is_by_caller = evaluation.client == call.client and asked.who is None
-    return evaluation.who if is_by_caller else call.who(asked.who)
+def _reader_name(call: Call, evaluation: Evaluation, arguments: Evaluating) -> str:
+    """Return the caller. Without a `who`, a client that reads its own evaluation counts as its caller."""
+    is_by_caller = evaluation.client == call.client and arguments.who is None
+    return evaluation.who if is_by_caller else call.who(arguments.who)
 
 
 async def _with_source(
-    call: Call, evaluation: Evaluation, fields: Mapping[str, object], shown: dict[str, object]
+    call: Call, evaluation: Evaluation, fields: Mapping[str, object], visible: dict[str, object]
 ) -> dict[str, object]:
-    """Return an answer with the lines of the project's file in which its error was raised.
+    """Add the source lines at which the error was raised to an answer.
 
-    A file that was edited since its load has other lines than the code that ran, and is not shown.
+    A file that was edited since its load is left out, because its lines differ from the code that ran.
     """
-    error, short = fields.get("error"), shown.get("error")
+    error, short = fields.get("error"), visible.get("error")
     if not isinstance(error, dict) or not isinstance(short, dict):
-        return shown
-    place = innermost_place(error, str(call.services.workspace))
-    if place is None or not place[0].endswith(".py") or await _is_edited(call, evaluation, Path(place[0])):
-        return shown
-    source = partial(excerpt_of, Path(place[0]), place[1], most=SOURCE_LINES, around=SOURCE_AROUND)
+        return visible
+    location = innermost_location(error, str(call.services.workspace))
+    if location is None or not location[0].endswith(".py") or await _is_edited(call, evaluation, Path(location[0])):
+        return visible
+    source = partial(excerpt_of, Path(location[0]), location[1], most=SOURCE_LINES, around=SOURCE_AROUND)
     text = await call.services.work.files.run(call.client, source)
-    return {**shown, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else shown
+    return {**visible, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else visible
 
 
 async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
-        return True  # nobody can tell
+        return True  # unknown
     return any(is_of(file, one.module) for one in await drift_or_none(call, repl, "edited"))
 
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:
-    """Return a failure as the field of an answer, without secrets, shortened to so many bytes."""
+    """Return a failure as an answer field, redacted and shortened to `max_bytes`."""
     error, _ = shorten(call.services.transcripts.cleared(failure_json(failure)), max_bytes)
     return error
 
 
 def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
-    """Return the fields of an evaluation that are known without its texts; the key of its session."""
+    """Return the fields of an evaluation that do not need its text, and the key of its session."""
     call.evaluations.append(evaluation.id)
     state = call.services.core.state
     session = state.key_of(evaluation)
@@ -209,7 +228,7 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], st
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
-    """Return a failure under the keys of an answer; unknown ones are absent."""
+    """Return a failure as answer fields. Unknown ones are absent."""
     pairs = {
         "class": failure.type,
         "message": failure.message,
@@ -228,7 +247,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
 
 
 def others_since(call: Call, evaluation: Evaluation) -> list[str]:
-    """The others who evaluated in this session, or in a lane beside it, since the same caller's last evaluation."""
+    """Return the other callers in this session, or in parallel lanes, since the same caller's last evaluation."""
     repl = call.services.core.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
@@ -241,7 +260,7 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
-    """True if the evaluation of this number came over the same connection before the caller had a name."""
+    """Return whether an evaluation came over the same connection before the caller had a name."""
     state = call.services.core.state
     other = state.evaluations.get(evaluation_queue.id_of(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
@@ -249,33 +268,36 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
 
 
 async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
-    """Return the answer that is one image of an evaluation's values, by its number there.
+    """Return an answer with one image of an evaluation's values, by number.
 
     Raises:
         RefusedError: there is no such image.
     """
     transcript = call.services.transcripts.get(evaluation.id)
-    most, keep = min(1, call.services.live.settings.max_images), image_files(call)
-    images = Images(most, "", max_bytes=MOST_IMAGE_BYTES, number=number, keep=keep)
+    most, save = min(1, call.services.live.settings.max_images), image_files(call)
+    images = Images(most, "", max_bytes=MOST_IMAGE_BYTES, number=number, save=save)
     if transcript is not None:
-        await look_for_images(transcript, images)
+        await collect_images(transcript, images)
     if images.files:
         return Answer({"evaluationId": evaluation.id, "status": evaluation.status, "text": images.files[0]})
-    if not images.taken:
+    if not images.images:
         raise refused(
             "forgotten",
-            f"evaluation {evaluation.id} has no image {number} that can be sent: {images.seen} are in its values",
-            hint="a larger one than 9 MB, or what the setting maxImages forbids, is saved to a file by code",
+            f"evaluation {evaluation.id} has no image {number} that can be sent; its values have {images.seen} images",
+            hint="If it is larger than 9 MB, or maxImages forbids it, evaluate code that saves it to a file.",
         )
-    return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))
+    return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.images))
 
 
 def hint_again(call: Call, evaluation: Evaluation) -> str:
-    """The hint at the second failure of the same code or test, by the REPL's abilities; empty for none."""
+    """Return the hint for the second failure of the same code or test.
+
+    It is empty if the REPL has no further means of inspection.
+    """
     repl = call.services.core.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None:
         return ""
-    clauses = [LOOK_IN_FRAMES] if "frame" in repl.profile.capabilities else []
+    clauses = [EVALUATE_IN_FRAMES] if "frame" in repl.profile.capabilities else []
     clauses += [clause for hint in call.services.hooks.hints if (clause := hint(repl))]
     return AGAIN + "; ".join(clauses) if clauses else ""
 
@@ -290,118 +312,121 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     match evaluation.status:
         case "lost":
             is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
-            reason, look = ("stopping", "") if is_stopping else ("repl-disconnected", "see status; ")
+            reason, status_hint = ("stopping", "") if is_stopping else ("repl-disconnected", "see status; ")
             if evaluation.started_at is None:
-                return reason, f"{look}nothing of it was sent: evaluate it again"
-            return reason, f"{look}codriver never sends code twice, so check what it did before you repeat it"
+                return reason, f"{status_hint}the code was not sent: evaluate it again"
+            return reason, f"{status_hint}codriver never sends code twice, so check what it did before you repeat it"
         case "interrupted":
-            return "interrupted", "its output until then is kept; evaluate again when the session is free"
+            return "interrupted", "its output so far is available; evaluate again when the session is free"
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     if failure is not None and failure.type == NAMESPACE_MISSING:
-        return "evaluation-failed", "load or require the namespace first, or leave namespace out; nothing was evaluated"
+        return "evaluation-failed", "nothing was evaluated: load or require the namespace first, or omit namespace"
     # Python is parsed whole before any of it runs, Lisp form by form.
     reads_all_first = repl is not None and repl.dialect == "python"
     # The server does not know the syntax of a newer Python: then the REPL's own parser finds the error.
     if failure is not None and failure.phase in READING and (way := python_equivalent(failure.source_line)):
         return "syntax-error", f"{way}; nothing was evaluated"
     if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
-        return "evaluation-failed", "correct the code and call again; nothing was evaluated"
-    return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"
+        return "evaluation-failed", "nothing was evaluated: correct the code and call again"
+    return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"
 
 
 STARTS_THREADS: Final = re.compile(r"[Tt]hread|Executor|System/(?:out|err)|Timer|daemon|server|core\.async|log/")
-"""Code whose output may come from outside of its evaluation."""
-Notes = list[str] | tuple[str, ...]  # by these two types an immediate answer is told from an awaitable
-Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
+"""Code that may produce output outside of its evaluation."""
+Notes = list[str] | tuple[str, ...]  # these two types distinguish notes from an awaitable
+Adviser = Callable[[AnswerInProgress], Notes | Awaitable[Notes]]
 
 
-async def _of_its_own(asking: Asking) -> Notes:
-    """Return the notes of its REPL or its runner; on files edited since their load, each once."""
-    notes, repl = asking.evaluation.notes, asking.repl
-    may_use = repl is not None and repl.dialect not in NOT_LISP and asking.evaluation.over
-    used = await notes_of_use(asking.call, asking.evaluation) if may_use else []
+async def _of_evaluation(answer: AnswerInProgress) -> Notes:
+    """Return the notes of the REPL or the test runner, with those about edited files once for each caller."""
+    notes, repl = answer.evaluation.notes, answer.repl
+    may_use = repl is not None and repl.dialect not in NOT_LISP and answer.evaluation.over
+    used = await notes_of_use(answer.call, answer.evaluation) if may_use else []
     if not notes and not used:
         return ()
-    own = [note for note in notes if note.endswith(LOAD_IT)]
-    edits = [*own, *used]
-    told = [await with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
-    return [*told, *(note for note in notes if note not in own)]
+    about_edits = [note for note in notes if note.endswith(LOAD_IT)]
+    edits = [*about_edits, *used]
+    with_editors = [await with_editor(answer.call, answer.who, note) for note in answer.delivery.new_notes(edits)]
+    return [*with_editors, *(note for note in notes if note not in about_edits)]
 
 
-def _of_cell(asking: Asking) -> Notes:
-    """Return the note on outputs on their way into a notebook."""
-    return asking.cell[1:] if asking.cell and asking.cell[1] else ()
+def _of_cell(answer: AnswerInProgress) -> Notes:
+    """Return the note about outputs that are being written to a notebook."""
+    return answer.cell[1:] if answer.cell and answer.cell[1] else ()
 
 
-def _of_texts(asking: Asking) -> Notes:
-    """Return the notes on texts that are cut, or forgotten."""
-    if asking.telling.transcript is None:
-        return ("what it said is forgotten: too much was evaluated since",)
-    return asking.left_out
+def _of_text(answer: AnswerInProgress) -> Notes:
+    """Return the notes about truncated or discarded text."""
+    if answer.delivery.transcript is None:
+        return ("its output was discarded, because too much has been evaluated since",)
+    return answer.left_out
 
 
-def _of_standing(asking: Asking) -> Notes:
-    """Return the note on what to do while an evaluation runs or reads; each caller is told it once."""
-    call, evaluation = asking.call, asking.evaluation
+def _of_standing(answer: AnswerInProgress) -> Notes:
+    """Return the note about what to do while an evaluation runs or waits for input, once for each caller."""
+    call, evaluation = answer.call, answer.evaluation
     if evaluation.status == "queued":
         return queue_notes(call, evaluation)
     if evaluation.status == "running":
         ends = way_to_end(call, evaluation)
-        way = f"it goes on: get_evaluation waits, {ends} ends it"
-        profile = asking.repl.profile if asking.repl is not None else None
-        way += ", background: true runs code beside it" if profile is not None and profile.runs_concurrently else ""
-        return asking.telling.news([way])
-    return asking.telling.news([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()
+        way = f"still running: get_evaluation waits for it, {ends} stops it"
+        profile = answer.repl.profile if answer.repl is not None else None
+        way += ", background: true runs code in parallel" if profile is not None and profile.runs_concurrently else ""
+        return answer.delivery.new_notes([way])
+    return answer.delivery.new_notes([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()
 
 
 def _input_note(call: Call, evaluation: Evaluation) -> str:
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
-        return "the code reads from standard input: give it a line with send_input"
+        return "the code reads from standard input: send it a line with send_input"
     ends = way_to_end(call, evaluation)
-    return f"the code reads from standard input, which this REPL cannot be given: {ends} ends it"
+    return f"the code reads from standard input, which this REPL does not support: {ends} stops it"
 
 
-def _of_thread_output(asking: Asking) -> Notes:
-    """The note on where threads print to, once for each caller and REPL, of code that seems to start some."""
-    repl = asking.repl
+def _of_thread_output(answer: AnswerInProgress) -> Notes:
+    """Return the note about where output of threads goes, for code that may start some.
+
+    Each caller gets it once for each REPL.
+    """
+    repl = answer.repl
     goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.owned else ""
-    if repl is None or not goes_to or not STARTS_THREADS.search(asking.evaluation.head):
+    if repl is None or not goes_to or not STARTS_THREADS.search(answer.evaluation.head):
         return ()
-    return asking.telling.news([f"what threads and System/out print in {repl.key} goes to {goes_to}"])
+    return answer.delivery.new_notes([f"output of threads and System/out in {repl.key} goes to {goes_to}"])
 
 
-def _of_green(asking: Asking) -> Notes:
-    """Return the difference of a red test's calls from the previous ones, if found since the last answer."""
-    return asking.call.services.ledger.tests.pop_differences(asking.who)
+def _of_test_differences(answer: AnswerInProgress) -> Notes:
+    """Return the difference between a failed test's calls and the previous ones, if found since the last answer."""
+    return answer.call.services.ledger.tests.pop_differences(answer.who)
 
 
-async def _of_missing_module(asking: Asking) -> Notes:
-    """Return the note on the workspace's directory with a module that was not found."""
-    return await notes_of_missing_module(asking.call, asking.evaluation)
+async def _of_missing_module(answer: AnswerInProgress) -> Notes:
+    """Return the note about the directory of the workspace that contains a missing module."""
+    return await notes_of_missing_module(answer.call, answer.evaluation)
 
 
-async def _of_features(asking: Asking) -> Notes:
+async def _of_features(answer: AnswerInProgress) -> Notes:
     """Return the notes of features."""
-    call, evaluation = asking.call, asking.evaluation
+    call, evaluation = answer.call, answer.evaluation
     return [note for hook in call.services.hooks.notes for note in await hook(call, evaluation)]
 
 
-def _of_tool(asking: Asking) -> Notes:
+def _of_tool(answer: AnswerInProgress) -> Notes:
     """Return the notes of the tool that answers."""
-    return asking.given
+    return answer.given
 
 
 ADVISERS: Final[tuple[Adviser, ...]] = (
-    notes_of_place,
-    _of_its_own,
+    notes_of_first_use,
+    _of_evaluation,
     _of_cell,
-    _of_texts,
+    _of_text,
     notes_of_repetition,
     _of_standing,
     _of_thread_output,
-    _of_green,
+    _of_test_differences,
     notes_of_generation,
     _of_missing_module,
     _of_features,
@@ -409,7 +434,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     notes_of_others,
     notes_of_background,
 )
-"""In the order of an answer's notes: on the subject, then on its outcome, then on events around it."""
+"""Advisers in the order of an answer's notes: about the subject, its outcome, and other events."""
 _ONLY_OF: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
         notes_of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
@@ -423,13 +448,13 @@ ADVISERS_OF: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProx
         for status in get_args(EvaluationStatus)
     }
 )
-"""The advisers that may have notes on an evaluation, by its status: the others are not asked."""
+"""Advisers that may have notes about an evaluation, by its status."""
 
 
-async def notes_for(asking: Asking) -> list[str]:
+async def notes_for(answer: AnswerInProgress) -> list[str]:
     """Return the notes of an answer."""
-    said: list[str] = []
-    for adviser in ADVISERS_OF[asking.evaluation.status]:
-        found = adviser(asking)
-        said += found if isinstance(found, list | tuple) else await found
-    return said
+    notes: list[str] = []
+    for adviser in ADVISERS_OF[answer.evaluation.status]:
+        found = adviser(answer)
+        notes += found if isinstance(found, list | tuple) else await found
+    return notes

@@ -1,4 +1,4 @@
-"""Who edited which file: the record of edits, and the last other editor in notes on modules that are out of date."""
+"""Record who edited which file, and name the last other editor in notes about outdated modules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 EDIT_BYTES: Final = 2**18
-"""Maximum size of a text of which an edit is stored."""
+"""Maximum size of a text that is recorded with an edit."""
 
 
 def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[EditedFile]:
-    """Record the edits of files, and return each with the edits before it."""
+    """Record edits of files, and return each with the edits before it."""
     found = []
     for result in results:
         change = result.change
@@ -30,20 +30,20 @@ def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[Ed
     return found
 
 
-def written_file(call: Call, who: str, path: Path, shown: str) -> EditedFile:
-    """Record that a caller wrote a file by other means than Codriver's."""
-    return call.services.ledger.file_edits.add(path, shown, Edit(who, call.client, call.services.now()))
+def written_file(call: Call, who: str, path: Path, display_path: str) -> EditedFile:
+    """Record that a caller wrote a file without Codriver."""
+    return call.services.ledger.file_edits.add(path, display_path, Edit(who, call.client, call.services.now()))
 
 
 def _text(data: bytes | None) -> str | None:
-    """Return the text of a file; an empty text for a missing file, None for a long one."""
+    """Return the text of a file, an empty string for a missing file, or None for a long one."""
     return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
 
 
 async def other_editor(call: Call, who: str, path: Path) -> str:
-    """Return the caller who edited a file last, if it is not `who`; empty if none is known.
+    """Return the caller who last edited a file, or an empty string if it is `who` or unknown.
 
-    A file written after the last known edit was last changed by another program.
+    It is unknown if the file was written after the last recorded edit, by another program.
     """
     edits = call.services.ledger.file_edits.by_file.get(path, ())
     if not edits or is_by_editor(call.state, edits[-1], who, call.client):
@@ -53,7 +53,7 @@ async def other_editor(call: Call, who: str, path: Path) -> str:
 
 
 def _is_written_by(path: Path, at_ms: int) -> bool:
-    """Return whether a file was last written, or replaced, at a time or before it. Blocks."""
+    """Return whether a file was last written or replaced no later than this time. Blocks."""
     try:
         status = path.stat()
     except OSError:
@@ -62,7 +62,7 @@ def _is_written_by(path: Path, at_ms: int) -> bool:
 
 
 async def with_editor(call: Call, who: str, note: str) -> str:
-    """Return a note on a module that was edited since its load, with the last other editor of its file, if known."""
+    """Return a note about an edited module, with the last other editor of its file, if known."""
     module = note.partition(" ")[0]
     for path in tuple(call.services.ledger.file_edits.by_file):
         if is_of(path, module) and (by := await other_editor(call, who, path)):

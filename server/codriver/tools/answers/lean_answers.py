@@ -1,17 +1,17 @@
-"""Lean answers: of the full description of an evaluation, only the parts that its reader cannot know.
+"""Shorten the description of an evaluation to what its reader does not know yet.
 
-The rule is kept here alone. An answer leaves out `status` for `done`, or if the reason says that the evaluation failed;
-`evaluationId` if the reader gave it, or if the evaluation is done and has no note but that it is the same again;
-`sessionKey` if the reader named that session, or would get it without naming any; `who` if that is the reader;
-`generation` and `ns` if they are those of the reader's last answer of this session, or the namespace it gave; empty
-`notes`; `elapsedMs` under 100, and that of an unfinished evaluation in a later answer about it; `outputLines`; Python's
-`None` as `result` and among `values`, and for a load the name that it gives; from an error `form` 1, frames outside the
-project, and its report in `stderr`; the hint of `evaluation-failed`, except at the second failure of the same code.
-With `detail: true` nothing is left out, nor in answers to the command line.
+Omitted are `status` for `done`, or if the reason says that the evaluation failed; `evaluationId` if the reader passed
+it, or if the evaluation is done and no note but a repetition needs it; `sessionKey` if the reader passed it, or would
+get that session by default; `who` if that is the reader; `generation` and `ns` if they equal those of the reader's last
+answer about this session, or the namespace that it passed; empty `notes`; `elapsedMs` below 100, and that of an
+unfinished evaluation in later answers; `outputLines`; Python's `None` as `result` and among `values`, and the name that
+a load returns; from an error `form` 1, frames outside the project, and its report in `stderr`; the hint of
+`evaluation-failed`, except for the second failure of the same code. With `detail: true`, and in answers to the command
+line, nothing is omitted.
 
-A REPL tells a failure twice: in parts, and as the report that it prints. The answer has the project's frames in one
-line each, the chain, and no report that repeats them. If the parts have no chain, the causes are read from the report.
-A report that cannot be told for sure from the program's own words is left.
+A REPL describes a failure twice: by fields, and in the report that it prints. The answer has one line for each of the
+project's frames, the chain, and no report that repeats them. If the fields have no chain, the causes are parsed from
+the report. A report that cannot be distinguished from the program's own output is not removed.
 """
 
 from __future__ import annotations
@@ -42,51 +42,50 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 AGAIN = "it failed a second time: "
-"""The beginning of the hint at the second failure of the same code or test, which is never left out."""
-LOOK_IN_FRAMES = 'status with about: "error" numbers frames, evaluate_code with frame looks in one'
-"""The hint for a REPL that has frames to look in."""
+"""Start of the hint for the second failure of the same code or test, which is never omitted."""
+EVALUATE_IN_FRAMES = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
+"""Hint for a REPL that retains frames."""
 MOST_ACTUAL: Final = 500
-"""Characters of a result's words: the words behind them explain their parts, and the stack trace has them."""
+"""Maximum characters of a result's message. The stack trace has the rest."""
 SHORT_ACTUAL: Final = 100
-"""Characters of the first line of a result's words, of all results but the first."""
-SAYS_NOTHING: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
-"""Lines of a failure in pytest, or in hypothesis, that tell nothing of the failure."""
+"""Maximum characters of the first line of a result's message, for all results but the first."""
+UNINFORMATIVE: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
+"""Lines of a failure in pytest or hypothesis without information."""
 AT_ONCE_MS = 100
-"""A time under this is no time for an evaluation's reader."""
+"""Duration below which `elapsedMs` is omitted."""
 
 
 GIVEN_BY_LOADS: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
-"""The value of a load, which no one asked for: the module, or the var that the last form defined."""
+"""The value of a load: the module, or the var that the last form defined."""
 
 
 class Evaluating(Arguments):
-    """The arguments that all tools share whose answers describe an evaluation."""
+    """Arguments of all tools whose answers describe an evaluation."""
 
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
-    """Whether every field is wanted; None leaves that to the caller's traits. Listed with `evaluate_code`, taken by
-    all."""
+    """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
     requests_status: ClassVar[bool] = False
-    """Whether the question is an evaluation's standing, so that the answer always tells the status."""
+    """Whether the caller asks for the state of an evaluation, so that the answer always has `status`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The knowledge of an answer's reader before reading: its question, and its last answer."""
+    """What the reader of an answer knows before reading it: its request, and its last answer."""
 
     who: str
     session_key: str | None = None
-    """The session that the reader named, or gets without naming any."""
+    """Key of the session that the reader passed, or gets by default."""
     namespace: str | None = None
-    """The namespace that the reader named."""
+    """Namespace that the reader passed."""
     evaluation: str | None = None
-    """The evaluation that the reader named."""
+    """Id of the evaluation that the reader passed."""
     seen: Seen | None = None
-    """The standing of this session in the reader's last answer."""
+    """State of this session in the reader's last answer."""
     requests_status: bool = False
     workspace: str = ""
     reads_python: bool = False
     loads: bool = False
-    """Whether the reader asked for no value, but for the load of a file."""
+    """Whether the request was to load a file, and not for a value."""
 
     @property
     def namespace_seen(self) -> str | None:
@@ -95,26 +94,31 @@ class Reader:
 
 
 def wants_detail(call: Call, arguments: Evaluating) -> bool:
-    """Return whether nothing is to be left out."""
+    """Return whether every field is to be returned."""
     return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
 def reader_of(
-    call: Call, arguments: Evaluating, who: str, evaluation: Evaluation, session: str, own_session: str | None = None
+    call: Call,
+    arguments: Evaluating,
+    who: str,
+    evaluation: Evaluation,
+    session: str,
+    default_session: str | None = None,
 ) -> Reader:
-    """The reader of an answer to these arguments, the caller `who`, about this evaluation in this session.
+    """Return what the caller `who` with these arguments knows about this evaluation in this session.
 
-    `own_session`: the key of the session that the caller gets without naming any, if known.
+    `own_session` is the key of the session that the caller gets by default, if known.
     """
     state = call.services.core.state
-    repl, told = state.repls.get(evaluation.repl), reported_evaluations.knowledge_of(state, call.client, who)
+    repl, knowledge = state.repls.get(evaluation.repl), reported_evaluations.knowledge_of(state, call.client, who)
     given = arguments.__dict__
     return Reader(
         who=who,
-        session_key=given.get("repl_session_key") or own_session or _only_session(call, who),
+        session_key=given.get("repl_session_key") or default_session or _only_session(call, who),
         namespace=given.get("namespace"),
         evaluation=given.get("evaluation_id"),
-        seen=told.seen.get(session) if told else None,
+        seen=knowledge.seen.get(session) if knowledge else None,
         requests_status=arguments.requests_status,
         workspace=str(call.services.workspace),
         reads_python=repl is not None and repl.dialect == "python",
@@ -130,23 +134,23 @@ def _only_session(call: Call, who: str) -> str | None:
 
 
 def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
-    """Return the fields of a full description that this reader cannot know.
+    """Return the fields of a full description that this reader does not know.
 
-    `is_named`: a note on the evaluation may ask for its id.
+    With `is_named`, a note about the evaluation may refer to its id.
     """
     if "error" in fields:
         fields = _with_short_error(fields, reader.workspace)
     is_known = _known(fields, reader, is_named=is_named)
-    kept = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
+    unknown_fields = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
     if reader.reads_python:
-        _leave_out_none(kept)
-    if reader.loads and GIVEN_BY_LOADS.match(str(kept.get("result"))):
-        del kept["result"]
-    return kept
+        _leave_out_none(unknown_fields)
+    if reader.loads and GIVEN_BY_LOADS.match(str(unknown_fields.get("result"))):
+        del unknown_fields["result"]
+    return unknown_fields
 
 
 def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[str, object]:
-    """Return the fields with the error in few words, and without its report at the end of the output."""
+    """Return the fields with a shortened error, and without its report at the end of the output."""
     error, stderr = fields.get("error"), fields.get("stderr")
     if not isinstance(error, dict):
         return fields
@@ -161,7 +165,7 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
 
 
 def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> Mapping[str, bool]:
-    """Whether the reader knows a field, by its name; fields without an entry here are unknown to it."""
+    """Return whether the reader knows a field, by name. Fields without an entry are unknown to it."""
     get, seen = fields.get, reader.seen
     is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"
     elapsed, namespace, notes = get("elapsedMs"), get("ns"), get("notes")
@@ -181,16 +185,16 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> M
 
 
 def _leave_out_none(fields: dict[str, object]) -> None:
-    """Take `None` out of the values, as Python's own prompt does, and the values if the result is the only one."""
+    """Remove `None` from the values, like Python's prompt, and all values if the result is the only one."""
     result, values = fields.get("result"), fields.get("values")
     if result == "None":
         del fields["result"]
     if isinstance(values, list):
-        told = [value for value in values if value != "None"]
-        if told in ([], [result]):
+        displayed_values = [value for value in values if value != "None"]
+        if displayed_values in ([], [result]):
             del fields["values"]
         else:
-            fields["values"] = told
+            fields["values"] = displayed_values
 
 
 MOST_FRAMES = 5
@@ -209,27 +213,30 @@ _CLOJURE: Final = re.compile(
     r"\(.*\)\.\n",
     re.MULTILINE,
 )
-"""The first line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
+"""First line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
 _INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
 _EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
-"""Our words for `SystemExit`, whose message is the status. See `codriver.repls.worker.basics.error_report`."""
+"""Codriver's message for `SystemExit`, with the status. See `codriver.repls.worker.basics.error_report`."""
 MOST_LINKS = 5
-"""Lines on the errors of each kind in a chain."""
+"""Maximum number of lines about errors of one kind in a chain."""
 LINK_CHARACTERS = 200
-"""The characters of such an error's message, and of its data."""
+"""Maximum characters of such an error's message, and of its data."""
 DATA_CHARACTERS = 500
 _CALLED: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
-"""Functions that the sent code called; the sent code itself does not match."""
+"""Functions that the sent code called, but not the sent code itself."""
 _EVALUATED: Final = ("<", "REPL", "NO_SOURCE")
-"""The beginnings of file names that stand for sent code, and name no file."""
+"""Starts of pseudo file names for sent code."""
 _INSTALLED: Final = ("-packages", ".venv", "venv", "node_modules")
 
 
 def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
-    """A failure's keys, its trace the project's innermost frames: `file:line in function`, below the workspace."""
+    """Return a failure's fields with the project's innermost frames as `file:line in function`.
+
+    Paths are relative to the workspace.
+    """
     frames = [match for text in error.get("trace", ()) if (match := FRAME.match(text))]
-    own = [frame for frame in frames if _is_own(frame["file"], workspace)] or frames
-    called = [frame for frame in own if not _is_sent(frame)][:MOST_FRAMES]
+    project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
+    called = [frame for frame in project_frames if not _is_sent(frame)][:MOST_FRAMES]
     gone = {"trace", "chain"}
     short = {key: value for key, value in error.items() if key not in gone and (key, value) != ("form", 1)}
     if "data" in short:
@@ -237,34 +244,34 @@ def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     if "file" in short:
         short["file"] = _relative(short["file"], workspace)
     if short.get("phase") == "execution":
-        # The frames of code that ran tell the place; those of unreadable code do not.
+        # Frames of code that ran have the location; those of unreadable code do not.
         gone |= {"phase", "column"} | ({"file", "line"} if called else set())
         short = {key: value for key, value in short.items() if key not in gone}
         if "file" not in short and short.get("line") == 1:
-            del short["line"]  # the sent code's line is that of its first form
+            del short["line"]  # this is only the line of the first form
     if called:
         short["trace"] = [_line(frame, workspace) for frame in called]
     return short | chain_lines(error.get("chain", ()), workspace)
 
 
-def innermost_place(error: Mapping[str, Any], workspace: str) -> tuple[str, int] | None:
-    """Return the file and line of the innermost frame in the workspace's own files; None for none."""
+def innermost_location(error: Mapping[str, Any], workspace: str) -> tuple[str, int] | None:
+    """Return the file and line of the innermost frame in the workspace, or None."""
     for text in error.get("trace", ()):
         frame = FRAME.match(text)
-        if frame is not None and _is_own(frame["file"], workspace) and not _is_sent(frame):
+        if frame is not None and _is_in_project(frame["file"], workspace) and not _is_sent(frame):
             return frame["file"], int(frame["line"])
     return None
 
 
 def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
-    """The other errors of a chain in a line each: causes, wrapping errors, and the members of its group."""
+    """Return the other errors of a chain, one line each: causes, wrapping errors, and members of a group."""
     lines: dict[str, list[str]] = {}
     for link in chain:
         relation = link["relation"]
         key = "members" if "member" in relation else "wrappedBy" if relation == AROUND else "causes"
         nested = f"{relation}: " if " of " in relation else ""
         lines.setdefault(key, []).append(nested + _link_line(link, workspace))
-    return {key: _few(told) for key, told in lines.items()}
+    return {key: _few(lines_by_relation) for key, lines_by_relation in lines.items()}
 
 
 def _few(lines: list[str]) -> list[str]:
@@ -275,31 +282,31 @@ def _few(lines: list[str]) -> list[str]:
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:
     if link["relation"] == "omitted":
         return f"… {link['message']}"
-    said = ": ".join(part for part in (link["class"], _cut(link["message"], LINK_CHARACTERS)) if part)
+    message_text = ": ".join(part for part in (link["class"], _cut(link["message"], LINK_CHARACTERS)) if part)
     data = [_cut(link["data"], LINK_CHARACTERS)] if "data" in link else []
     notes = [_cut(f"({note})", LINK_CHARACTERS) for note in link.get("notes", ())]
     frames = [match for text in link.get("trace", ()) if (match := FRAME.match(text))]
-    frame = next((one for one in frames if _is_own(one["file"], workspace)), frames[0] if frames else None)
+    frame = next((one for one in frames if _is_in_project(one["file"], workspace)), frames[0] if frames else None)
     where = _where(frame, workspace) if frame else ""
-    return " ".join([said, *data, *notes, *([f"({where})"] if where else [])])
+    return " ".join([message_text, *data, *notes, *([f"({where})"] if where else [])])
 
 
 def _where(frame: re.Match[str], workspace: str) -> str:
-    """Return the place of a frame; for sent code only the function, unless that is the code itself."""
+    """Return the location of a frame. For sent code that is only the function, unless it is the code itself."""
     if frame["file"].startswith(_EVALUATED[1:]):
         return f"in {frame['function']}" if _CALLED.match(frame["function"]) else ""
     return _line(frame, workspace)
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text in one line of at most so many characters."""
+    """Return a text as one line of at most `most` characters."""
     return cut(" ".join(text.split("\n")), most)
 
 
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
-    """The error output without the report of this failure at its end, and the causes that the report named."""
-    said = f"{error.get('message', '')}".strip()
-    if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == (said or NO_MESSAGE):
+    """Return stderr without the report of this failure at its end, and the causes named by the report."""
+    message_text = f"{error.get('message', '')}".strip()
+    if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == (message_text or NO_MESSAGE):
         return stderr[: found.start()], []
     if (begin := _lisp(stderr, error)) is not None:
         return stderr[:begin], []
@@ -321,56 +328,56 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
     return stderr[:start], causes
 
 
-def without_interruption(said: str) -> str:
-    """Output without Clojure's report of an interrupted thread at its end, which is no output of the program."""
-    found = _last_clojure(said)
-    is_told = found and any(name in found[0] for name in _INTERRUPTIONS) and said.count("\n", found.end()) <= 1
-    return said[: found.start()] if found and is_told else said
+def without_interruption(output: str) -> str:
+    """Return output without Clojure's report of an interrupted thread at its end."""
+    found = _last_clojure(output)
+    is_redundant = found and any(name in found[0] for name in _INTERRUPTIONS) and output.count("\n", found.end()) <= 1
+    return output[: found.start()] if found and is_redundant else output
 
 
-def without_own_traceback(said: str, message: str = "") -> str:
-    """Output without a Python traceback at its end that has frames of no file, or of our own program alone.
+def without_codriver_traceback(output: str, message: str = "") -> str:
+    """Return output without a traceback at its end that has no file frames, or only those of Codriver's program.
 
-    The message tells such an error whole. If the `message` ends with the error's words, the callers of our program may
-    have frames of files too, such as a server that is written in Python.
+    The message already describes such an error. If `message` ends with the error's text, callers of the program may
+    have file frames as well, such as a server written in Python.
     """
-    start = _block(said, len(said))
+    start = _block(output, len(output))
     if start is None:
-        return said
-    report = said[start + len(HEADER) :]
+        return output
+    report = output[start + len(HEADER) :]
     frames = [*itertools.takewhile(lambda line: line.startswith(" "), report.splitlines(keepends=True))]
     files = [match["file"] for line in frames if (match := _PRINTED_FRAME.match(line.rstrip("\n")))]
     words = report[len("".join(frames)) :].strip()
-    is_told = bool(words) and message.endswith(words)
-    of_ours = files[-1:] if is_told else files
-    return said[:start] if of_ours and all(file.startswith("<") for file in of_ours) else said
+    message_has_error = bool(words) and message.endswith(words)
+    codriver_files = files[-1:] if message_has_error else files
+    return output[:start] if codriver_files and all(file.startswith("<") for file in codriver_files) else output
 
 
 def _message_alone(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """The beginning of the message at the end of a text, which is the whole report of a REPL without traces."""
-    said = f"{error.get('message', '')}\n"
-    begin = len(stderr) - len(said)
-    if not said.strip() or error.get("trace") or HEADER in stderr or not stderr.endswith(said):
+    """Return the start of the message at the end of a text, which is the whole report of a REPL without traces."""
+    message_text = f"{error.get('message', '')}\n"
+    begin = len(stderr) - len(message_text)
+    if not message_text.strip() or error.get("trace") or HEADER in stderr or not stderr.endswith(message_text):
         return None
     return begin if begin == 0 or stderr[begin - 1] == "\n" else None
 
 
 def _words(error: Mapping[str, Any]) -> str:
-    """Return the lines in which Python says an error, without the modules of its class."""
+    """Return the lines with which Python prints an error, without the module of its class."""
     name, message = str(error.get("class", "")).rsplit(".", 1)[-1], str(error.get("message", ""))
     if name == "SystemExit" and (exited := _EXITED.match(message)):
         message = exited["status"]
-    said = "\n".join([message.strip(), *error.get("notes", ())])
-    return f"{name}: {said}" if message.strip() else f"{name}{said}"
+    message_text = "\n".join([message.strip(), *error.get("notes", ())])
+    return f"{name}: {message_text}" if message.strip() else f"{name}{message_text}"
 
 
 def _start(stderr: str, error: Mapping[str, Any]) -> int:
-    """The beginning of the report of a failure whose chain is known; the end of the text for no such report."""
+    """Return the start of the report of a failure with a known chain, or the end of the text if there is no report."""
     links = [error, *(link for link in error.get("chain", ()) if link["relation"] in ("cause", "context"))]
     start, end = len(stderr), len(stderr)
     for number, link in enumerate(links):
         is_group = any(other["relation"] == "member 1" for other in error.get("chain", ())) and not number
-        found = _group(stderr, end, link) if is_group else _told(stderr, end, link)
+        found = _group(stderr, end, link) if is_group else _traceback_start(stderr, end, link)
         if found is None:
             return len(stderr)
         start, before = found, _end_before(stderr, found)
@@ -380,8 +387,8 @@ def _start(stderr: str, error: Mapping[str, Any]) -> int:
     return start
 
 
-def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """The beginning of an error's traceback that ends at `end`, or of its words alone if it was never raised."""
+def _traceback_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
+    """Return the start of an error's traceback that ends at `end`, or only of its message if it was never raised."""
     words = _words(link)
     last = stderr[:end].rstrip("\n")
     if not last.endswith(words):
@@ -393,7 +400,7 @@ def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Return the beginning of a group's traceback that ends at `end`: each of its lines has a margin."""
+    """Return the start of an exception group's traceback that ends at `end`. Its lines have a margin."""
     start = stderr.rfind(GROUP_HEADER, 0, end)
     if start < 0 or (start and stderr[start - 1] != "\n"):
         return None
@@ -403,24 +410,24 @@ def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """Return the beginning of the embedded Lisp's printed report of a failure, if the text ends with it."""
+    """Return the start of the embedded Lisp's report of a failure, if the text ends with it."""
     if HEADER in stderr:
         return None
-    lines = "".join(f"{link['relation']}: {link['class']}{_said(link)}\n" for link in error.get("chain", ()))
+    lines = "".join(f"{link['relation']}: {link['class']}{_printed_error(link)}\n" for link in error.get("chain", ()))
     if not stderr.endswith(lines):
         return None
     end = len(stderr) - len(lines)
     while stderr.startswith("  at ", begin := stderr.rfind("\n", 0, max(0, end - 1)) + 1) and begin < end:
         end = begin
-    said = f"{_said(error)}\n"
-    if not stderr.endswith(said, 0, end):
+    message_text = f"{_printed_error(error)}\n"
+    if not stderr.endswith(message_text, 0, end):
         return None
-    begin = stderr.rfind("\n", 0, end - len(said)) + 1
-    head, kind = stderr[begin : end - len(said)], str(error.get("class", ""))
+    begin = stderr.rfind("\n", 0, end - len(message_text)) + 1
+    head, kind = stderr[begin : end - len(message_text)], str(error.get("class", ""))
     return begin if head == kind or (head.startswith(f"{kind} (") and head.endswith(")")) else None
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _printed_error(error: Mapping[str, Any]) -> str:
     data = f" {error['data']}" if "data" in error else ""
     return f": {error.get('message', '')}{data}"
 
@@ -430,46 +437,46 @@ def _last_clojure(stderr: str) -> re.Match[str] | None:
 
 
 def _block(text: str, end: int) -> int | None:
-    """Return the beginning of the last traceback before `end`, if it begins a line."""
+    """Return the start of the last traceback before `end`, if it begins a line."""
     start = text.rfind(HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
 
 def _end_before(text: str, start: int) -> int | None:
-    """Return the end of the traceback that precedes the one at `start`, as its cause or context."""
+    """Return the end of the traceback before the one at `start`, which is its cause or context."""
     return next((start - len(words) for words in BETWEEN if text.endswith(words, 0, start)), None)
 
 
 def _cause(block: str, workspace: str) -> str | None:
-    """A cause in one line; None for a cause of several lines, after which the program's own words may follow."""
+    """Return a cause as one line, or None for one of several lines, which may be followed by other output."""
     lines = block.removeprefix(HEADER).rstrip("\n").split("\n")
     words = [line for line in lines if line and not line.startswith(" ")]
     if len(words) != 1 or words[0] != lines[-1]:
         return None
     frames = [*_PRINTED_FRAME.finditer(block)]
-    own = [frame for frame in frames if _is_own(frame["file"], workspace)] or frames
-    return f"{words[0]} ({_line(own[-1], workspace)})" if own else words[0]
+    project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
+    return f"{words[0]} ({_line(project_frames[-1], workspace)})" if project_frames else words[0]
 
 
 def _line(frame: re.Match[str], workspace: str) -> str:
-    place = f"{_relative(frame['file'], workspace)}:{frame['line']}"
-    line = f"{place} in {frame['function']}" if frame["function"] else place
+    location = f"{_relative(frame['file'], workspace)}:{frame['line']}"
+    line = f"{location} in {frame['function']}" if frame["function"] else location
     times = frame.groupdict().get("repeated")
     return f"{line} … {times}" if times else line
 
 
 def _is_sent(frame: re.Match[str]) -> bool:
-    """Return whether a frame is the sent code itself, and no function that earlier code defined.
+    """Return whether a frame is the sent code itself, and not a function defined by earlier code.
 
-    On the JVM evaluated functions have no file either, or both have one, so the function's name tells.
+    On the JVM, evaluated functions have no file either, or both have one, so the function's name decides.
     """
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))
     return _CALLED.match(frame["function"]) is None
 
 
-def _is_own(file: str, workspace: str) -> bool:
-    """Return whether a file is of the project, or stands for sent code."""
+def _is_in_project(file: str, workspace: str) -> bool:
+    """Return whether a file belongs to the project, or stands for sent code."""
     if any(part in file for part in _INSTALLED):
         return False
     path = PurePath(file)
@@ -482,10 +489,9 @@ def _relative(file: str, workspace: str) -> str:
 
 
 def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
-    """The fields of a run without those that others imply, zero counts, and the namespace that was named.
+    """Return the fields of a test run without zero counts, implied fields, and the namespace that was passed.
 
-    The rows of a run that tells its passes, too, are for readers that take each row by itself: they keep their
-    namespace.
+    Rows of a run that lists passed tests keep their namespace, because programs read each row by itself.
     """
     rows = fields.get("results")
     rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
@@ -496,42 +502,42 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
         "results": not rows,
         "count": "omitted" not in fields,
     }
-    kept = {name: value for name, value in fields.items() if not known.get(name)}
-    return {name: rows if name == "results" else value for name, value in kept.items()}
+    unknown_fields = {name: value for name, value in fields.items() if not known.get(name)}
+    return {name: rows if name == "results" else value for name, value in unknown_fields.items()}
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return a failed test among others by its name, its place and its failure's first words."""
-    kept = {name: value for name, value in row.items() if name != "frames"}
-    return {**kept, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL)} if "actual" in row else kept
+    """Return a failed test among others with its name, location and the start of its message."""
+    short = {name: value for name, value in row.items() if name != "frames"}
+    return {**short, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL)} if "actual" in row else short
 
 
 def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows, tests that failed in the same words as one row: the first, with the names and lines of the others."""
-    told: list[dict[str, object]] = []
+    """Combine tests with the same message into one row: the first one, with the names and lines of the others."""
+    combined: list[dict[str, object]] = []
     first: dict[tuple[object, ...], dict[str, object]] = {}
     for row in rows:
         known = tuple(row.get(name) for name in ("outcome", "ns", "file", "actual", "expected", "message"))
         if row.get("outcome") == "pass" or not row.get("actual") or known not in first:
             first.setdefault(known, row)
-            told.append(row)
+            combined.append(row)
             continue
         others = first[known].setdefault("alike", [])
         if isinstance(others, list):
             others.append(f"{row['test']}:{row['line']}" if "line" in row else row["test"])
-    return told
+    return combined
 
 
 def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
-    """Return a result without the file that its namespace names, and without the frame at its own line."""
-    kept = dict(row)
+    """Return a result without the file that its namespace implies, and without the frame at its own line."""
+    result = dict(row)
     if "file" in row:
-        kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")
+        result["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")
         if file == row.get("ns"):
-            del kept["file"]
-        own = f"{file}:{row.get('line')} in "
-        kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
+            del result["file"]
+        frame_prefix = f"{file}:{row.get('line')} in "
+        result["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(frame_prefix)]
     if "actual" in row:
-        kept["actual"] = cut(SAYS_NOTHING.sub("", str(row["actual"])), MOST_ACTUAL)
-    known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
-    return {name: value for name, value in kept.items() if not known.get(name)}
+        result["actual"] = cut(UNINFORMATIVE.sub("", str(row["actual"])), MOST_ACTUAL)
+    known = {"frames": not result.get("frames"), "ns": named == row.get("ns")}
+    return {name: value for name, value in result.items() if not known.get(name)}

@@ -1,6 +1,6 @@
-"""Numbered lines of source around a place: the whole function if it is short, otherwise the lines near the statement.
+"""Numbered source lines around a location: the whole function if it is short, or else the nearest lines.
 
-Functions of Python are found by indentation and never by parsing: a project's Python may be newer than the server's.
+Python functions are found by indentation and not by parsing, because a project's Python may be newer than the server's.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
-"""The rules for a source file of which an answer shows a part."""
+"""Limits for a source file that an answer quotes."""
 
 MOST_LINES: Final = 25
-"""A longer function is shown in part."""
+"""Number of lines up to which a function is quoted in full."""
 AROUND: Final = 5
-"""Lines before and after the statement, if its function is too long to be shown whole."""
+"""Lines before and after the statement in a longer function."""
 LINE_CHARACTERS: Final = 160
 CLOSING: Final = (")", "]", "}")
-"""Beginnings of a line that closes brackets, at whatever depth."""
+"""Starts of lines that close brackets, at any depth."""
 QUOTE: Final = re.compile(r"#|\"\"\"|'''|\"|'")
 QUOTE_END: Final = {
     quote: re.compile(rf"(?:\\.|(?!{quote}).)*?{quote}", re.DOTALL) for quote in ('"""', "'''", '"', "'")
 }
-"""By the opening quote: the rest of a string, up to its end."""
+"""Pattern for the rest of a string by its opening quote."""
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 
 
 def excerpt_of(file: Path, line: int, *, is_marked: bool = True, most: int = MOST_LINES, around: int = AROUND) -> str:
-    """Return an excerpt of a file, as `excerpt` does; empty for a file that cannot be read. Blocks."""
+    """Return an excerpt of a file like `excerpt`, or an empty string if the file cannot be read. Blocks."""
     try:
         lines = files.read_text(file, SOURCE).splitlines()
     except (OSError, ValueError):
@@ -45,10 +45,10 @@ def excerpt_of(file: Path, line: int, *, is_marked: bool = True, most: int = MOS
 def excerpt(
     lines: Sequence[str], line: int, *, is_marked: bool = True, most: int = MOST_LINES, around: int = AROUND
 ) -> str:
-    """Return the numbered lines around `line`, which counts from 1; empty for no such line.
+    """Return the numbered lines around `line`, counted from 1, or an empty string if there is no such line.
 
-    The function that the line is in is shown whole if it has at most `most` lines, otherwise the lines `around` it.
-    `is_marked`: mark the line with `>`.
+    The function that contains the line is returned in full if it has at most `most` lines, or else the lines `around`
+    it. With `is_marked`, the line is marked with `>`.
     """
     if not 0 < line <= len(lines):
         return ""
@@ -60,19 +60,19 @@ def excerpt(
 
 
 def numbered(lines: Sequence[str], first: int, last: int, marked: int | None = None) -> str:
-    """Return the lines from `first` to `last`, counted from 1, each behind its number."""
+    """Return the lines from `first` to `last`, counted from 1, each preceded by its number."""
     width = len(str(last))
-    shown = []
+    quoted = []
     for number in range(first, last + 1):
         text = lines[number - 1].rstrip("\r\n").expandtabs(4)
         if len(text) > LINE_CHARACTERS:
             text = f"{text[: LINE_CHARACTERS - 1]}…"
-        shown.append(f"{'>' if number == marked else ' '}{number:>{width}} {text}".rstrip())
-    return "\n".join(shown)
+        quoted.append(f"{'>' if number == marked else ' '}{number:>{width}} {text}".rstrip())
+    return "\n".join(quoted)
 
 
 def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
-    """Return the first and last line of the innermost function or class around a line, with its decorators."""
+    """Return the first and last line of the innermost function or class around a line, including decorators."""
     code = _with_code(lines)
     at = line - 1
     while at >= 0 and not code[at]:
@@ -92,12 +92,12 @@ def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
 
 
 def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> int | None:
-    """Return the index of the `def` or `class` that the line at an index is in, or is."""
+    """Return the index of the `def` or `class` that contains the line at an index."""
     if at < 0 or DEFINITION.match(lines[at]):
         return at if at >= 0 else None
     depth = _indent(lines[at])
     if lines[at].lstrip().startswith(CLOSING):
-        depth += 1  # it may close the signature of its own function
+        depth += 1  # the line may close the signature of the function
     for above in range(at - 1, -1, -1):
         text = lines[above]
         if code[above] and _indent(text) < depth and not text.lstrip().startswith(CLOSING):
@@ -108,7 +108,7 @@ def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> in
 
 
 def _with_code(lines: Sequence[str]) -> list[bool]:
-    """Return which lines begin with code: no blank line, no comment, and no line within a string of several lines."""
+    """Return for each line whether it begins with code, not a comment or the inside of a multi-line string."""
     found = []
     quote = ""
     for text in lines:
@@ -121,14 +121,14 @@ def _with_code(lines: Sequence[str]) -> list[bool]:
                     break
                 quote, at = "", end.end()
             else:
-                begun = QUOTE.search(text, at)
-                if begun is None or begun[0] == "#":
+                opening = QUOTE.search(text, at)
+                if opening is None or opening[0] == "#":
                     break
-                at = begun.end()
-                if len(begun[0]) == 3:
-                    quote = begun[0]
+                at = opening.end()
+                if len(opening[0]) == 3:
+                    quote = opening[0]
                 else:
-                    closed = QUOTE_END[begun[0]].match(text, at)
+                    closed = QUOTE_END[opening[0]].match(text, at)
                     at = closed.end() if closed else len(text)
     return found
 

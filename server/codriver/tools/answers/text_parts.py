@@ -1,4 +1,4 @@
-"""Parts of an evaluation's texts by request: a range, the lines that contain a text, or the difference to another."""
+"""Requested parts of an evaluation's text: a range, matching lines, or the difference from another evaluation."""
 
 from __future__ import annotations
 
@@ -15,92 +15,93 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Part, Text, Transcript
 
 DIFF_LINES = 2000
-"""The lines of the longest texts that are compared: a comparison's time can grow with their product."""
+"""Maximum lines of texts that are compared. The time of a comparison can grow with their product."""
 DIFF_CHARACTERS = 8 * 2**20
-"""The characters of the longest texts that are compared: both are in memory as a whole meanwhile."""
+"""Maximum characters of texts that are compared, since both are loaded into memory."""
 MATCH_BYTES = 45
-"""The bytes of a found line beside its text."""
+"""Bytes of a matching line in addition to its text."""
 LINE_BYTES = 2000
-"""The bytes shown of a found line."""
+"""Maximum bytes of a matching line."""
 
 
 def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int) -> dict[str, object]:
-    """Characters `start` to `start + length` of a part, within `max_bytes`; `next` is the place to go on from.
+    """Return the characters from `start` to `start + length` of a part, within `max_bytes`.
 
-    Places count from the beginning of the whole text, so they stay valid when the oldest part is dropped.
+    `next` is the position at which to continue. Positions count from the beginning of the whole text, so they remain
+    valid when its oldest part is dropped.
     """
     # A character has at least one byte.
-    piece = transcript.chunk(part, start, max_bytes if length is None else min(length, max_bytes))
-    text = head(piece.text, max_bytes).text or piece.text[:1]  # at least one character, as `next` is to lead on
-    end = piece.start + len(text)
-    fields: dict[str, object] = {"part": part, "text": text, "from": piece.start, "totalCharacters": piece.total}
-    if end < piece.total:
+    raw = transcript.chunk(part, start, max_bytes if length is None else min(length, max_bytes))
+    text = head(raw.text, max_bytes).text or raw.text[:1]  # at least one character, so that `next` advances
+    end = raw.start + len(text)
+    fields: dict[str, object] = {"part": part, "text": text, "from": raw.start, "totalCharacters": raw.total}
+    if end < raw.total:
         fields["next"] = end
-    if piece.dropped:
-        fields["droppedCharacters"] = piece.dropped
+    if raw.dropped:
+        fields["droppedCharacters"] = raw.dropped
     return fields
 
 
-def matching(transcript: Transcript, wanted: str, *, max_bytes: int) -> dict[str, object]:
-    """The lines of all parts that contain the text `wanted`, each with its part and its number from 1."""
+def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
+    """Return the lines of all parts that contain `wanted`, each with its part and its number from 1."""
     found: list[dict[str, object]] = []
     left = max_bytes
     count = 0
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     dropped = sum(transcript.text(part).dropped for part in parts)
     for part in parts:
-        for number, line in _lines_with(wanted, transcript.text(part).chunks()):
+        for number, line in _lines_with(pattern, transcript.text(part).chunks()):
             count += 1
             if left > 0:
-                shown = head(line, min(left, LINE_BYTES)).text
-                left -= json_bytes(shown) + MATCH_BYTES
-                found.append({"part": part, "line": number, "text": shown})
+                line_start = head(line, min(left, LINE_BYTES)).text
+                left -= json_bytes(line_start) + MATCH_BYTES
+                found.append({"part": part, "line": number, "text": line_start})
     fields: dict[str, object] = {"matches": found, "count": count}
     if count > len(found):
-        fields["notes"] = [f"{count - len(found)} more lines are left out: ask with length for more of them"]
+        fields["notes"] = [f"{count - len(found)} more lines are omitted: pass length to get more of them"]
     if dropped:
         fields["droppedCharacters"] = dropped
     return fields
 
 
-def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of each line that contains the text, however long the lines are."""
+def _lines_with(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the number and the beginning of each line that contains the text, without loading long lines."""
     number = 1
-    begun = _Line(wanted)
+    started_line = _Line(pattern)
     for chunk in _whole_line_ends(chunks):
-        *lines, last = f"{chunk}$".splitlines()  # the mark stands in the unfinished line, also in an empty one
+        *lines, last = f"{chunk}$".splitlines()  # the mark makes an empty unfinished line appear as well
         if not lines:
-            begun.add(chunk)
+            started_line.add(chunk)
             continue
-        begun.add(lines[0])
-        if begun.is_found:
-            yield number, begun.beginning
-        if wanted in chunk:
-            for place, line in enumerate(lines[1:], number + 1):
-                if wanted in line:
-                    yield place, line
+        started_line.add(lines[0])
+        if started_line.is_found:
+            yield number, started_line.beginning
+        if pattern in chunk:
+            for number_of_line, line in enumerate(lines[1:], number + 1):
+                if pattern in line:
+                    yield number_of_line, line
         number += len(lines)
-        begun = _Line(wanted)
-        begun.add(last[:-1])
-    if begun.is_found:
-        yield number, begun.beginning
+        started_line = _Line(pattern)
+        started_line.add(last[:-1])
+    if started_line.is_found:
+        yield number, started_line.beginning
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the text in chunks, with no line end split between two of them."""
-    kept = ""
+    """Yield the chunks of a text such that no line end is split between two."""
+    pending = ""
     for chunk in chunks:
-        text = kept + chunk
-        kept = "\r" if text.endswith("\r") else ""
-        yield text[: len(text) - len(kept)]
-    yield kept
+        text = pending + chunk
+        pending = "\r" if text.endswith("\r") else ""
+        yield text[: len(text) - len(pending)]
+    yield pending
 
 
 class _Line:
-    """A line that comes in chunks: whether `wanted` is in the line, and its beginning."""
+    """A line received in chunks: its beginning, and whether it contains `wanted`."""
 
-    def __init__(self, wanted: str) -> None:
-        self._wanted = wanted
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
         self._end = ""
         self.is_found = False
         self.beginning = ""
@@ -111,8 +112,8 @@ class _Line:
             self.beginning += text[: LINE_BYTES - len(self.beginning)]
         if not self.is_found:
             seen = self._end + text
-            self.is_found = self._wanted in seen
-            self._end = seen[-len(self._wanted) :]
+            self.is_found = self._pattern in seen
+            self._end = seen[-len(self._pattern) :]
 
 
 def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
@@ -132,12 +133,12 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
     cut = head("\n".join(lines), max_bytes)
     fields: dict[str, object] = {"same": not lines, "diff": cut.text}
     if cut.omitted:
-        fields["notes"] = [f"the last {cut.omitted} characters of diff are left out: ask with length for more of them"]
+        fields["notes"] = [f"the last {cut.omitted} characters of diff are omitted: pass length to get more of them"]
     return fields
 
 
 def is_same(one: Text, another: Text) -> bool:
-    """Return whether two texts are equal, as far as they are held."""
+    """Return whether the stored parts of two texts are equal."""
     if one.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
         return one.all() == another.all()
     if one.total - one.dropped != another.total - another.dropped:
@@ -146,7 +147,7 @@ def is_same(one: Text, another: Text) -> bool:
 
 
 def _first_lines(text: Text) -> tuple[list[str], bool]:
-    """Return the first lines of the text held, and whether these are all."""
+    """Return the first stored lines of a text, and whether these are all."""
     found = text.read(0, text.dropped + DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
 """`ran`: there is no value to compare. `differs`: the step ran with another outcome. `absent`: the step cannot run."""
 
-Telling = Literal["each", "last", "whole"]
+Delivery = Literal["each", "last", "whole"]
 """The values that are compared: the value of `each` step; of a kernel's cell, if the fresh REPL is no kernel, the value
 of the `last` step and the pictures, else all that the `whole` cell shows."""
 
@@ -159,7 +159,7 @@ Verifying = Generator[Question, Observed, tuple[Checked, ...]]
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
-def steps_of(code: str, dialect: str, telling: Telling = "each") -> tuple[Step, ...]:
+def steps_of(code: str, dialect: str, telling: Delivery = "each") -> tuple[Step, ...]:
     """Return the steps of code; one step for code that cannot be split, none for comments alone."""
     if telling != "each":
         return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
@@ -169,7 +169,7 @@ def steps_of(code: str, dialect: str, telling: Telling = "each") -> tuple[Step, 
     return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
-def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Telling = "each") -> Verifying:
+def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Delivery = "each") -> Verifying:
     """Ask for every step of the evaluations in order, or `whole` cells, and give the outcome of each."""
     checked: list[Checked] = []
     own: set[tuple[str, str]] = set()
