@@ -80,7 +80,7 @@ def test_a_caller_named_like_the_shared_session_has_one_of_its_own_too(client):
 def test_the_first_answer_of_a_session_of_ones_own_says_what_is_shared(client):
     first, second = (client.call("evaluate_code", code="1", who="sharer", isolate=True) for _ in range(2))
     assert any("shared names are read, and your own kept apart" in note for note in first["notes"])
-    assert "a session of your own" not in str(second.get("notes"))
+    assert "this is a session of your own" not in str(second.get("notes"))
 
 
 def test_sessions_that_share_one_thread_queue_and_say_who_holds_it(live, client):

@@ -86,7 +86,7 @@ def test_an_edit_of_a_loaded_module_is_told_loaded_and_renews_what_is_held(call,
     told = call("evaluate_code", code="held(5)")
     assert "halves was edited since its load (half): load_file it" in told["notes"]
     assert not any("halves" in note for note in call("evaluate_code", code="1 + 1").get("notes", []))
-    assert call("what_changed")["differences"] == ["halves: edited in the file since: half"]
+    assert call("what_changed")["differences"] == ["halves: edited in the file since the load: half"]
     call("load_file", filePath="halves.py")
     assert call("evaluate_code", code="held(5)")["result"] == "4.0"
     assert call("what_changed")["differences"] == []

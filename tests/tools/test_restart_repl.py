@@ -72,7 +72,7 @@ def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
         # Two windows of one agent's product have the same name.
         ask(other, replSessionKey="py", timeoutMs=60_000)
-        note = "py was restarted since your last answer (bare called restart_repl): what was defined in it is gone"
+        note = "py was restarted since your last answer (bare called restart_repl): its definitions are gone"
         assert evaluated(client, "kept") == [note]
         looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
         assert (looked["generation"], restart_notes(looked)) == (1, [])
@@ -143,7 +143,7 @@ def test_who_defined_something_is_told_why_its_repl_ended(tmp_path):
             (note,) = evaluated(caller, "2")
             # What is seen first: its connection's end, or its own.
             assert "SIGKILL" in note or "closed the connection" in note, note
-            assert "what was defined in it is gone" in note
+            assert "its definitions are gone" in note
 
 
 def test_a_repl_of_others_that_is_connected_anew_may_be_another_process(tmp_path):

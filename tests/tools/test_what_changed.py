@@ -45,11 +45,11 @@ def test_nothing_is_told_where_nothing_differs(client):
 def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live, client, own_modules):
     low, high = own_modules
     write(live, **{low: LOW.replace("x * 2", "x * 3") + "def new(): pass\n"})
-    assert ask(client) == [f"{low}: edited in the file since: rate; only in the file: new"]
+    assert ask(client) == [f"{low}: edited in the file since the load: rate; only in the file: new"]
     client.call("evaluate_code", code=f"import {low}\nkept = {low}.rate")
     answer = client.call("evaluate_code", code="def rate(x):\n    return 5", namespace=low, who="ann")
     by = f"(ann, {answer['evaluationId']})"
-    both = f"{low}: edited in the file since: rate; redefined in the REPL: rate {by}; only in the file: new"
+    both = f"{low}: edited in the file since the load: rate; redefined in the REPL: rate {by}; only in the file: new"
     assert both in ask(client)
     assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
     assert f"__main__.kept is still the old {low}.rate: bind it again" in ask(client)
@@ -69,7 +69,7 @@ def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
     assert "notes" not in load(client, low, detail=False), "the functions that live have the new code"
     assert client.call("evaluate_code", code=f"import {high}; {high}.total()")["result"] == "3"
     [note] = load(client, low, detail=False, whole=True)["notes"]
-    assert note.startswith("renewed elsewhere: ")
+    assert note.startswith("also updated: ")
     assert all(name in note for name in (f"{high}.rate", f"{high}.Shape", f"1 of {low}.Shape"))
     [note] = load(client, low)["notes"]
     assert note == f"{low} has not changed since its load, so nothing ran; whole: true runs it"
@@ -128,7 +128,7 @@ def test_an_edit_names_what_it_could_not_renew(live, client):
     one = {"filePath": "unrenewed.py", "type": "text", "oldText": "LIMIT = 3", "newText": "LIMIT = 4"}
     answer = client.call("edit_files", edits=[one], load=True)
     [note] = answer["files"][0]["load"]["notes"]
-    assert note.startswith("not renewed: unrenewed.sys.stderr.write(str(LIMIT)), line 3: ")
+    assert note.startswith("not updated: unrenewed.sys.stderr.write(str(LIMIT)), line 3: ")
 
 
 def test_a_module_and_its_importers_run_as_a_whole_and_what_lives_on_is_named(live, client):
@@ -146,7 +146,7 @@ def test_a_module_and_its_importers_run_as_a_whole_and_what_lives_on_is_named(li
     assert (refused["reason"], refused["hint"].partition(" to ")[0]) == ("bad-arguments", "Add whole: true")
     notes = load(client, "whole_low", whole=True, dependents=True)["notes"]
     assert notes[0] == "loaded, too: whole_mid, whole_top"
-    assert "not renewed: whole_low.TABLE, the former dict is held by __main__.kept[...]" in notes
+    assert "not updated: whole_low.TABLE, the former dict is held by __main__.kept[...]" in notes
     assert "1 of the old class whole_low.Shape still exists, referenced by __main__.shape" in notes
     code = "import whole_mid, whole_top\n(whole_mid.SIZE, whole_top.DOUBLE)"
     assert client.call("evaluate_code", code=code)["result"] == "(2, 4)"
@@ -172,7 +172,7 @@ def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_mod
     assert (same.returncode, same.stdout, same.stderr) == (0, "what is loaded is what the files say\n", "")
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
     other = live.run("drift")
-    assert (other.returncode, other.stdout) == (1, f"{low}: edited in the file since: rate\n")
+    assert (other.returncode, other.stdout) == (1, f"{low}: edited in the file since the load: rate\n")
     as_json = live.run("drift", "--json")
     assert (as_json.returncode, json.loads(as_json.stdout)["count"]) == (1, 1)
     wrong = live.run("drift", "--session", "nobody")

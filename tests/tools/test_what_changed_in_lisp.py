@@ -85,7 +85,7 @@ def ask(client):
 def test_edits_and_redefinitions_are_told_with_who_did_it_and_a_load_ends_them(live, client):
     assert ask(client) == []
     path(live, "low").write_text(LOW.replace("(* x", "; why\n (+ x").replace("rate 2", "rate  2") + "(defn new [])\n")
-    assert ask(client) == ["shop.low: edited in the file since: cost; only in the file: new"]
+    assert ask(client) == ["shop.low: edited in the file since the load: cost; only in the file: new"]
     cost = client.call("evaluate_code", code="(defn cost [x] 5)", namespace="shop.low", who="ann")["evaluationId"]
     extra = client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")["evaluationId"]
     [line] = ask(client)
@@ -101,7 +101,7 @@ def test_edits_and_redefinitions_are_told_with_who_did_it_and_a_load_ends_them(l
     path(live, "low").write_text(LOW)
     other = live.run("drift", "--json")
     assert other.returncode == 1
-    assert json.loads(other.stdout)["differences"] == ["shop.low: edited in the file since: rate"]
+    assert json.loads(other.stdout)["differences"] == ["shop.low: edited in the file since the load: rate"]
 
 
 def test_what_a_load_does_not_renew_is_told_with_it_and_with_a_run_of_tests(live, client):
@@ -182,7 +182,7 @@ def test_a_file_that_evaluated_code_loads_is_known_as_it_was_loaded(live, client
     assert answer["ok"], answer
     assert not any("shop.other" in line for line in ask(client))
     file.write_text("(ns shop.other)\n(def a 1)\n(def b 3)\n")
-    assert "shop.other: edited in the file since: b" in ask(client)
+    assert "shop.other: edited in the file since the load: b" in ask(client)
     client.call("evaluate_code", code="(remove-ns 'shop.other)")
 
 
@@ -225,13 +225,13 @@ def asked(live, client):
 
 def test_a_require_that_loads_again_counts_as_a_load(live, client, asked):
     asked.write_text(asked.read_text().replace("* 2 x", "* 3 x"))
-    assert "shop.asked: edited in the file since: price" in ask(client)
+    assert "shop.asked: edited in the file since the load: price" in ask(client)
     until(lambda: time.time_ns() > asked.stat().st_mtime_ns + 100_000_000, "the next tick")
     require(live, client, "(require 'shop.asked :reload)")
     assert client.call("evaluate_code", code="(shop.asked/price 1)")["result"] == "3"
     assert not any("shop.asked" in line for line in ask(client))
     asked.write_text(asked.read_text().replace("[x] x", "[x] (inc x)"))
-    assert "shop.asked: edited in the file since: other" in ask(client)
+    assert "shop.asked: edited in the file since the load: other" in ask(client)
 
 
 def test_who_redefined_what_came_by_require_is_told_to_who_uses_it(live, client, other, asked):
@@ -371,6 +371,6 @@ def test_an_edited_ns_form_is_reported_until_it_is_loaded_and_entering_the_names
     client.call("evaluate_code", code="(ns shop.low)\n(ns user)")
     assert of(client, "shop.low") == []
     path(live, "low").write_text(LOW.replace("(ns shop.low)", '(ns shop.low "Prices.")'))
-    assert of(client, "shop.low:") == ["shop.low: edited in the file since: ns form"]
+    assert of(client, "shop.low:") == ["shop.low: edited in the file since the load: ns form"]
     load(live, client, "low")
     assert of(client, "shop.low:") == []

@@ -87,7 +87,7 @@ def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
     file.write_text("def rate():\n    return 2\ndef total():\n    return rate() + 1\n")
     told = read(client, "codriver://handoff")
     by = f"(claude, {redefined['evaluationId']})"
-    line = f"shop_drift: edited in the file since: total; redefined in the REPL: rate {by}"
+    line = f"shop_drift: edited in the file since the load: total; redefined in the REPL: rate {by}"
     assert f"\nLoaded code that differs from its files: {line}" in told
     assert "\nFailing tests: test_shop_drift.py::test_it (claude " in told
     assert "a failure" not in told.partition("Passing tests")[2].partition("\n")[0]

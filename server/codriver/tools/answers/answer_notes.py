@@ -88,17 +88,17 @@ def notes_of_background(answer: AnswerInProgress) -> list[str]:
     """
     call = answer.call
     late_output = call.services.transcripts.late.tell((call.client, answer.who))
-    if not late_output or not (from_others := [late for late in late_output if late.source != answer.evaluation.id]):
+    if not late_output or not (recent := [late for late in late_output if late.source != answer.evaluation.id]):
         return []
-    newest = from_others[-1]
-    of_it = [late for late in from_others if late.source == newest.source]
+    newest = recent[-1]
+    of_it = [late for late in recent if late.source == newest.source]
     count = sum(late.count for late in of_it)
-    others = sum(late.count for late in from_others) - count
+    others = sum(late.count for late in recent) - count
     source = f"evaluation {newest.source}" if newest.is_evaluation else newest.source
     more = f", {others} more from others" if others else ""
     lines = "1 line" if count == 1 else f"{count} lines"
     return [
-        f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {from_others[0].first_line - 1})"
+        f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {recent[0].first_line - 1})"
     ]
 
 
