@@ -11,6 +11,7 @@ from graphlib import TopologicalSorter
 from itertools import accumulate
 from pathlib import Path
 
+import needs
 import pytest
 
 from codriver.app.features import features
@@ -463,6 +464,7 @@ def openings(path):
 
 
 def test_only_one_module_opens_files():
+    needs.every_feature()
     found = {path.relative_to(SERVER).as_posix(): lines for path in modules() if (lines := list(openings(path)))}
     assert {name: lines for name, lines in found.items() if name not in OPENERS} == {}
     assert OPENERS.keys() <= found.keys(), "this one opens none any more"
@@ -590,6 +592,7 @@ def test_secrets_are_looked_for_at_two_doors_alone():
 
 @pytest.mark.parametrize("maker", REDACTOR_IS_MADE_BY)
 def test_who_makes_the_redactor_hands_it_on_and_never_uses_it(maker):
+    needs.every_feature()
     called = [ast.unparse(call.func) for call, _ in calls_with_their_function(SERVER / maker)]
     assert [name for name in called if "redact" in name.lower()] == ["Redactor.from_environment"]
 

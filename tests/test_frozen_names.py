@@ -328,14 +328,14 @@ def compared(product: Names, frozen: Names, leaving: Names) -> list[str]:
 
 
 def test_public_names_are_those_of_the_file():
-    needs.features("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
+    needs.every_feature()
     tables = {name: rows for name, rows in listed().items() if name not in ("leaving", "written")}
     assert compared(derived(), names_in(tables), names_in(listed().get("leaving", {}))) == []
 
 
 def test_names_that_nothing_declares_are_written_in_the_product():
     """These are keys and words inside of functions: each has to be a string literal, as a whole."""
-    needs.features("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page")
+    needs.every_feature()
     lost = {
         (key, name)
         for key, names in listed()["written"].items()

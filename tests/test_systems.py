@@ -5,6 +5,7 @@ import gc
 import re
 from pathlib import Path
 
+import needs
 import not_on_windows
 import pytest
 
@@ -80,6 +81,7 @@ def test_a_module_does_not_ask_in_which_system_it_runs():
 
 @pytest.mark.parametrize("place", KNOWING)
 def test_a_place_that_may_ask_does(place):
+    needs.every_feature()
     paths = [path for path in MODULES if path.relative_to(ROOT).as_posix().startswith(place)]
     assert place.endswith("windows.py") or any(list(questions(path.read_text(encoding="utf-8"))) for path in paths)
 

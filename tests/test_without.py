@@ -80,6 +80,7 @@ def test_a_real_repl_works_without_any_feature(repl, tmp_path):
 
 
 def test_a_feature_that_cannot_be_imported_stops_the_server_with_its_traceback(tmp_path):
+    needs.every_feature()
     server = without(tmp_path / "copy", [])
     name = features.NAMES[0]
     declaration = server / "codriver" / "features" / name / "__init__.py"

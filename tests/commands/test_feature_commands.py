@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import needs
 import pytest
 from click.testing import CliRunner
 
@@ -40,9 +41,11 @@ def test_a_command_of_a_feature_is_listed_and_found(command):
 
 
 def test_the_commands_that_features_extend_are_listed():
+    needs.every_feature()
     assert {options.command for one in features() for options in one.options} == EXTENDED
 
 
 def test_a_slip_of_the_pen_finds_commands_of_features_too():
+    needs.every_feature()
     found = CliRunner().invoke(cli, ["exprot"])
     assert (found.exit_code, "did you mean `codriver export`?" in found.output) == (2, True)

@@ -133,6 +133,7 @@ def prose(page):
 
 @pytest.mark.parametrize("page", READ, ids=name_of)
 def test_commands_and_options_in_the_text_exist(page):
+    needs.every_feature()
     for words in re.findall(r"`codriver ([^`]+)`", prose(page)):
         command, context = cli, Context(cli)
         for word in shlex.split(words.replace("…", "")):
@@ -156,6 +157,7 @@ LIKE_A_TOOL = re.compile(r"(?:evaluate|run|edit|load|get|send|interrupt|symbol|c
 
 @pytest.mark.parametrize("page", READ, ids=name_of)
 def test_tools_and_settings_in_the_text_exist(page):
+    needs.every_feature()
     for word in re.findall(r"`(\w+)`", prose(page)):
         if LIKE_A_TOOL.fullmatch(word) and page.parent.name != "reference":
             assert word in TOOLS, word

@@ -5,6 +5,7 @@ import functools
 import re
 from pathlib import Path
 
+import needs
 import pytest
 
 TESTS = Path(__file__).parents[1]
@@ -89,6 +90,7 @@ def test_a_fault_names_a_test_that_is_there_and_where_it_runs(row):
 
 @pytest.mark.parametrize("row", WHO, ids=lambda row: row[0])
 def test_who_can_do_what_names_tests_that_are_there_but_of_root(row):
+    needs.every_feature()
     if row[0] != "Root":
         check(row[3], where="".join(re.findall(r"\([^()]+\)$", row[3])))
 

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import needs
 from weight import LIST, SHARES, entries, left_out, names_files, parse, shares
 
 SMALL = parse(
@@ -59,6 +60,7 @@ def test_shares_take_about_the_same_time():
 
 
 def test_each_test_of_the_list_exists():
+    needs.every_feature()
     texts = {path: (LIST.parent / path).read_text(encoding="utf-8") for path, _ in entries()}
     gone = [f"{path}::{name}" for path, name in entries() if f"def {name}(" not in texts[path]]
     assert gone == [], "renamed or deleted: change tests/weight.txt"

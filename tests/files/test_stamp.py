@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import needs
 import pytest
 
 from codriver.app import kept_lists
@@ -75,6 +76,7 @@ ASKS_FOR_TIMES = {
 
 
 def test_nobody_tells_files_apart_by_a_shape_of_their_own():
+    needs.every_feature()
     asking = {
         path.relative_to(SERVER).as_posix()
         for path in SERVER.rglob("*.py")

@@ -4,6 +4,7 @@ import os
 import re
 import zipfile
 
+import needs
 import pytest
 import skill_examples
 from all_tools import BY_NAME
@@ -439,6 +440,7 @@ def test_instructions_without_evaluation_do_not_ask_for_it():
 
 @pytest.mark.parametrize("name", [LIVE_REPL, EDITING])
 def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
+    needs.every_feature()
     text = (shipped_folder("skills") / name / "SKILL.md").read_text(encoding="utf-8")
     values = read_front_matter(text.encode())
     assert values["name"] == name

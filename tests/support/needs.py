@@ -21,6 +21,8 @@ WORDS = re.compile(
 """Programs and kinds of REPLs, and the helpers by which tests need them."""
 PROJECTS = ("deps.edn", "project.clj")
 """Files whose REPL needs such a program; tests that are about reading them name them too."""
+TAKEN_OUT = Path(__file__).parents[1] / "taken_out.txt"
+"""The features that `without_features.py` took out of a copy of the product."""
 INSTALLED = ("python", "lisp", "basilisp", "hy", "memory")
 """The kinds of REPLs that come with what Codriver's developers install."""
 
@@ -39,6 +41,12 @@ def features(*names):
     missing = [name for name in names if find_spec(f"codriver.features.{name}") is None]
     if missing:
         pytest.skip(f"the feature {missing[0]} is taken out", allow_module_level=True)
+
+
+def every_feature():
+    """Skip in a copy of the product from which features were taken out: the test is about all of them."""
+    if TAKEN_OUT.exists():
+        pytest.skip(f"features are taken out: {TAKEN_OUT.read_text(encoding='utf-8')}")
 
 
 def program(*names, install, is_expected=True):

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from needs import TAKEN_OUT
+
 ROOT = Path(__file__).parents[2]
 LIST = re.compile(r"NAMES: Final = \((.*?)\)", re.DOTALL)
 INSTALLED = ("tests/clients/.venv", "tests/clients/node_modules", "tests/jupyter/.venv", "tests/seam/.venv")
@@ -45,6 +47,7 @@ def copy(folder, names=()):
     take_out(folder / "server", names)
     for name in names:
         shutil.rmtree(folder / "tests" / "features" / name, ignore_errors=True)
+    (folder / TAKEN_OUT.relative_to(ROOT)).write_text(", ".join(names))
     for name in INSTALLED:
         if (ROOT / name).exists():
             (folder / name).symlink_to(ROOT / name, target_is_directory=True)

@@ -2,6 +2,7 @@
 
 import json
 
+import needs
 import pytest
 from all_tools import FOR_HOOKS, MANIFEST
 
@@ -194,6 +195,9 @@ class TestOnServer:
         assert file.read_text() == "x = 2\n"
         query = "[:find ?l :in $ ?w :where [?e :output/who ?w] [?e :output/line ?l]]"
         assert client.call("repl_output_log", query=query, inputs='["nobody"]')["ok"]
+
+    def test_a_list_that_a_feature_adds_may_be_json_text(self, client):
+        needs.features("traces")
         traced = client.call("evaluate_code", code="import json\njson.dumps(1)", trace='["json"]')
         assert "json.dumps" in json.dumps(traced["trace"])
 
